@@ -1,4 +1,4 @@
-//! A connection without a socket, for the fuzz targets. No part of the API.
+//! A connection without a socket, for the fuzz targets. Not part of the API.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a listener serves.
+//! The interface between a listener and the service it serves.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ use super::response::HttpBody;
     note = "`tower` services, such as the router of an application, are served by `Listener::serve_tower`"
 )]
 pub trait HttpHandler: Send + Sync + 'static {
-    /// `true` if connections may be upgraded, for example to WebSocket. The request then has hyper's `OnUpgrade` among its
-    /// extensions.
+    /// `true` if connections may be upgraded, for example to WebSocket. The request then has hyper's `OnUpgrade`
+    /// extension.
     const UPGRADES: bool = false;
 
     /// Checks a request by its head, before its body is read.
     ///
     /// # Errors
-    /// The response to a request that is refused. Its body is not read.
+    /// The response to a rejected request. Its body is not read.
     fn check(&self, head: &mut RequestHead) -> impl Future<Output = Result<BodyLimit, Box<Response<HttpBody>>>> + Send;
 
     /// Handles a request that passed the check.
@@ -36,7 +36,7 @@ pub trait HttpHandler: Send + Sync + 'static {
         body: Result<Bytes, BodyError>,
     ) -> impl Future<Output = Response<HttpBody>> + Send;
 
-    /// Returns the response to bytes that are not a valid request: plain text, unless implemented otherwise.
+    /// Returns the response to bytes that are not a valid request. Default: plain text.
     fn reject(&self, status: StatusCode, reason: String) -> Response<HttpBody> {
         let mut response = Response::new(HttpBody::whole(reason));
         *response.status_mut() = status;
@@ -44,13 +44,13 @@ pub trait HttpHandler: Send + Sync + 'static {
         response
     }
 
-    /// Resolves when the handler is to be shut down.
+    /// Resolves when the handler requests a shutdown.
     fn shutdown_requested(&self) -> BoxFuture<'static, ()>;
 
-    /// Begins to shut down: ends what has no end of its own, such as streams that belong to no call. Calls may finish.
+    /// Begins the shutdown: ends streams that do not belong to a call. Running calls may finish.
     fn begin_shutdown(&self);
 
-    /// Closes what is left, and waits for it.
+    /// Closes everything that is still open.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -59,20 +59,20 @@ pub trait HttpHandler: Send + Sync + 'static {
 pub struct BodyLimit(pub(super) Option<(usize, Duration)>);
 
 impl BodyLimit {
-    /// Limits of this length in bytes, and this time until all of it has arrived.
+    /// Creates limits from a maximum length in bytes and a timeout for the whole body.
     #[must_use]
     pub const fn new(max_length: usize, timeout: Duration) -> Self {
         Self(Some((max_length, timeout)))
     }
 
-    /// The body is not read.
+    /// Creates a limit for a body that is not read.
     #[must_use]
     pub const fn unread() -> Self {
         Self(None)
     }
 }
 
-/// Handles a request that another HTTP implementation has read.
+/// Handles a request that another HTTP implementation has parsed.
 pub(super) async fn handle_request<H, B>(
     handler: &H,
     request: Request<B>,

@@ -1,7 +1,7 @@
-//! The HTTP+SSE transport of 2024-11-05: a stream of events, and an address to post to.
+//! The HTTP+SSE transport of 2024-11-05: an event stream from the server, and a URL for messages to it.
 //!
-//! Its sessions are connections like those over pipes: what is posted is what is read, events are what is written, and the
-//! session ends with its stream.
+//! A session works like a stdio connection: posted messages are its input, events are its output, and it ends with its
+//! stream.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -28,7 +28,7 @@ use super::response::{self, HttpResponse};
 use super::stream_limit::Permit;
 use crate::sse;
 
-/// The name that the session goes by in the address to post to.
+/// The query parameter for the session id in the message URL.
 const SESSION: &str = "session_id=";
 
 pub(super) fn is_opening(head: &RequestHead) -> bool {
@@ -36,7 +36,7 @@ pub(super) fn is_opening(head: &RequestHead) -> bool {
 }
 
 pub(super) fn is_message(head: &RequestHead) -> bool {
-    // Most have no query.
+    // Most requests have no query.
     match head.path_and_query() {
         (path, Some(query)) => session_in(&query).is_some() && last_segment(&path) == "messages",
         _ => false,
@@ -51,7 +51,7 @@ fn session_in(query: &str) -> Option<&str> {
     query.split('&').find_map(|session| session.strip_prefix(SESSION))
 }
 
-/// The open connections by their ids.
+/// The open sessions, by id.
 #[derive(Default)]
 pub(super) struct SseSessions(Mutex<HashMap<String, SseSession>>);
 
@@ -71,7 +71,7 @@ impl HttpState {
             return response::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
         if self.state.shutdown.has_begun() {
-            return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "the server is ending");
+            return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "the server is shutting down");
         }
         let Some(permit) = self.state.streams.take(self.options.max_streams) else {
             return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "too many streams are open");
@@ -84,7 +84,7 @@ impl HttpState {
         let reader = Posted { queue, piece: Bytes::new() };
         let (connection, _) = Connection::server(reader, written, &versions, self.limits().clone());
         let (connection, endpoint) = (connection.with_extensions(extensions_of(head)), self.connection_endpoint());
-        // The client sees the stream end, however that happens.
+        // The result is ignored: the client sees the end of the stream.
         tokio::spawn(async move { drop(connection.serve(&endpoint).await) });
         let mut begin = Vec::new();
         sse::write_event(&mut begin, Some("endpoint"), None, format!("messages?{SESSION}{id}").as_bytes());
@@ -94,14 +94,14 @@ impl HttpState {
             id,
             begin: Some(begin.into()),
             events,
-            // How long they may be is for those to say who write them.
+            // The writer limits the length of lines.
             lines: Lines::new(usize::MAX),
             keep_alive: KeepAlive::new(self.options.keep_alive),
             _permit: permit,
         })
     }
 
-    /// Whether a message can be taken: the connection that it belongs to.
+    /// Returns the session of a posted message, or the error response.
     pub(super) fn http_sse_session(&self, head: &RequestHead) -> Result<SseSession, Box<HttpResponse>> {
         if let Err(problem) = headers::check_body(head) {
             return Err(Box::new(response::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)));
@@ -127,7 +127,7 @@ impl HttpState {
             Ok(()) => response::empty(StatusCode::ACCEPTED),
             Err(mpsc::error::SendTimeoutError::Closed(_)) => no_sse_session(),
             Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
-                let message = "too many messages wait to be read: read the answers first";
+                let message = "too many messages are queued: read the responses first";
                 response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, message)
             }
         }
@@ -138,7 +138,7 @@ fn no_sse_session() -> HttpResponse {
     response::refuse(StatusCode::NOT_FOUND, "there is no such session: its stream has ended")
 }
 
-/// What calls of the connection see of the request that it began with.
+/// Returns the extensions for the calls of a connection, from the request that opened it.
 fn extensions_of(head: RequestHead) -> Extensions {
     let Parts { mut extensions, headers, uri, .. } = head.into_parts();
     extensions.insert(headers);
@@ -146,7 +146,7 @@ fn extensions_of(head: RequestHead) -> Extensions {
     extensions
 }
 
-/// JSON has line breaks only between its tokens, where a space says the same.
+/// Replaces line breaks by spaces. JSON has line breaks only between tokens.
 fn on_one_line(bytes: Bytes) -> Bytes {
     if memchr::memchr2(b'\n', b'\r', &bytes).is_none() {
         return bytes;
@@ -154,7 +154,7 @@ fn on_one_line(bytes: Bytes) -> Bytes {
     bytes.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
 }
 
-/// What is posted, as lines.
+/// A reader of the posted messages, as lines.
 struct Posted {
     queue: mpsc::Receiver<Bytes>,
     piece: Bytes,
@@ -185,7 +185,7 @@ impl AsyncRead for Posted {
     }
 }
 
-/// What is written, as events. The session lasts as long as somebody reads them.
+/// The event stream of a session. Dropping it closes the session.
 struct SseEvents {
     sessions: Arc<SseSessions>,
     id: String,

@@ -1,4 +1,5 @@
-//! Connections that hyper serves: HTTP/2, `tower` services, upgrades, and all of a listener after `Listener::use_hyper`.
+//! Connections that are served by hyper: HTTP/2, `tower` services, upgrades, and all connections after
+//! `Listener::use_hyper`.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -32,7 +33,7 @@ pub(super) async fn serve<H: HttpHandler>(connection: AcceptedConnection, handle
     drop(permit);
 }
 
-/// As [`serve`], over any byte stream.
+/// Same as [`serve`], over any byte stream.
 pub(super) async fn serve_stream<H: HttpHandler>(
     io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     handler: Arc<H>,
@@ -84,7 +85,7 @@ where
     E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
 {
     let mut builder = Builder::new(TokioExecutor::new());
-    // The idle timeout below covers heads that do not arrive, without a timer for each.
+    // The idle timeout below covers missing request heads, without a timer for each.
     builder.http1().header_read_timeout(None).max_buf_size(64 * 1024);
     builder
         .http2()
@@ -107,7 +108,7 @@ where
         connection.as_mut().poll(task)
     });
     tokio::select! {
-        // Clients disconnect at any time: that is no fault of the server.
+        // Clients may disconnect at any time: this is not a server error.
         served = serving => if let Err(error) = served {
             tracing::debug!(error, "a connection broke");
         },
@@ -115,7 +116,7 @@ where
     }
 }
 
-/// The requests in flight of a connection, and since when there are none.
+/// The number of requests in flight on a connection, and the time since there are none.
 #[derive(Debug, Clone)]
 struct Activity(Arc<Mutex<ActivityState>>);
 
@@ -146,13 +147,13 @@ impl Activity {
         async move { Ok(response.await?.map(|body| TrackedBody { _request: request, body })) }
     }
 
-    /// Returns the time until the connection was idle for `limit`.
+    /// Returns the time until the connection has been idle for `limit`.
     fn remaining(&self, limit: Duration) -> Duration {
         let state = self.0.lock();
         if state.requests > 0 { limit } else { limit.saturating_sub(state.idle_since.elapsed()) }
     }
 
-    /// Resolves when the connection was idle for `limit`, in either version of HTTP.
+    /// Resolves when the connection has been idle for `limit`, in HTTP/1.1 and HTTP/2.
     async fn idle_for(&self, limit: Duration) {
         loop {
             match self.remaining(limit) {
@@ -163,7 +164,7 @@ impl Activity {
     }
 }
 
-/// A request whose response is not written.
+/// A request whose response is not written yet.
 #[derive(Debug)]
 struct InFlightRequest(Activity);
 

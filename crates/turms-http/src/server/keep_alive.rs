@@ -1,4 +1,4 @@
-//! Comments that keep an event stream alive.
+//! Keep-alive comments for event streams.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,7 +8,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::sse;
 
-/// Emits a comment when nothing was written for a period.
+/// Emits a comment after a period without writes.
 #[derive(Debug)]
 pub(super) struct KeepAlive {
     timer: Pin<Box<Sleep>>,
@@ -20,7 +20,7 @@ impl KeepAlive {
         Self { timer: Box::pin(tokio::time::sleep(period)), period }
     }
 
-    /// Starts the period again.
+    /// Restarts the period.
     pub(super) fn reset(&mut self) {
         self.timer.as_mut().reset(Instant::now() + self.period);
     }

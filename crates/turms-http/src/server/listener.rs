@@ -1,4 +1,4 @@
-//! Accepts connections and has them served, with limits on their number and their pace.
+//! The listener: accepts connections and serves them, with limits on their number and timeouts.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use super::shutdown::GracefulShutdown;
 use super::socket::{Socket, Stream};
 use super::{PeerAddress, http1, hyper as by_hyper};
 
-/// Listens at an address and serves HTTP/1.1, and HTTP/2 with the feature `http2`.
+/// Listens on an address and serves HTTP/1.1, and HTTP/2 with the feature `http2`.
 ///
 /// ```no_run
 /// use turms_http::{Listener, ServeHttp};
@@ -67,14 +67,15 @@ pub(super) struct AcceptedConnection {
     pub(super) permit: OwnedSemaphorePermit,
 }
 
-/// Timeout for connections to notice that they are aborted.
+/// Timeout for connections to stop after an abort.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Time until the next attempt after an accept that failed, most likely because the process has no file descriptor left.
+/// Delay before the next attempt after a failed accept. The usual cause is that the process has no file descriptors
+/// left.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 impl Listener {
-    /// Listens at a TCP address such as `127.0.0.1:8080`. Port 0 takes any free port.
+    /// Listens on a TCP address such as `127.0.0.1:8080`. Port 0 selects any free port.
     ///
     /// # Errors
     /// If the address cannot be bound.
@@ -89,7 +90,7 @@ impl Listener {
         }
     }
 
-    /// Listens at a Unix socket. A socket file that an earlier process left behind is replaced.
+    /// Listens on a Unix socket. A stale socket file of an earlier process is replaced.
     ///
     /// # Errors
     /// If the path cannot be bound.
@@ -127,13 +128,13 @@ impl Listener {
         }
     }
 
-    /// Returns the address as text, for messages.
+    /// Returns the address as a string, for messages.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Returns the address; `None` for a Unix socket.
+    /// Returns the socket address. `None` for a Unix socket.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         match &self.acceptor.socket {
@@ -143,14 +144,15 @@ impl Listener {
         }
     }
 
-    /// Shuts down gracefully when this future resolves: no connection is accepted any more, and requests in flight may finish.
+    /// Shuts down gracefully when this future resolves: no further connections are accepted, and requests in flight may
+    /// finish.
     pub fn until(mut self, shutdown: impl Future<Output = ()> + Send + 'static) -> Self {
         self.until = Some(Box::pin(shutdown));
         self
     }
 
-    /// Calls this when the shutdown begins, before requests in flight are waited for: the place to end what has no end of its
-    /// own.
+    /// Sets a callback for the beginning of the shutdown, before the listener waits for requests in flight. Use it to
+    /// end streams that have no end of their own.
     pub fn on_end(mut self, hook: impl FnOnce() + Send + 'static) -> Self {
         let until = self.until.take();
         self.until(async move {
@@ -162,50 +164,51 @@ impl Listener {
         })
     }
 
-    /// Maximum number of connections; further ones have to wait. One that was upgraded, for example to WebSocket, does not count.
-    /// 16 384 by default.
+    /// Maximum number of connections. Default: 16 384. Further ones wait. Upgraded connections, for example to
+    /// WebSocket, do not count.
     pub fn max_connections(mut self, max: usize) -> Self {
         self.max_connections = max.min(Semaphore::MAX_PERMITS).min(u32::MAX as usize);
         self
     }
 
-    /// Timeout for the head of a request, and for an idle connection. 30 seconds by default.
+    /// Timeout for the head of a request, and for an idle connection. Default: 30 seconds.
     pub fn header_timeout(mut self, timeout: Duration) -> Self {
         self.acceptor.limits.header_timeout = bounded(timeout);
         self
     }
 
-    /// Timeout for a client that does not read what was written. 60 seconds by default.
+    /// Timeout for a client that does not read the response. Default: 60 seconds.
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
         self.acceptor.limits.write_timeout = bounded(timeout);
         self
     }
 
-    /// Timeout for requests in flight after the shutdown has begun. 10 seconds by default.
+    /// Timeout for requests in flight after the shutdown has begun. Default: 10 seconds.
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.drain_timeout = bounded(timeout);
         self
     }
 
-    /// Uses TLS, with a certificate chain and its key in PEM. A self-signed certificate must not be a CA (`CA:FALSE`), or clients
-    /// refuse it.
+    /// Enables TLS, with a certificate chain and its key in PEM format. Clients reject a self-signed certificate that
+    /// is a CA: use `CA:FALSE`.
     ///
     /// # Errors
-    /// If certificate and key cannot be used.
+    /// If the certificate or the key is invalid.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, certificate: &[u8], key: &[u8]) -> Result<Self, ServeError> {
         self.acceptor.tls = Some(super::tls::acceptor(certificate, key)?);
         Ok(self)
     }
 
-    /// Serves HTTP/1.1 with hyper in place of the implementation of this crate.
+    /// Serves HTTP/1.1 with hyper instead of the implementation of this crate.
     ///
-    /// Requests of the protocol get the same responses. A connection needs more memory and a call more instructions. Invalid
-    /// requests differ:
+    /// Valid requests get the same responses. A connection needs more memory and a call more instructions. Invalid
+    /// requests are handled differently:
     ///
-    /// - hyper accepts lines that end in LF alone, a missing, invalid or repeated `Host`, and `Content-Length` beside
-    ///   `Transfer-Encoding`, which it then ignores. [`AccessPolicy`](crate::AccessPolicy) still refuses hosts by name, with 403.
-    /// - Its refusals have no body that says why, and an unsupported `Transfer-Encoding` gets the status 400, not 501.
+    /// - hyper accepts lines that end in LF only, a missing, invalid or repeated `Host`, and `Content-Length` together
+    ///   with `Transfer-Encoding`, which it then ignores. [`AccessPolicy`](crate::AccessPolicy) still rejects hosts,
+    ///   with 403.
+    /// - Its error responses have no body, and an unsupported `Transfer-Encoding` gets the status 400 instead of 501.
     pub fn use_hyper(mut self) -> Self {
         self.uses_hyper = true;
         self
@@ -220,7 +223,7 @@ impl Listener {
     /// Serves until the server is shut down, or the future of [`Listener::until`] resolves.
     ///
     /// # Errors
-    /// None at present; a failed accept is repeated.
+    /// Currently never. A failed accept is retried.
     pub async fn serve<H: HttpHandler>(mut self, handler: H) -> Result<(), ServeError> {
         tracing::info!(address = self.address, "listening");
         let handler = Arc::new(handler);
@@ -242,11 +245,11 @@ impl Listener {
         Ok(())
     }
 
-    /// Serves a `tower` service, such as an application that this server is mounted in, until the future of [`Listener::until`]
-    /// resolves.
+    /// Serves a `tower` service, such as an application with this server mounted in it, until the future of
+    /// [`Listener::until`] resolves.
     ///
     /// # Errors
-    /// None at present; a failed accept is repeated.
+    /// Currently never. A failed accept is retried.
     pub async fn serve_tower<S, B>(self, service: S) -> Result<(), ServeError>
     where
         S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
@@ -260,7 +263,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Accepts connections until the shutdown, then waits for those that are open.
+    /// Accepts connections until the shutdown, then waits for the open ones.
     async fn run<F>(self, serve: impl FnOnce(AcceptedConnection) -> F + Clone + Send + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -285,11 +288,11 @@ impl Listener {
                 () = &mut until => break,
             }
         }
-        // Closes the socket, and with it the queue of connections that are not accepted.
+        // Closes the socket, and with it the queue of pending connections.
         drop(acceptor);
         tracing::debug!("shutting down: waiting for requests in flight");
         shutdown.begin();
-        // All connections are closed when all permits are back.
+        // All permits are returned when all connections are closed.
         let all = max_connections as u32;
         tokio::select! {
             _ = permits.acquire_many(all) => return,
@@ -331,7 +334,7 @@ impl Acceptor {
 
 #[cfg(feature = "tls")]
 impl AcceptedConnection {
-    /// Performs the TLS handshake; `None` if it fails, takes too long, or the listener shuts down.
+    /// Performs the TLS handshake. Returns `None` if it fails or times out, or if the listener shuts down.
     async fn handshake(self, tls: &TlsAcceptor) -> Option<Self> {
         let Self { stream, peer, limits, shutdown, permit } = self;
         let handshake = tokio::time::timeout(limits.header_timeout, tls.accept(stream));
@@ -376,7 +379,7 @@ mod tests {
     use super::*;
     use crate::server::ServeHttp as _;
 
-    /// Each connection has such a task, however little happens on it.
+    /// Each connection has such a task, so its size matters for idle connections.
     #[tokio::test]
     async fn the_task_of_a_connection_is_small() {
         let (stream, _other) = tokio::net::UnixStream::pair().unwrap();

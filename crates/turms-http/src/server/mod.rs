@@ -1,4 +1,4 @@
-//! Serving over HTTP: every revision at one address.
+//! The HTTP server: all protocol revisions at one URL.
 
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -52,20 +52,23 @@ pub use self::session::EventStream;
 use self::session::SessionManager;
 use self::stream_limit::StreamLimit;
 
-/// Who is at the other end of the connection, for requests that came through a [`Listener`]. An extension of theirs.
+/// The address of the client. A [`Listener`] adds it to the extensions of each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerAddress(pub SocketAddr);
 
 impl PeerAddress {
-    /// For middleware of applications that listen by themselves.
+    /// Creates a value for middleware of applications with their own listener.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
         Self(address)
     }
 }
 
-/// A server behind HTTP: a `tower` service that mounts into any application of axum or hyper.
+/// An MCP server as a `tower` service for HTTP, which can be mounted in an axum or hyper application.
+///
+/// It serves clients of every revision at one URL: single requests in 2026-07-28, sessions in 2025-03-26 to 2025-11-25,
+/// and the HTTP+SSE transport of 2024-11-05 at paths that end in `/sse` and `/messages`.
 ///
 /// It answers clients of every revision at one address: requests of 2026-07-28 one by one, those of 2025-03-26 to 2025-11-25
 /// in sessions, and those of 2024-11-05 over HTTP+SSE at addresses that end in `/sse` and `/messages`.
@@ -79,13 +82,13 @@ impl PeerAddress {
 /// // axum::Router::new().nest_service("/mcp", service)
 /// ```
 ///
-/// An application that is to end has to end this, too, or it waits for streams that go on for ever: call
-/// [`HttpService::shutdown`] in the future that tells the application to end. A [`Listener`] does so by itself, and serves
-/// whole applications with [`Listener::serve_tower`].
+/// An application that shuts down gracefully must shut this service down as well, because event streams have no end of
+/// their own: call [`HttpService::shutdown`] in the application's shutdown signal. A [`Listener`] does so by itself,
+/// and serves whole applications with [`Listener::serve_tower`].
 #[derive(Clone)]
 pub struct HttpService(Arc<HttpState>);
 
-/// The parts of an [`HttpService`]. A clone of the service clones one `Arc`.
+/// The parts of an [`HttpService`]. Cloning the service clones one `Arc`.
 #[derive(Clone)]
 struct HttpState {
     endpoint: Endpoint,
@@ -93,38 +96,38 @@ struct HttpState {
     state: Arc<SharedState>,
 }
 
-/// The state of all clones of a service, also of those with other options.
+/// The state that all clones of a service share, including those with other options.
 #[derive(Default)]
 struct SharedState {
     sessions: Arc<SessionManager>,
     sse_sessions: Arc<SseSessions>,
     streams: StreamLimit,
-    /// Begins with the shutdown of the server, or by [`HttpService::shutdown`].
+    /// Triggered by the shutdown of the server or by [`HttpService::shutdown`].
     shutdown: Shutdown,
     has_denied: AtomicBool,
 }
 
-/// Something that can be served over HTTP: a server, or any endpoint.
+/// Extension trait for serving a server or an endpoint over HTTP.
 pub trait ServeHttp: IntoEndpoint + Sized {
-    /// As a `tower` service. A server that is to be reached in several ways is built once: `let router = server.build()?`, then
-    /// `router.clone().http()` and so on.
+    /// Returns a `tower` service. To use one server with several transports, build it once: `let router =
+    /// server.build()?`, then `router.clone().http()` and so on.
     ///
     /// # Panics
-    /// When something that was registered cannot be used, such as a tool whose schema is none. To be told instead, build the
-    /// server first.
+    /// If a registration is invalid, such as a tool with an invalid schema. Build the server first to get an error
+    /// instead.
     #[must_use]
     fn http(self) -> HttpService {
         match self.into_endpoint() {
             Ok(endpoint) => HttpService::new(endpoint),
-            Err(problem) => panic!("the server cannot be used: {problem}"),
+            Err(problem) => panic!("the server cannot be built: {problem}"),
         }
     }
 
-    /// Listens at an address and serves whoever comes, at any path, until the server is shut down or the process is told to end
-    /// (Ctrl-C, SIGTERM). Calls that run then have ten seconds to finish; told twice, the process does not wait.
+    /// Listens on an address and serves all paths until the server shuts down or the process receives Ctrl-C or
+    /// SIGTERM. Running calls then have ten seconds to finish. A second signal ends the process at once.
     ///
-    /// Only requests to loopback names are answered (`localhost`, `127.0.0.1`, `[::1]`), which keeps pages in browsers from
-    /// reaching local servers. To answer for other names:
+    /// Only requests to loopback hosts are accepted (`localhost`, `127.0.0.1`, `[::1]`), so that web pages cannot
+    /// access local servers by DNS rebinding. To allow other hosts:
     ///
     /// ```no_run
     /// use turms_http::{AccessPolicy, Listener, ServeHttp};
@@ -136,7 +139,7 @@ pub trait ServeHttp: IntoEndpoint + Sized {
     /// ```
     ///
     /// # Errors
-    /// When something that was registered cannot be used, or the address cannot be listened at.
+    /// If a registration is invalid, or the address cannot be bound.
     fn serve_http(self, address: impl Into<String> + Send) -> impl Future<Output = Result<(), ServeError>> + Send
     where
         Self: Send,
@@ -151,7 +154,7 @@ pub trait ServeHttp: IntoEndpoint + Sized {
 impl<T: IntoEndpoint> ServeHttp for T {}
 
 impl HttpService {
-    /// Serves an endpoint, with safe defaults.
+    /// Creates a service for an endpoint, with the default options.
     #[must_use]
     pub fn new(endpoint: Endpoint) -> Self {
         let state = SharedState { shutdown: endpoint.shutdown().child(), ..SharedState::default() };
@@ -163,70 +166,70 @@ impl HttpService {
         self
     }
 
-    /// For which hosts it answers, and which pages may use it: loopback names unless said otherwise.
+    /// Sets the allowed hosts and origins. Default: loopback hosts only.
     #[must_use]
     pub fn access(self, access: AccessPolicy) -> Self {
         self.with(|options| options.access = access)
     }
 
-    /// Lets browsers show answers to the pages that may use it.
+    /// Enables CORS for the allowed origins. Default: off.
     #[must_use]
     pub fn cors(self) -> Self {
         self.with(|options| options.cors = true)
     }
 
-    /// How long the body of a request may be, in bytes: 4 MiB unless said otherwise.
+    /// Maximum size of a request body, in bytes. Default: 4 MiB.
     #[must_use]
     pub fn body_limit(self, bytes: usize) -> Self {
         self.with(|options| options.body_limit = bytes)
     }
 
-    /// How long a body may take to arrive: 30 seconds unless said otherwise.
+    /// Timeout for reading a request body. Default: 30 seconds.
     #[must_use]
     pub fn body_timeout(self, timeout: Duration) -> Self {
         self.with(|options| options.body_timeout = options::bounded(timeout))
     }
 
-    /// How long an event stream may be quiet before a comment shows that it is alive: 15 seconds unless said otherwise.
+    /// Interval of keep-alive comments on idle event streams. Default: 15 seconds.
     #[must_use]
     pub fn keep_alive(self, period: Duration) -> Self {
         self.with(|options| options.keep_alive = options::bounded(period))
     }
 
-    /// How many event streams may be open at once, whoever reads them; more are refused. 16 384 unless said otherwise.
+    /// Maximum number of open event streams, over all clients. Default: 16 384. Further streams are rejected.
     ///
-    /// There is no bound for each client: whoever cannot be trusted with all of them needs a proxy that has one.
+    /// There is no limit per client. Use a proxy with such a limit if clients are not trusted.
     #[must_use]
     pub fn max_streams(self, max: usize) -> Self {
         self.with(|options| options.max_streams = max)
     }
 
-    /// How sessions of clients of 2025-03-26 to 2025-11-25 are kept.
+    /// Sets the options for sessions of clients of 2025-03-26 to 2025-11-25.
     #[must_use]
     pub fn sessions(self, sessions: SessionOptions) -> Self {
         self.with(|options| options.sessions = Some(Arc::new(sessions)))
     }
 
-    /// Serves clients of older revisions without sessions: every request stands alone, nothing is remembered, and the server
-    /// can ask the client nothing.
+    /// Disables sessions: each request of an older revision is served on its own, no state is kept, and the server
+    /// cannot send requests to the client.
     #[must_use]
     pub fn stateless(self) -> Self {
         self.with(|options| options.sessions = None)
     }
 
-    /// Does not offer the HTTP+SSE transport of 2024-11-05.
+    /// Disables the HTTP+SSE transport of 2024-11-05. Default: enabled.
     #[must_use]
     pub fn without_sse_transport(self) -> Self {
         self.with(|options| options.http_sse = false)
     }
 
-    /// How many sessions there are.
+    /// Returns the number of sessions.
     #[must_use]
     pub fn session_count(&self) -> usize {
         self.0.state.sessions.len()
     }
 
-    /// Ends a session, as its client can by DELETE; false if there is none of this id.
+    /// Closes a session, as its client can with DELETE. Returns `false` if there is no session with this id.
     pub async fn close_session(&self, id: &str) -> bool {
         match self.0.options.sessions.as_ref() {
             Some(options) => self.0.state.sessions.close(id, options, CloseReason::Server).await,
@@ -234,13 +237,13 @@ impl HttpService {
         }
     }
 
-    /// Ends what would go on for ever, such as streams that belong to no call, so that an application that has this at one of
-    /// its addresses can end. Calls that run may finish.
+    /// Ends event streams that do not belong to a call, so that the application that contains this service can shut
+    /// down. Running calls may finish.
     pub fn shutdown(&self) {
         self.begin_shutdown();
     }
 
-    /// Responds to a request.
+    /// Handles a request.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<HttpBody>
     where
         B: Body + Send,
@@ -260,7 +263,7 @@ impl HttpState {
         &self.endpoint.info().versions
     }
 
-    /// The endpoint for connections that end when this service does.
+    /// Returns an endpoint for connections that end with this service.
     fn connection_endpoint(&self) -> Endpoint {
         let endpoint = &self.endpoint;
         Endpoint::with_shutdown(endpoint.service().clone(), endpoint.info().clone(), self.state.shutdown.clone())
@@ -271,8 +274,8 @@ impl HttpState {
         Box::pin(self.state.shutdown.begun())
     }
 
-    /// Refuses somebody, and tells whoever runs the server what to do if they should be let in. Once, so that nobody can fill
-    /// the log.
+    /// Rejects a request by the access policy. The first rejection is logged with a hint on how to allow it. Only once,
+    /// so that clients cannot fill the log.
     fn deny(&self, denied: &AccessDenied) -> HttpResponse {
         if !self.state.has_denied.swap(true, Ordering::Relaxed) {
             let remedy = match denied {
@@ -283,7 +286,7 @@ impl HttpState {
                     "if it may, name the origin in AccessPolicy::origins and give the policy to HttpService::access"
                 }
             };
-            tracing::warn!("{denied}; {remedy}. Further refusals are logged at the level debug");
+            tracing::warn!("{denied}; {remedy}. Further rejections are logged at level debug");
         }
         response::refuse(StatusCode::FORBIDDEN, denied.to_string())
     }
@@ -359,13 +362,14 @@ impl fmt::Debug for HttpService {
     }
 }
 
+/// Returns the error for an invalid `MCP-Protocol-Version` header.
 fn unreadable_version(head: &McpHeaders<'_>, id: Option<&RequestId>) -> HttpResponse {
     let problem = headers::single(head.version, turms_proto::header::PROTOCOL_VERSION).err();
     let problem = problem.unwrap_or_else(|| ErrorObject::invalid_request("the protocol version cannot be read"));
     response::error(StatusCode::BAD_REQUEST, id, &problem)
 }
 
-/// A header value of our own making.
+/// Creates a header value from trusted text.
 fn header_value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }

@@ -1,4 +1,4 @@
-//! The options of an HTTP server.
+//! Options of the HTTP server.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,7 @@ pub(super) struct HttpOptions {
     pub(super) keep_alive: Duration,
     pub(super) max_streams: usize,
     pub(super) sessions: Option<Arc<SessionOptions>>,
-    /// Set if the HTTP+SSE transport of 2024-11-05 is offered.
+    /// `true` if the HTTP+SSE transport of 2024-11-05 is enabled.
     pub(super) http_sse: bool,
 }
 
@@ -53,7 +53,7 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// The sessions of clients of 2025-03-26 to 2025-11-25.
+/// Options for the sessions of clients of 2025-03-26 to 2025-11-25.
 #[derive(Clone)]
 #[must_use]
 pub struct SessionOptions {
@@ -62,17 +62,17 @@ pub struct SessionOptions {
     pub(super) max_streams: usize,
     pub(super) retention: Duration,
     store: Option<Arc<dyn SessionStore>>,
-    /// The store if none was given.
+    /// The store in memory, if no other store is set.
     memory: OnceLock<Arc<dyn SessionStore>>,
     pub(super) events: Arc<dyn EventStore>,
     start: OnceLock<Instant>,
 }
 
 impl SessionOptions {
-    /// How many sessions there may be unless [`SessionOptions::max`] says otherwise.
+    /// Default of [`SessionOptions::max`].
     const MAX: usize = 50_000;
 
-    /// Kept in memory, for half an hour after they were last used.
+    /// Creates the default options: sessions are stored in memory and expire after 30 minutes of inactivity.
     pub fn new() -> Self {
         Self {
             idle: Duration::from_secs(30 * 60),
@@ -86,7 +86,7 @@ impl SessionOptions {
         }
     }
 
-    /// Milliseconds since somebody first asked: half the size of an instant, and there are many sessions.
+    /// Returns the milliseconds since the first call. Half the size of an `Instant`, because there are many sessions.
     pub(super) fn clock(&self) -> u64 {
         self.start.get_or_init(Instant::now).elapsed().as_millis() as u64
     }
@@ -98,27 +98,28 @@ impl SessionOptions {
         }
     }
 
-    /// How often the store hears that a session is used.
+    /// Returns the interval at which the store is notified that a session is in use.
     pub(super) fn touch_period(&self) -> Duration {
         self.idle / 8
     }
 
-    /// How long the store is to keep a session of which it hears nothing: it does not hear of every use.
+    /// Returns the time to live of a session in the store. Longer than the idle timeout, because the store is not
+    /// notified of every use.
     pub(super) fn kept(&self) -> Duration {
         self.idle + self.touch_period()
     }
 
-    /// Tells the store that a session is used; false if it does not know the session any more.
+    /// Extends the lifetime of a session in the store. Returns `false` if the store no longer has the session.
     pub(super) async fn touch(&self, id: &str) -> bool {
-        // A store that fails now has not forgotten the session.
+        // An error of the store does not mean that the session is gone.
         self.session_store().touch(id, self.kept()).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the store cannot be told that a session is used");
+            tracing::warn!(%error, "the lifetime of a session cannot be extended in the store");
             true
         })
     }
 
-    /// Removes events that were stored after those of their session had been removed with it. A session that has only been
-    /// closed in this process keeps them, for others.
+    /// Removes events that were stored after the end of their session. A session that is closed only in this process
+    /// keeps its events for other processes.
     pub(super) async fn remove_events_of_ended(&self, id: &str) {
         if let Ok(None) = self.session_store().load(id).await
             && let Err(error) = self.events.remove_session(id).await
@@ -127,44 +128,44 @@ impl SessionOptions {
         }
     }
 
-    /// How long a session is kept that nobody uses. An open stream and a running call are uses.
+    /// Idle timeout of a session. Default: 30 minutes. Open streams and running calls count as activity.
     pub fn idle(mut self, idle: Duration) -> Self {
         self.idle = bounded(idle);
         self
     }
 
-    /// How many sessions this process may have; more are refused.
+    /// Maximum number of sessions in this process. Default: 50 000. Further sessions are rejected.
     pub fn max(mut self, max: usize) -> Self {
         self.max = max;
         self
     }
 
-    /// How many event streams one session may have open at once; more are refused.
+    /// Maximum number of open event streams per session. Default: 256. Further streams are rejected.
     pub fn max_streams(mut self, max: usize) -> Self {
         self.max_streams = max;
         self
     }
 
-    /// How long the events of a stream that has ended are kept for clients that missed them.
+    /// Retention of the events of a closed stream, for clients that resume it. Default: 5 minutes.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = bounded(retention);
         self
     }
 
-    /// Keeps sessions elsewhere, so that another process can take them up.
+    /// Sets the session store, so that other processes can take over sessions. Default: in memory.
     pub fn store(mut self, store: impl SessionStore) -> Self {
         self.store = Some(Arc::new(store));
         self
     }
 
-    /// Keeps events elsewhere.
+    /// Sets the event store. Default: in memory, 4 MiB per session and 256 MiB in all.
     pub fn events(mut self, events: impl EventStore) -> Self {
         self.events = Arc::new(events);
         self
     }
 }
 
-/// Longer than this is for ever. Clocks cannot be asked for much more.
+/// Maximum of all durations: a year, which timers can represent.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 pub(super) fn bounded(time: Duration) -> Duration {

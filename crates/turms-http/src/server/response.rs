@@ -1,4 +1,4 @@
-//! Responses and their bodies: empty, one piece, or a stream of events.
+//! Responses and their bodies: empty, one buffer, or an event stream.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -20,27 +20,27 @@ pub struct HttpBody {
 
 pub(super) enum BodyRepr {
     Whole(Option<Bytes>),
-    /// As [`BodyRepr::Whole`], without a reference count.
+    /// Same as [`BodyRepr::Whole`], without a reference count.
     Written(Vec<u8>),
     Events(Pin<Box<dyn EventSource>>),
 }
 
-/// The media type of a body. Headers that are always the same need no map.
+/// The media type of a body. Its headers are constant and need no header map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyKind {
-    /// As the headers of the response say.
+    /// Defined by the headers of the response.
     Other,
     Json,
     Events,
 }
 
 impl BodyKind {
-    /// Returns its headers as HTTP/1.1 writes them.
+    /// Returns the header lines for HTTP/1.1.
     pub(super) fn header_lines(self) -> &'static str {
         match self {
             Self::Other => "",
             Self::Json => "content-type: application/json\r\n",
-            // The last two keep proxies from buffering events.
+            // The last two prevent proxies from buffering events.
             Self::Events => "content-type: text/event-stream\r\ncache-control: no-cache\r\nx-accel-buffering: no\r\n",
         }
     }
@@ -60,7 +60,7 @@ impl BodyKind {
     }
 }
 
-/// The source of a stream. It is dropped when the client stops reading.
+/// The source of an event stream. It is dropped when the client stops reading.
 pub(crate) trait EventSource: Send {
     fn poll_piece(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Bytes>>;
 }
@@ -72,7 +72,7 @@ impl HttpBody {
         Self { repr: BodyRepr::Whole(None), kind: BodyKind::Other }
     }
 
-    /// Creates a body of one piece.
+    /// Creates a body from one buffer.
     #[must_use]
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         let bytes = Some(bytes.into()).filter(|bytes| !bytes.is_empty());
@@ -87,7 +87,7 @@ impl HttpBody {
         Self { repr: BodyRepr::Events(Box::pin(source)), kind: BodyKind::Events }
     }
 
-    /// Adds the headers of the body to the response, for hyper and applications, which do not know [`BodyKind`].
+    /// Adds the headers of the body to the response, for hyper and other applications, which do not know [`BodyKind`].
     pub(super) fn with_headers(mut response: Response<Self>) -> Response<Self> {
         let kind = std::mem::replace(&mut response.body_mut().kind, BodyKind::Other);
         kind.insert_headers(response.headers_mut());
@@ -158,7 +158,7 @@ pub(super) fn empty(status: StatusCode) -> HttpResponse {
     answer
 }
 
-/// A refusal, with the id of what it refuses if that could be read.
+/// Creates an error response, with the id of the request if it is known.
 pub(super) fn error(status: StatusCode, id: Option<&RequestId>, error: &ErrorObject) -> HttpResponse {
     if status.is_client_error() || status.is_server_error() {
         let id = id.map(tracing::field::display);
@@ -175,12 +175,12 @@ pub(super) fn error(status: StatusCode, id: Option<&RequestId>, error: &ErrorObj
     json(status, body)
 }
 
-/// A refusal of what is wrong with the request as such.
+/// Creates an error response for an invalid request.
 pub(super) fn refuse(status: StatusCode, message: impl Into<String>) -> HttpResponse {
     error(status, None, &ErrorObject::invalid_request(message))
 }
 
-/// A refusal for want of room.
+/// Creates an error response with `Retry-After` for an exceeded limit.
 pub(super) fn overloaded(status: StatusCode, id: Option<&RequestId>, message: impl Into<String>) -> HttpResponse {
     let mut answer = error(status, id, &ErrorObject::internal(message));
     answer.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from_static("5"));
@@ -188,13 +188,13 @@ pub(super) fn overloaded(status: StatusCode, id: Option<&RequestId>, message: im
 }
 
 pub(super) fn method_not_allowed(allowed: &'static str) -> HttpResponse {
-    let mut answer = refuse(StatusCode::METHOD_NOT_ALLOWED, format!("this address takes {allowed}"));
+    let mut answer = refuse(StatusCode::METHOD_NOT_ALLOWED, format!("allowed methods: {allowed}"));
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     answer
 }
 
-/// The status that goes with an error of the newest revision, which has a few of its own (basic/transports, "Streamable
-/// HTTP"). Errors of handlers are answers like others.
+/// Returns the HTTP status for an error of a stateless revision (basic/transports, "Streamable HTTP"). Errors of
+/// handlers have the status 200.
 pub(super) fn status_of(error: &ErrorObject) -> StatusCode {
     match error.code {
         ErrorCode::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
@@ -203,7 +203,7 @@ pub(super) fn status_of(error: &ErrorObject) -> StatusCode {
     }
 }
 
-/// The status that goes with an error that was found before any handler was asked.
+/// Returns the HTTP status for an error that occurs before a handler is called.
 pub(super) fn status_of_refusal(error: &ErrorObject) -> StatusCode {
     match status_of(error) {
         StatusCode::OK => StatusCode::BAD_REQUEST,

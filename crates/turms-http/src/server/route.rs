@@ -1,4 +1,4 @@
-//! Decides how a request is handled.
+//! Routing of HTTP requests by method, headers and body.
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ use super::request::headers::{self, KnownHeader, McpHeaders, NamedVersion};
 use super::response::{self, HttpResponse};
 use super::{HttpState, http_sse, stateless, unreadable_version};
 
-/// How a POST is handled.
+/// The way in which a POST is handled.
 enum PostKind<'a> {
-    /// As a request of a stateless revision.
+    /// A request of a stateless revision.
     Stateless(Request, ProtocolVersion, Option<Meta>, Arc<HttpRequestInfo>),
-    /// In a way that is rare, or takes so much memory that the future of every connection would be larger for it.
+    /// A rare or large future, boxed so that it does not enlarge the future of every connection.
     Boxed(BoxFuture<'a, HttpResponse>),
 }
 
-/// The revision of messages, as their headers say.
+/// The revision of messages, according to their headers.
 enum PostRevision {
     Handshake(ProtocolVersion),
     Stateless,
@@ -87,7 +87,8 @@ impl HttpState {
         response
     }
 
-    /// Decides which revision the messages of a POST belong to. Each POST is decided for itself, whatever came before it.
+    /// Determines the revision of the messages of a POST. Each POST is classified on its own, regardless of earlier
+    /// requests.
     fn classify_post(
         &self,
         head: RequestHead,
@@ -126,7 +127,8 @@ impl HttpState {
     /// | stateless, not known | refused | stateless: a notification |
     /// | not supported, or not readable | refused | refused |
     ///
-    /// `initialize` always begins a session. Some clients send `Mcp-Method` in older revisions, too, so the session decides first.
+    /// `initialize` always starts a session. Some clients send `Mcp-Method` in older revisions, too, so the session id
+    /// takes precedence.
     fn revision_of(&self, incoming: &Incoming, head: &RequestHead) -> Result<PostRevision, Box<HttpResponse>> {
         let (mcp, id) = (McpHeaders::of(head), incoming.request_id());
         let bad_request = |error: &ErrorObject| Box::new(response::error(StatusCode::BAD_REQUEST, id, error));
@@ -165,13 +167,13 @@ impl HttpState {
     }
 }
 
-/// Checks that the body is JSON, and that the client takes both kinds of responses.
+/// Checks that the body is JSON, and that the client accepts JSON and event streams.
 fn check_post(head: &RequestHead) -> Result<(), Box<HttpResponse>> {
     if let Err(problem) = headers::check_body(head) {
         return Err(Box::new(response::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)));
     }
     if !headers::accepts_both(head) {
-        let message = "answers are JSON or events: send \"Accept: application/json, text/event-stream\"";
+        let message = "responses are JSON or event streams: send \"Accept: application/json, text/event-stream\"";
         return Err(Box::new(response::refuse(StatusCode::NOT_ACCEPTABLE, message)));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The graceful shutdown of the connections of a listener.
+//! Graceful shutdown of the connections of a listener.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use pin_project_lite::pin_project;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-/// Tells the connections of a listener to finish, then to stop. Reading the phase is one atomic load.
+/// Signals the connections of a listener to finish, then to stop. Reading the phase is one atomic load.
 #[derive(Debug, Default)]
 pub(super) struct GracefulShutdown {
     phase: AtomicU8,
@@ -20,12 +20,12 @@ const SHUTTING_DOWN: u8 = 1;
 const ABORTED: u8 = 2;
 
 impl GracefulShutdown {
-    /// Requests in flight may finish; connections take no further ones.
+    /// Begins the shutdown: requests in flight may finish, and connections accept no further ones.
     pub(super) fn begin(&self) {
         self.enter(SHUTTING_DOWN);
     }
 
-    /// Stops what [`GracefulShutdown::run`] runs.
+    /// Stops the futures of [`GracefulShutdown::run`].
     pub(super) fn abort(&self) {
         self.enter(ABORTED);
     }
@@ -43,13 +43,13 @@ impl GracefulShutdown {
         self.phase.load(Ordering::Acquire)
     }
 
-    /// Runs a future to its end; `None` if aborted before. The future is polled when the shutdown begins, so that it can look at
-    /// [`GracefulShutdown::is_shutting_down`].
+    /// Runs a future. Returns `None` if it is aborted. The future is polled when the shutdown begins, so that it can
+    /// check [`GracefulShutdown::is_shutting_down`].
     pub(super) fn run<F: Future>(self: Arc<Self>, work: F) -> Run<F> {
         Run { work, changed: self.changed.clone().notified_owned(), shutdown: self, registered: None }
     }
 
-    /// Runs a future to its end; `None` if the shutdown begins before.
+    /// Runs a future. Returns `None` if the shutdown begins before it completes.
     #[cfg(feature = "tls")]
     pub(super) async fn run_until_begun<F: Future>(self: Arc<Self>, work: F) -> Option<F::Output> {
         let mut work = std::pin::pin!(work);
@@ -70,7 +70,7 @@ pin_project! {
         work: F,
         #[pin]
         changed: OwnedNotified,
-        // The phase after which `changed` was registered, and the waker that it has.
+        // The phase after which `changed` was registered, and its waker.
         registered: Option<(u8, Waker)>,
     }
 }

@@ -1,4 +1,4 @@
-//! The sockets that a listener accepts connections from, and their streams.
+//! The sockets of a listener and the streams of its connections.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 #[cfg(unix)]
 use tokio::net::{UnixListener, UnixStream};
 
-/// A socket that listens.
+/// A listening socket.
 pub(super) enum Socket {
     Tcp(TcpListener),
     #[cfg(unix)]
@@ -18,12 +18,12 @@ pub(super) enum Socket {
 }
 
 impl Socket {
-    /// Accepts a connection. Only TCP has the address of the client.
+    /// Accepts a connection. Returns the client address for TCP only.
     pub(super) async fn accept(&self) -> io::Result<(Stream, Option<SocketAddr>)> {
         match self {
             Self::Tcp(socket) => {
                 let (stream, peer) = socket.accept().await?;
-                // Responses are written whole: to wait for more bytes would only delay them.
+                // Responses are written at once: waiting for more bytes would only delay them.
                 let _ = stream.set_nodelay(true);
                 Ok((Stream::Tcp(stream), Some(peer)))
             }
@@ -38,7 +38,7 @@ pub(super) enum Stream {
     Tcp(TcpStream),
     #[cfg(unix)]
     Unix(UnixStream),
-    /// Boxed: 1 232 bytes that a connection without TLS does not need.
+    /// Boxed, because it has 1 232 bytes that a connection without TLS does not need.
     #[cfg(feature = "tls")]
     Tls(Box<tokio_rustls::server::TlsStream<Self>>),
 }

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Debug, Clone, Default)]
 pub(super) struct StreamLimit(Arc<AtomicUsize>);
 
-/// One open event stream, until it is dropped.
+/// An open event stream. Dropping it releases the permit.
 #[derive(Debug)]
 pub(super) struct Permit(Arc<AtomicUsize>);
 
 impl StreamLimit {
-    /// Opens a stream if fewer than `max` are open.
+    /// Takes a permit if fewer than `max` streams are open.
     pub(super) fn take(&self, max: usize) -> Option<Permit> {
         let taken =
             self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < max).then_some(count + 1));

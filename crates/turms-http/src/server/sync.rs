@@ -1,4 +1,4 @@
-//! The lock of shared state: `parking_lot`'s, and in unit tests one that loom can schedule.
+//! The lock of shared state: `parking_lot`, or a version for loom in unit tests.
 
 #[cfg(not(test))]
 pub(super) use parking_lot::{Mutex, MutexGuard};

@@ -1,4 +1,4 @@
-//! TLS of a listener: certificates and keys.
+//! TLS configuration of a listener: certificate and key.
 
 use std::sync::Arc;
 
