@@ -1,13 +1,13 @@
-//! The framing of bodies over HTTP/1.1: lengths and chunks (RFC 9112, 6 and 7).
+//! The framing of HTTP/1.1 bodies: lengths and chunks (RFC 9112, 6 and 7).
 
 use bytes::{Buf as _, BytesMut};
 
-/// How the end of a body is found.
+/// The framing of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// A number of bytes.
+    /// A length in bytes.
     Length(u64),
-    /// Chunks, the last of which is empty.
+    /// Chunks, ending with an empty one.
     Chunked,
 }
 
@@ -32,15 +32,17 @@ pub(crate) enum ChunkError {
     TooLong,
 }
 
-/// Maximum length of the line before a chunk, of the extensions of all chunks, and of the trailers, in bytes.
+/// Maximum length of the line before a chunk, in bytes.
 const MAX_LINE: usize = 256;
+/// Maximum length of the extensions of all chunks, in bytes.
 const MAX_EXTENSIONS: usize = 16 * 1024;
+/// Maximum length of the trailers, in bytes.
 const MAX_TRAILERS: usize = 16 * 1024;
 
-/// Maximum number of trailers, which is that of headers.
+/// Maximum number of trailers, the same as that of headers.
 const MAX_TRAILER_FIELDS: usize = 100;
 
-/// Decodes a chunked body, however it arrives. Does no I/O.
+/// Decodes a chunked body incrementally. Does no I/O.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkDecoder {
     state: State,
@@ -60,7 +62,7 @@ enum State {
 }
 
 impl ChunkDecoder {
-    /// Decodes `input` into `body`. Returns `true` at the end of the body; what follows it stays in `input`.
+    /// Decodes `input` into `body`. Returns `true` at the end of the body. Bytes after the end stay in `input`.
     pub(crate) fn take(&mut self, input: &mut BytesMut, body: &mut BytesMut, limit: usize) -> Result<bool, ChunkError> {
         loop {
             match self.state {
@@ -119,7 +121,7 @@ impl ChunkDecoder {
     }
 }
 
-/// Returns the length of the first line without its CR LF; `None` if the line is not complete.
+/// Returns the length of the first line without its CR LF. Returns `None` if the line is incomplete.
 fn line(input: &[u8], limit: usize, too_long: ChunkError) -> Result<Option<usize>, ChunkError> {
     match memchr::memchr2(b'\r', b'\n', input) {
         Some(at) if at > limit => Err(too_long),
@@ -145,7 +147,7 @@ fn is_field(line: &[u8]) -> bool {
 fn chunk_size(line: &[u8]) -> Result<(u64, usize), ChunkError> {
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let extensions = &line[digits..line.len() - 2];
-    // httparse takes a missing size for 0, spaces without an extension, and every byte in an extension.
+    // httparse accepts a missing size as 0, spaces without an extension, and any byte in an extension.
     let is_well_formed = digits > 0 && (extensions.is_empty() || extensions.contains(&b';'));
     match httparse::parse_chunk_size(line) {
         Ok(httparse::Status::Complete(_)) if extensions.iter().any(is_control) => Err(ChunkError::Extension),

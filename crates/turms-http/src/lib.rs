@@ -2,8 +2,8 @@
 //!
 //! # Servers
 //!
-//! Whatever is a service, or can become one, is served by [`ServeHttp`]: as a `tower` service that mounts into an application,
-//! or listening by itself. Clients of every revision use the same address.
+//! Servers and endpoints are served with [`ServeHttp`]: as a `tower` service in an application, or with a listener of
+//! this crate. Clients of every revision use the same URL.
 //!
 //! ```no_run
 //! use turms_http::ServeHttp;
@@ -14,24 +14,25 @@
 //! # }
 //! ```
 //!
-//! What is safe is on: only loopback names are let in ([`AccessPolicy`]), and bodies, heads, streams, sessions and connections
-//! are bounded in number, size and time ([`HttpService`], [`SessionOptions`], [`Listener`]).
+//! The defaults are safe: only loopback hosts are accepted ([`AccessPolicy`]), and bodies, heads, streams, sessions and
+//! connections have limits and timeouts ([`HttpService`], [`SessionOptions`], [`Listener`]).
 //!
-//! Handlers see the request they are called by: its `http::HeaderMap`, its `http::Uri`, [`PeerAddress`] and whatever the
-//! application's own middleware put into its extensions. A `Principal` among those binds sessions to whoever began them.
+//! Handlers can read the HTTP request of their call: its `http::HeaderMap`, its `http::Uri`, its [`PeerAddress`], and
+//! the extensions that the application's middleware adds. A `Principal` extension binds a session to the principal that
+//! started it.
 //!
 //! # Clients
 //!
-//! [`HttpConnector`] connects a client to a server, and finds out what it speaks. [`HttpTransport`] does so for the addresses
-//! of a configuration. Credentials come from an [`Authorizer`].
+//! [`HttpConnector`] connects a client to a server and detects its protocol revision. [`HttpTransport`] does so for the
+//! URLs of a configuration. An [`Authorizer`] provides credentials.
 //!
-//! Types of other crates in the interface: `bytes` 1, `http` 1, `url` 2, and `tower-service` 0.3 and `http-body` 1 for an HTTP client
-//! of one's own.
+//! Types of other crates in the public API: `bytes` 1, `http` 1, `url` 2, and `tower-service` 0.3 and `http-body` 1 for
+//! custom HTTP clients.
 //!
 //! # Features
 //!
-//! `client` and `server`, both on unless switched off; for servers that listen by themselves `http2`, and `tls`, which brings
-//! it along.
+//! `client` and `server`, both enabled by default. For servers with a [`Listener`]: `http2`, and `tls`, which enables
+//! `http2`.
 
 #[cfg(feature = "client")]
 mod client;
@@ -47,7 +48,7 @@ pub use self::client::{
     Authorizable, AuthorizeError, Authorizer, BearerToken, Challenge, Decision, DialAddress, DialError, HttpConnector,
     HttpError, HttpTransport,
 };
-/// For other crates of Turms. No part of the API.
+/// For other crates of Turms. Not part of the API.
 #[cfg(feature = "client")]
 #[doc(hidden)]
 pub mod __internal {

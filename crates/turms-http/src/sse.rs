@@ -1,22 +1,22 @@
-//! Server-sent events (HTML, "Server-sent events"): written whole, read in whatever pieces they come.
+//! Server-sent events (HTML, "Server-sent events"): encoding, and incremental decoding.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
-/// An event, as it is read.
+/// A decoded event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct SseEvent {
-    /// What kind of event; `message` if it does not say.
+    /// The event type. `message` by default.
     pub event: Option<String>,
-    /// What it says. Empty for events that only carry an id.
+    /// The data. Empty for events that only carry an id.
     pub data: String,
-    /// Its id, if it has one; kept until another one comes.
+    /// The last event id: that of this event, or of an earlier one.
     pub id: Option<String>,
-    /// How long to wait before connecting anew, in milliseconds, if it says so.
+    /// The reconnection time in milliseconds, if the event sets it.
     pub retry: Option<u64>,
 }
 
-/// Appends an event to a buffer. `data` must hold no line break, as JSON on one line does not.
+/// Appends an event to a buffer. `data` must not contain line breaks.
 pub(crate) fn write_event(out: &mut Vec<u8>, event: Option<&str>, id: Option<&str>, data: &[u8]) {
     debug_assert!(!data.iter().any(|byte| matches!(byte, b'\n' | b'\r')), "data of one line");
     if let Some(event) = event {
@@ -34,29 +34,29 @@ pub(crate) fn write_event(out: &mut Vec<u8>, event: Option<&str>, id: Option<&st
     out.extend_from_slice(b"\n\n");
 }
 
-/// Appends how long to wait before connecting anew.
+/// Appends the reconnection time.
 pub(crate) fn write_retry(out: &mut Vec<u8>, milliseconds: u64) {
     out.extend_from_slice(format!("retry: {milliseconds}\n\n").as_bytes());
 }
 
-/// What keeps a quiet stream open: a comment that everybody passes over.
+/// A comment that keeps an idle stream open. Clients ignore it.
 pub(crate) const KEEP_ALIVE: &[u8] = b":\n\n";
 
-/// Reads events out of pieces of a stream, wherever it was cut.
+/// Decodes events from a stream that arrives in arbitrary pieces.
 #[derive(Debug)]
 pub struct SseDecoder {
     buffer: BytesMut,
-    /// How much of the buffer is known to hold no line break.
+    /// Length of the prefix of the buffer that is known to contain no line break.
     searched: usize,
     current: Current,
     last_id: Option<String>,
     limit: usize,
     begun: bool,
-    /// Whether the last line ended with a carriage return, whose line feed may still come.
+    /// `true` if the last line ended with a carriage return, whose line feed may follow.
     after_return: bool,
 }
 
-/// The event that is being read.
+/// The event that is being decoded.
 #[derive(Debug, Default)]
 struct Current {
     event: Option<String>,
@@ -66,14 +66,14 @@ struct Current {
     retry: Option<u64>,
 }
 
-/// An event that is longer than is read.
+/// Error for an event that exceeds the limit, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[error("an event is longer than {0} bytes")]
 pub struct EventTooLong(pub usize);
 
 impl SseDecoder {
-    /// Reads events of at most so many bytes.
+    /// Creates a decoder for events of at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
@@ -87,21 +87,21 @@ impl SseDecoder {
         }
     }
 
-    /// The id that was seen last, which says where to go on.
+    /// Returns the last event id, for resuming the stream.
     #[must_use]
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// Takes a piece.
+    /// Adds received bytes.
     pub fn push(&mut self, piece: &Bytes) {
         self.buffer.extend_from_slice(piece);
     }
 
-    /// The next event that is complete.
+    /// Returns the next complete event.
     ///
     /// # Errors
-    /// When it is too long; nothing can be read after that.
+    /// If the event is too long. The decoder cannot be used after that.
     pub fn next_event(&mut self) -> Result<Option<SseEvent>, EventTooLong> {
         while let Some(line) = self.next_line() {
             if line.is_empty() {
@@ -142,7 +142,7 @@ impl SseDecoder {
         Some(line)
     }
 
-    /// False while it cannot be told yet whether there is one.
+    /// Skips a byte order mark. Returns `false` while more bytes are needed to decide.
     fn skip_byte_order_mark(&mut self) -> bool {
         const MARK: &[u8] = "\u{feff}".as_bytes();
         let start = &self.buffer[..self.buffer.len().min(MARK.len())];

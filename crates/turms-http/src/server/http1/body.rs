@@ -1,4 +1,4 @@
-//! Reads bodies that have not arrived with their head.
+//! Reads bodies that did not arrive together with their head.
 
 use std::future::poll_fn;
 
@@ -9,11 +9,12 @@ use super::io::Io;
 use crate::framing::{ChunkDecoder, ChunkError};
 use crate::server::request::body::BodyError;
 
-/// Maximum number of bytes that are reserved at once: an announced length costs nothing before its bytes arrive.
+/// Maximum number of bytes that are reserved at once, so that a large announced length costs nothing before its bytes
+/// arrive.
 const MAX_RESERVE: usize = 64 * 1024;
 
 impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
-    /// Reads a body of this length.
+    /// Reads a body with a known length.
     pub(super) async fn read_exactly(&mut self, length: usize) -> Result<Bytes, BodyError> {
         let mut body = self.input.split();
         while body.len() < length {

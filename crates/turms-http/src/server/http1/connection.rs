@@ -1,4 +1,4 @@
-//! One connection: reads a request, has it handled, writes the response, and begins again.
+//! One connection: reads a request, calls the handler, writes the response, and repeats.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -24,23 +24,23 @@ use crate::server::request::body::BodyError;
 use crate::server::response::HttpBody;
 use crate::server::shutdown::GracefulShutdown;
 
-/// The bytes that a connection of HTTP/2 begins with (RFC 9113, 3.4).
+/// The connection preface of HTTP/2 (RFC 9113, 3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Serves one connection. One that begins with HTTP/2 is served by hyper if the feature `http2` is enabled.
+/// Serves one connection. An HTTP/2 connection is served by hyper if the feature `http2` is enabled.
 pub(in crate::server) fn serve<H: HttpHandler>(
     accepted: AcceptedConnection,
     handler: Arc<H>,
 ) -> impl Future<Output = ()> + Send {
     let AcceptedConnection { stream, peer, limits, shutdown, permit } = accepted;
-    // Built outside of the future, which would otherwise have room for all of it once more.
+    // Built outside the future, which would otherwise contain it twice.
     let mut connection = HttpConnection::new(stream, peer, limits, shutdown);
     async move {
         let _version = connection.serve(&*handler).await;
         #[cfg(feature = "http2")]
         if _version == HttpVersion::Http2 {
             let HttpConnection { io, shutdown, .. } = connection;
-            // Boxed: 2 248 bytes that a connection of HTTP/1.1 does not need.
+            // Boxed, because it has 2 248 bytes that an HTTP/1.1 connection does not need.
             Box::pin(crate::server::hyper::serve_stream(io.rewind(), handler, peer, limits, &shutdown)).await;
         }
         drop(permit);
@@ -56,16 +56,16 @@ pub(in crate::server) struct HttpConnection<I> {
     shutdown: Arc<GracefulShutdown>,
 }
 
-/// The version that a client speaks.
+/// The HTTP version of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) enum HttpVersion {
     /// HTTP/1.1 or HTTP/1.0.
     Http1,
-    /// HTTP/2, of which nothing was read.
+    /// HTTP/2, with all bytes still to be read.
     Http2,
 }
 
-/// A request whose body is still to be read.
+/// A request whose body is not read yet.
 struct IncomingRequest {
     head: RequestHead,
     framing: Framing,
@@ -74,15 +74,15 @@ struct IncomingRequest {
     is_http10: bool,
 }
 
-/// What is to be done with a connection.
+/// The next step of a connection.
 enum Next {
     /// Wait for another request.
     Request,
-    /// Close it. What the client may still be sending is read and dropped if `drain` is set.
+    /// Close the connection, after draining the input if `drain` is `true`.
     Close { drain: bool },
-    /// Respond to bytes that are not a valid request, and close it.
+    /// Respond to bytes that are not a valid request, and close the connection.
     Reject(HeadError),
-    /// Let hyper serve it.
+    /// Pass the connection to hyper.
     Http2,
 }
 
@@ -97,7 +97,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
         Self { io: Io::new(io, limits.write_timeout), idle, is_first: true, peer, shutdown }
     }
 
-    /// Serves the requests of the connection until it closes, unless the client speaks HTTP/2.
+    /// Serves the requests of the connection until it closes or turns out to be HTTP/2.
     pub(in crate::server) async fn serve<H: HttpHandler>(&mut self, handler: &H) -> HttpVersion {
         loop {
             match self.serve_next(handler).await {
@@ -113,7 +113,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
                 }
                 Ok(Next::Http2) => return HttpVersion::Http2,
                 Err(error) => {
-                    // Clients disconnect at any time: that is no fault of the server.
+                    // Clients may disconnect at any time: this is not a server error.
                     tracing::debug!(%error, "a connection broke");
                     return HttpVersion::Http1;
                 }
@@ -154,7 +154,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
                 }
             }
         };
-        // The rest of a body that was read in part must not be taken for a whole body.
+        // The rest of a partially read body must not be interpreted as another body.
         let is_at_next_request =
             !self.io.has_dropped_input && (is_body_read || (!is_body_begun && self.skip_buffered_body(framing)));
         let keep_alive = request.keep_alive && is_at_next_request && !self.shutdown.is_shutting_down();
@@ -176,7 +176,8 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
         self.write(response, mode).await.map(drop)
     }
 
-    /// Waits for the next head, until the client disconnects, the idle timeout or the shutdown.
+    /// Waits for the next head, until the client disconnects, the connection is idle for too long, or the listener
+    /// shuts down.
     async fn next_request(&mut self) -> Result<IncomingRequest, Next> {
         let mut parser = HeadParser::default();
         poll_fn(|task| {
@@ -197,7 +198,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
         .await
     }
 
-    /// Parses what was read; `None` if that is not a complete head.
+    /// Parses the buffered input. Returns `None` if the head is incomplete.
     fn parse_buffered(&mut self, parser: &mut HeadParser) -> Option<Result<IncomingRequest, Next>> {
         let input = &mut self.io.input;
         if input.is_empty() {
@@ -234,7 +235,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
         }))
     }
 
-    /// Waits for a response; `None` if the client disconnects before.
+    /// Waits for a response. Returns `None` if the client disconnects first.
     async fn until_disconnected<F>(&mut self, mut handling: Pin<&mut F>) -> Option<Response<HttpBody>>
     where
         F: Future<Output = Response<HttpBody>>,
@@ -246,7 +247,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
         .await
     }
 
-    /// Returns the body, or why it is refused, if that needs no further read, as with most requests.
+    /// Returns the body, or its error, if it is already buffered, as for most requests.
     fn take_buffered_body(&mut self, framing: Framing, max_length: usize) -> Option<Result<Bytes, BodyError>> {
         match framing {
             Framing::Length(0) => Some(Ok(Bytes::new())),

@@ -1,4 +1,4 @@
-//! The head of a request (RFC 9112, 2 to 6). Does no I/O: bytes go in, the places of its parts come out.
+//! The head of a request (RFC 9112, 2 to 6). Does no I/O: takes bytes and returns the spans of its parts.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -13,16 +13,16 @@ use smallvec::SmallVec;
 
 use crate::framing::Framing;
 
-/// Maximum length of a head in bytes, so that a place in it fits into 16 bits.
+/// Maximum length of a head in bytes, so that an offset fits into 16 bits.
 pub(in crate::server) const MAX_HEAD_LENGTH: usize = u16::MAX as usize;
 
 /// Maximum number of headers.
 pub(in crate::server) const MAX_HEADERS: usize = 100;
 
-/// Number of headers whose places need no memory of their own.
+/// Number of headers whose spans are stored without an allocation.
 const INLINE_HEADERS: usize = 16;
 
-/// The parsed head of a request: what it says of the message and the connection, and the places of its parts.
+/// The parsed head of a request: message framing, connection options, and the spans of its parts.
 #[derive(Debug)]
 pub(in crate::server) struct ParsedHead {
     pub(in crate::server) method: Method,
@@ -40,22 +40,22 @@ pub(in crate::server) struct ParsedHead {
     pub(in crate::server) headers: SmallVec<[HeaderSpan; INLINE_HEADERS]>,
 }
 
-/// The place of the request target.
+/// The span of the request target.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::server) struct RequestTarget {
     span: Span,
-    /// `true` for a path, perhaps with a query, of characters that need no further check.
+    /// `true` for a path with an optional query, of characters that need no further check.
     is_plain_path: bool,
 }
 
-/// The places of one header.
+/// The spans of one header.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::server) struct HeaderSpan {
     pub(in crate::server) name: Span,
     pub(in crate::server) value: Span,
 }
 
-/// The place of a part of a head.
+/// The range of a part of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) struct Span {
     start: u16,
@@ -63,9 +63,9 @@ pub(in crate::server) struct Span {
 }
 
 impl Span {
-    /// Returns the place of `part`, which is a slice of `head`. No head is longer than [`MAX_HEAD_LENGTH`].
+    /// Returns the span of `part`, which is a slice of `head`. No head is longer than [`MAX_HEAD_LENGTH`].
     fn of(part: &[u8], head: &[u8]) -> Self {
-        // An empty part may be a slice of something else.
+        // An empty part may be a slice of another buffer.
         let start = if part.is_empty() { 0 } else { offset(part, head) };
         Self { start: start as u16, length: part.len() as u16 }
     }
@@ -80,7 +80,7 @@ fn offset(part: &[u8], head: &[u8]) -> usize {
     (part.as_ptr() as usize).saturating_sub(head.as_ptr() as usize)
 }
 
-/// Error for bytes that are not a request that this server accepts.
+/// Error for bytes that are not a valid or supported request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(in crate::server) enum HeadError {
     #[error("the head of the request is longer than {MAX_HEAD_LENGTH} bytes")]
@@ -114,7 +114,8 @@ impl HeadError {
     }
 }
 
-/// Parses the head at the beginning of a buffer that grows. Each byte is searched once, however slowly the head arrives.
+/// Parses the head at the start of a growing buffer. Each byte is searched once, even if the head arrives in many
+/// pieces.
 #[derive(Debug, Default)]
 pub(in crate::server) struct HeadParser {
     searched: usize,
@@ -126,10 +127,10 @@ impl HeadParser {
         self.searched == 0
     }
 
-    /// Parses the head that `input` begins with; `None` while it is incomplete. With each call `input` begins with what it
-    /// was in the call before.
+    /// Parses the head at the start of `input`. Returns `None` while it is incomplete. In each call, `input` starts
+    /// with the `input` of the previous call.
     pub(in crate::server) fn parse(&mut self, input: &[u8]) -> Result<Option<ParsedHead>, HeadError> {
-        // Nearly always the first read brings the whole head, which then needs no search for its end.
+        // The first read usually contains the whole head, which then needs no search for its end.
         if self.is_fresh()
             && let Some(parsed) = parse_well_formed(input)
         {
@@ -158,7 +159,7 @@ impl HeadParser {
     }
 }
 
-/// Parses a head in one pass if it is complete and each of its lines ends in CR LF, which `httparse` does not demand.
+/// Parses a head in one pass if it is complete and each line ends in CR LF, which `httparse` does not require.
 fn parse_well_formed(input: &[u8]) -> Option<Result<ParsedHead, HeadError>> {
     if input.first()?.is_ascii_whitespace() {
         return None;
@@ -229,7 +230,7 @@ impl ParsedHead {
     }
 }
 
-/// The headers that say how the message is framed and what becomes of the connection.
+/// The headers that define the framing of the message and the state of the connection.
 #[derive(Default)]
 struct MessageHeaders {
     has_valid_host: Option<bool>,
@@ -269,7 +270,7 @@ impl MessageHeaders {
         }
     }
 
-    /// Returns how the end of the body is found (RFC 9112, 6.3). What two readers could understand in two ways is refused.
+    /// Returns the framing of the body (RFC 9112, 6.3). Ambiguous framing is rejected.
     fn framing(&self, is_http10: bool) -> Result<Framing, HeadError> {
         match (self.is_chunked, self.content_length) {
             (None, None) => Ok(Framing::Length(0)),
@@ -283,14 +284,14 @@ impl MessageHeaders {
 }
 
 fn parse_content_length(value: &[u8]) -> Result<u64, HeadError> {
-    // `parse` takes a sign, too.
+    // `parse` accepts a sign, too.
     let digits = std::str::from_utf8(value).ok().filter(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
     digits.and_then(|digits| digits.parse().ok()).ok_or(HeadError::ContentLength)
 }
 
-/// Returns `true` for a host name or an address in brackets, with or without a port (RFC 9110, 7.2).
+/// Returns `true` for a host name or an address in brackets, with an optional port (RFC 9110, 7.2).
 ///
-/// RFC 3986, 3.2.2, allows a comma in a name. No host has one, and some readers would see two names.
+/// RFC 3986, 3.2.2, allows a comma in a name. It is rejected, because some implementations would see two names.
 fn is_valid_host(host: &[u8]) -> bool {
     let port = match host.iter().rposition(|byte| matches!(byte, b':' | b']')) {
         Some(at) if host[at] == b':' => at,
@@ -325,7 +326,8 @@ fn is_valid_target(target: &str, method: &Method) -> bool {
     }
 }
 
-/// A head as it arrived. The places of all headers are not kept: they would make the future of each connection 464 bytes larger.
+/// A head as raw bytes. The spans of all headers are not kept: they would make the future of each connection 464 bytes
+/// larger.
 #[derive(Debug)]
 pub(in crate::server) struct RawHead {
     text: HeadText,
@@ -334,13 +336,13 @@ pub(in crate::server) struct RawHead {
 
 #[derive(Debug)]
 enum HeadText {
-    /// Nearly every head. A part of it is text without another look.
+    /// ASCII, as in nearly every head. Any part of it is valid UTF-8.
     Ascii(ByteString),
     Other(Bytes),
 }
 
 impl RawHead {
-    /// `bytes` are those of the head that has this target.
+    /// Creates a head from its bytes and the span of its target.
     pub(in crate::server) fn new(bytes: Bytes, target: RequestTarget) -> Self {
         let text = if bytes.is_ascii() {
             HeadText::Ascii(ByteString::try_from(bytes).unwrap_or_default())
@@ -357,12 +359,12 @@ impl RawHead {
         }
     }
 
-    /// Returns the bytes of a part of it.
+    /// Returns the bytes of a part.
     pub(in crate::server) fn bytes_of(&self, span: Span) -> &[u8] {
         self.bytes().get(span.range()).unwrap_or_default()
     }
 
-    /// Returns a part of it; `None` unless that is ASCII. Control characters were refused by the parser.
+    /// Returns a part as a string, or `None` if it is not ASCII. The parser has rejected control characters.
     pub(in crate::server) fn get(&self, span: Span) -> Option<&str> {
         match &self.text {
             HeadText::Ascii(text) => text.get(span.range()),
@@ -378,13 +380,13 @@ impl RawHead {
         self.get(self.target.span).unwrap_or_default()
     }
 
-    /// Returns `true` if the target is a path, perhaps with a query, of unreserved characters.
+    /// Returns `true` if the target is a path with an optional query, of characters that need no further check.
     pub(in crate::server) fn is_plain_path(&self) -> bool {
         self.target.is_plain_path
     }
 
     pub(in crate::server) fn uri(&self) -> Uri {
-        // The parser has checked it.
+        // Validated by the parser.
         Uri::from_maybe_shared(self.bytes().slice(self.target.span.range())).unwrap_or_default()
     }
 

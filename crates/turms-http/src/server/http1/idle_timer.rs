@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-/// Resolves after a connection was idle for too long. One timer serves the whole connection: it is not reset with each request,
-/// which would take the lock of the timer wheel.
+/// Resolves after a connection has been idle for too long. There is one timer per connection. It is not reset for each
+/// request, because that would take the lock of the timer wheel.
 #[derive(Debug)]
 pub(super) struct IdleTimer {
     timeout: Duration,
     idle_since: Instant,
     timer: Pin<Box<Sleep>>,
-    /// The waker that the timer has.
+    /// The waker that is registered with the timer.
     waker: Option<Waker>,
 }
 
@@ -23,7 +23,7 @@ impl IdleTimer {
         Self { timeout, idle_since: now, timer: Box::pin(tokio::time::sleep_until(now + timeout)), waker: None }
     }
 
-    /// Starts the timeout again.
+    /// Restarts the timeout.
     pub(super) fn restart(&mut self) {
         self.idle_since = Instant::now();
     }
@@ -33,7 +33,7 @@ impl IdleTimer {
         if is_registered && !self.timer.is_elapsed() {
             return Poll::Pending;
         }
-        // Unconstrained: a task whose budget is spent would get `Pending` without being registered.
+        // Unconstrained: a task without budget would get `Pending` without being registered.
         while Pin::new(&mut tokio::task::unconstrained(self.timer.as_mut())).poll(task).is_ready() {
             let deadline = self.idle_since + self.timeout;
             if deadline <= Instant::now() {

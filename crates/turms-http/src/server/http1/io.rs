@@ -13,21 +13,22 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use super::rewind::Rewind;
 use super::write_timeout::WriteTimeout;
 
-/// Maximum number of bytes of one read, which goes to the stack first.
+/// Maximum number of bytes of one read, into a buffer on the stack.
 const READ_LENGTH: usize = 16 * 1024;
 
-/// Maximum number of bytes kept of what a client sends while its last request is handled.
+/// Maximum number of buffered bytes that a client sends while its previous request is handled.
 const MAX_READ_AHEAD: usize = 64 * 1024;
 
-/// Timeout and maximum number of bytes for reading on after a refusal. A connection that is closed while the client sends is
-/// reset, and the client may then not read the response.
+/// Timeout for draining the input after a rejected request. Closing a connection while the client is sending resets it,
+/// and the client may then not read the response.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum number of bytes to drain.
 const MAX_DRAIN: usize = 8 * 1024 * 1024;
 
 pub(super) struct Io<I> {
     pub(super) stream: WriteTimeout<I>,
     pub(super) input: BytesMut,
-    /// `true` after more was sent ahead than is kept: `input` then does not begin with the next request.
+    /// `true` after input was dropped because the buffer was full: `input` then does not start with the next request.
     pub(super) has_dropped_input: bool,
 }
 
@@ -50,7 +51,7 @@ impl<I> Io<I> {
 }
 
 impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
-    /// Reads what has arrived. An idle connection has no buffer.
+    /// Reads the available input. An idle connection has no buffer.
     pub(super) fn poll_fill(&mut self, task: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut scratch = [const { MaybeUninit::uninit() }; READ_LENGTH];
         let mut read = ReadBuf::uninit(&mut scratch);
@@ -59,9 +60,9 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
         Poll::Ready(Ok(read.filled().len()))
     }
 
-    /// Resolves when the client disconnects. What it sends meanwhile is kept up to a limit. Beyond the limit it is read and
-    /// dropped, because the end of the connection comes after it: the connection then closes with the response, and a client
-    /// that pipelines has to send the other requests again (RFC 9112, 9.3.2).
+    /// Resolves when the client disconnects. Input that arrives meanwhile is buffered up to a limit. Beyond the limit
+    /// it is read and dropped, in order to detect the end of the connection. The connection then closes after the
+    /// response, and a client that pipelines has to send its other requests again (RFC 9112, 9.3.2).
     pub(super) fn poll_disconnected(&mut self, task: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.input.len() >= MAX_READ_AHEAD {
@@ -80,7 +81,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
         self.stream.flush().await
     }
 
-    /// Closes the connection, after reading what the client still sends if `drain` is set.
+    /// Closes the connection, after draining the input if `drain` is `true`.
     pub(super) async fn close(&mut self, drain: bool) {
         let closing = async {
             if self.stream.shutdown().await.is_err() || !drain {

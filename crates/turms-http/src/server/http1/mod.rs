@@ -1,20 +1,20 @@
 //! HTTP/1.1 for the connections of a [`Listener`](super::Listener). It knows nothing of MCP: an
 //! [`HttpHandler`](super::HttpHandler) gets a head and a body and returns a response.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `connection` | [`serve`]: the loop of one connection |
 //! | `head` | [`HeadParser`](head::HeadParser): bytes in, [`ParsedHead`](head::ParsedHead) out; does no I/O |
-//! | `body` | reads bodies; chunks are taken apart by `crate::framing` |
-//! | `response` | writes responses: whole ones from the stack, streams in chunks |
+//! | `body` | reads bodies; chunks are decoded by `crate::framing` |
+//! | `response` | writes responses: small ones from the stack, streams in chunks |
 //! | `io`, `rewind` | the byte stream and its buffer |
 //! | `idle_timer`, `write_timeout` | the two timeouts of a connection |
 //!
 //! # Why not hyper
 //!
 //! Memory and instructions. A connection is one future of 2.2 KB: no task, no channel and no timer for each request. A request is
-//! one buffer of its own length, of which head and body are slices; headers become a map only if a handler asks for one. A
-//! response is put together on the stack and written with one system call. A connection that is idle or has a stream open holds
+//! one buffer of its own length, of which head and body are slices; headers become a map only if a handler needs one. A
+//! response is assembled on the stack and written with one system call. A connection that is idle or has a stream open holds
 //! no buffer.
 //!
 //! | measured when it replaced hyper, without LTO | hyper | this |
@@ -30,7 +30,7 @@
 //! by `Listener::serve_tower` it takes 36 100 and 22, of which a hyper server that sends each body back has 14 900.
 //! hyper serves HTTP/2, `tower` applications and upgrades, and HTTP/1.1 as well after `Listener::use_hyper`.
 //!
-//! # What is supported
+//! # Supported features
 //!
 //! HTTP/1.1 and HTTP/1.0; keep-alive and pipelining, with responses in the order of requests; bodies by `Content-Length` and in
 //! chunks, with extensions and trailers, which are dropped; `Expect: 100-continue`, which is answered after
@@ -38,15 +38,15 @@
 //! `OPTIONS`; responses of known length and in chunks; a client that disconnects while its request is handled, which drops the
 //! handler's future; graceful shutdown. Upgrades are not supported.
 //!
-//! # What is refused
+//! # Rejected requests
 //!
-//! Whatever two readers could understand differently (RFC 9112, 11.2), with a response that says why, after which the connection
-//! closes. Each has a test in `tests/server/framing.rs` or `malformed.rs`; the fuzz targets `http_request` and `http_chunks` hold
-//! that hyper understands everything else alike.
+//! Everything that two implementations could interpret differently (RFC 9112, 11.2). The response states the reason,
+//! and the connection closes. Each case has a test in `tests/server/framing.rs` or `malformed.rs`. The fuzz targets
+//! `http_request` and `http_chunks` check that hyper interprets all other input in the same way.
 //!
 //! | status | for |
 //! |---|---|
-//! | 400 | syntax errors; a line that ends in LF alone; folded headers; control characters; no `Host`, two, or an invalid one; an invalid target; `Content-Length` that is repeated, a list, signed or beside `Transfer-Encoding`; `Transfer-Encoding` in HTTP/1.0; invalid chunks and trailers |
+//! | 400 | syntax errors; a line that ends in LF only; folded headers; control characters; no `Host`, two, or an invalid one; an invalid target; `Content-Length` that is repeated, a list, signed or together with `Transfer-Encoding`; `Transfer-Encoding` in HTTP/1.0; invalid chunks and trailers |
 //! | 408 | a body that does not arrive in time |
 //! | 413 | a body over the limit, by its announced length or when it is reached |
 //! | 431 | a head that is too long or has too many headers |
@@ -62,8 +62,8 @@
 //! | time without progress of a write | 60 s | `Listener::write_timeout` |
 //! | length and timeout of a body | 4 MiB, 30 s | `HttpService::body_limit`, `body_timeout` |
 //! | chunk line; all chunk extensions; trailers | 256 bytes; 16 KiB; 16 KiB and 100 fields | fixed |
-//! | bytes of further requests that are kept while one is handled | 64 KiB | fixed; then the connection closes |
-//! | reading on after a refusal | 8 MiB, 1 s | fixed |
+//! | buffered bytes of further requests while one is handled | 64 KiB | fixed; then the connection closes |
+//! | draining after a rejected request | 8 MiB, 1 s | fixed |
 
 mod body;
 mod connection;

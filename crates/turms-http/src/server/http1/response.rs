@@ -1,4 +1,4 @@
-//! Writes responses.
+//! Writing of responses.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -18,24 +18,24 @@ use super::connection::HttpConnection;
 use super::io::Io;
 use crate::server::response::{BodyKind, BodyRepr, EventSource, HttpBody};
 
-/// What a response depends on beside itself.
+/// Parameters of the request and the connection that affect how a response is written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ResponseMode {
-    /// `true` for a response without body to a `HEAD` request.
+    /// `true` for the response to a `HEAD` request, which has no body.
     pub(super) is_head_request: bool,
-    /// `true` if the client speaks HTTP/1.0.
+    /// `true` if the client uses HTTP/1.0.
     pub(super) is_http10: bool,
     /// `true` if the connection stays open.
     pub(super) keep_alive: bool,
 }
 
-/// Maximum length of a response that is put together on the stack, so that it needs neither memory nor a second write.
+/// Maximum length of a response that is assembled on the stack and written at once.
 const MAX_STACK_RESPONSE: usize = 4 * 1024;
 
-/// Number of bytes after which pieces of a stream are written instead of waiting for more that are ready.
+/// Number of bytes after which events are written without waiting for further ones.
 const STREAM_BUFFER: usize = 64 * 1024;
 
-/// Maximum length of the lines of a head that do not come from the header map.
+/// Maximum length of the head without the headers of the header map.
 const FIXED_HEAD_LENGTH: usize = 512;
 
 impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
@@ -54,12 +54,12 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
             }
             BodyRepr::Events(source) => source,
         };
-        // HTTP/1.0 has no chunks: the end of the connection is the end of the stream.
+        // HTTP/1.0 has no chunks: the stream ends with the connection.
         mode.keep_alive &= !mode.is_http10;
         let framing = if mode.is_http10 { ResponseFraming::UntilClose } else { ResponseFraming::Chunked };
         let mut head = Vec::with_capacity(FIXED_HEAD_LENGTH + header_length(&parts.headers));
         write_head(&mut head, parts.status, &parts.headers, kind, framing, mode);
-        // Frees what an open stream does not need.
+        // Frees memory that an open stream does not need.
         drop(parts);
         self.io.release_buffer();
         if mode.is_head_request {
@@ -97,7 +97,8 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
         self.stream.flush().await
     }
 
-    /// Writes what `make` puts onto the stack. Needs memory only for what the socket does not take at once.
+    /// Writes a response that `make` assembles on the stack. Allocates only for the part that the socket does not
+    /// accept at once.
     async fn write_small(&mut self, make: impl Fn(&mut ReadBuf<'_>)) -> io::Result<()> {
         let rest = poll_fn(|task| {
             let mut room = [const { MaybeUninit::uninit() }; MAX_STACK_RESPONSE];
@@ -117,7 +118,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
         self.stream.flush().await
     }
 
-    /// Writes a stream as its pieces come. Returns `false` if the client disconnects.
+    /// Writes a stream as its events arrive. Returns `false` if the client disconnects.
     async fn write_stream(
         &mut self,
         head: Vec<u8>,
@@ -166,7 +167,7 @@ enum Step {
 /// The framing of a response.
 #[derive(Debug, Clone, Copy)]
 enum ResponseFraming {
-    /// No body, by the status.
+    /// No body, because of the status.
     None,
     Length(usize),
     Chunked,
@@ -174,12 +175,12 @@ enum ResponseFraming {
     UntilClose,
 }
 
-/// Returns `true` if a response of this status has a body (RFC 9112, 6.3).
+/// Returns `true` if a response with this status has a body (RFC 9112, 6.3).
 fn has_body(status: StatusCode) -> bool {
     !(status.is_informational() || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED)
 }
 
-/// Returns the length of headers as they are written.
+/// Returns the encoded length of headers.
 fn header_length(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
 }
@@ -205,7 +206,7 @@ fn write_head(
         out.put_slice(kind.header_lines().as_bytes());
     }
     for (name, value) in headers {
-        // Written by this function.
+        // Written below.
         if matches!(*name, CONNECTION | CONTENT_LENGTH | DATE | TRANSFER_ENCODING) {
             continue;
         }
@@ -227,7 +228,7 @@ fn write_head(
 }
 
 fn write_chunk(out: &mut Vec<u8>, piece: &[u8]) {
-    // An empty chunk would be the last.
+    // An empty chunk would end the body.
     if piece.is_empty() {
         return;
     }
@@ -251,13 +252,13 @@ fn put_length(out: &mut impl BufMut, mut length: usize) {
     out.put_slice(&line[..end + 2]);
 }
 
-/// The beginning of most responses.
+/// The start of most responses.
 const JSON_OK_HEAD: &[u8; 86] =
     b"HTTP/1.1 200 OK\r\ndate: Thu, 01 Jan 1970 00:00:00 GMT\r\ncontent-type: application/json\r\n";
 const DATE_OFFSET: usize = 23;
 const DATE_LENGTH: usize = 29;
 
-/// Returns the beginning of most responses with the current date, which is formatted once a second and thread.
+/// Returns the start of most responses with the current date, which is formatted once per second and thread.
 fn json_ok_head() -> [u8; JSON_OK_HEAD.len()] {
     thread_local! {
         static WRITTEN: Cell<(u64, [u8; JSON_OK_HEAD.len()])> = const { Cell::new((0, *JSON_OK_HEAD)) };

@@ -1,4 +1,4 @@
-//! A connection whose first bytes were read and put back.
+//! A byte stream whose first bytes were read and put back.
 
 use std::io;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A byte stream that begins with bytes that were read from it before.
+/// A byte stream that starts with bytes that were already read from it.
 #[derive(Debug)]
 pub(in crate::server) struct Rewind<I> {
     read: Bytes,

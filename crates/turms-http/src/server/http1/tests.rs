@@ -1,4 +1,4 @@
-//! Where what a client sends is cut does not matter, and nothing that it sends makes us panic.
+//! Tests that requests are parsed independently of how their bytes are split, and that no input causes a panic.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::server::request::RequestHead;
 use crate::server::request::body::BodyError;
 use crate::server::response::HttpBody;
 
-/// Parses the first head of what comes in pieces of these lengths.
+/// Parses the first head of input that arrives in pieces of these lengths.
 fn first_head(input: &[u8], pieces: &[usize]) -> Result<Option<ParsedHead>, HeadError> {
     let mut parser = HeadParser::default();
     let mut read = 0;
@@ -35,7 +35,7 @@ fn first_head(input: &[u8], pieces: &[usize]) -> Result<Option<ParsedHead>, Head
     }
 }
 
-/// The body in chunks that come in pieces of these lengths, and what follows it.
+/// Decodes a chunked body that arrives in pieces of these lengths. Also returns the bytes after it.
 fn unchunked(input: &[u8], pieces: &[usize]) -> (Result<bool, ChunkError>, BytesMut, Vec<u8>) {
     let (mut chunks, mut body, mut come) = (ChunkDecoder::default(), BytesMut::new(), BytesMut::new());
     let mut rest = input;
@@ -55,7 +55,7 @@ fn lengths() -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(1_usize..40, 1..20)
 }
 
-/// Bytes that are nearly what they should be.
+/// Bytes that are nearly valid.
 fn nearly(alphabet: &'static [&'static str], most: usize) -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop::sample::select(alphabet), 0..most).prop_map(|words| words.concat().into_bytes())
 }
@@ -168,14 +168,14 @@ struct Add {
     b: i64,
 }
 
-/// All that is said to a client that sends this, of which so many bytes fit onto the way.
+/// Returns the whole output for this input, over a stream with a buffer of this size.
 async fn said_to(input: &[u8], room: usize) -> String {
     let add = Tool::builder("add").handler_sync(|Args(Add { a, b }): Args<Add>| (a + b).to_string());
     let service = Server::new("test", "1").tool(add).http();
     let (ours, theirs) = tokio::io::duplex(room);
     let (mut reader, mut writer) = tokio::io::split(ours);
     let sending = async move {
-        // Whoever is refused may not get rid of all of it.
+        // The server may close the connection before it has read a rejected request.
         let _ = writer.write_all(input).await;
         writer
     };
@@ -196,7 +196,7 @@ fn post(version: &str, headers: &str, body: &str) -> String {
     )
 }
 
-/// One conversation that has some of everything, in pieces of every length.
+/// A conversation with all kinds of requests, in pieces of every length.
 #[tokio::test]
 async fn a_conversation_does_not_depend_on_how_it_is_cut() {
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
@@ -215,7 +215,7 @@ async fn a_conversation_does_not_depend_on_how_it_is_cut() {
     let whole = said_to(conversation.as_bytes(), 64 * 1024).await;
     assert_eq!(whole.matches(r#""text":"3""#).count(), 4, "{whole}");
     assert_eq!(whole.matches("HTTP/1.1 ").count(), 6, "{whole}");
-    // A body that nobody wants ends the connection if it is not there with its head, so that one is left out here.
+    // An unread body closes the connection unless it arrives with its head, so that one is left out here.
     let cut = conversation.replace("Content-Length: 5\r\n\r\nhello", "\r\n");
     let whole = said_to(cut.as_bytes(), 64 * 1024).await;
     for room in 1..300 {
@@ -223,7 +223,7 @@ async fn a_conversation_does_not_depend_on_how_it_is_cut() {
     }
 }
 
-/// Gives up on bodies soon, and answers late.
+/// A handler with a short body timeout and slow responses.
 struct Hasty;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -249,7 +249,7 @@ impl HttpHandler for Hasty {
     }
 }
 
-/// The rest of a body that came too late is neither a body nor a request.
+/// The rest of a body that arrives too late is neither a body nor a request.
 #[tokio::test(start_paused = true)]
 async fn what_comes_after_a_body_was_given_up_is_not_read() {
     let (mut ours, theirs) = tokio::io::duplex(64 * 1024);
@@ -266,7 +266,8 @@ async fn what_comes_after_a_body_was_given_up_is_not_read() {
     assert!(said.contains("connection: close"), "{said}");
 }
 
-/// Of what a client sends while it is answered, only so much is kept. The rest is not answered, and the client is told so.
+/// Only a limited part of the input that arrives during a request is buffered. Further requests are not handled, and
+/// the connection closes.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_sends_too_much_ahead_gets_its_answer_and_then_the_end() {
     let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -274,7 +275,7 @@ async fn a_client_that_sends_too_much_ahead_gets_its_answer_and_then_the_end() {
     for (requests, answers) in [(1_000, 1_001), (10_000, 1)] {
         let hour = SECOND * 3_600;
         let limits = ConnectionLimits { header_timeout: hour, write_timeout: hour };
-        // There is hardly any room on the way, so that what is written has been read.
+        // The stream has a small buffer, so that written bytes have been read.
         let (mut ours, theirs) = tokio::io::duplex(request.len());
         let asking = async move {
             ours.write_all(&[&request.repeat(requests), &last[..]].concat()).await.unwrap();

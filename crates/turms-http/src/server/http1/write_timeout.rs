@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// A byte stream whose writes fail after the client has read nothing for too long, so that it cannot make the server keep what
-/// was written for it.
+/// A byte stream whose writes fail if the client does not read for too long, so that a slow client cannot hold server
+/// memory.
 pub(in crate::server) struct WriteTimeout<I> {
     io: I,
     timeout: Duration,
-    /// Runs while a write is pending. Created by the first that is.
+    /// Runs while a write is pending. Created by the first pending write.
     timer: Option<Pin<Box<Sleep>>>,
     is_waiting: bool,
 }

@@ -1,5 +1,4 @@
-//! Checks the `Origin` and the `Host` of a request, against web pages that reach for local servers (basic/transports, "Security
-//! warning").
+//! Checks of `Origin` and `Host`, against web pages that access local servers (basic/transports, "Security warning").
 
 use http::HeaderMap;
 use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
@@ -9,10 +8,10 @@ use turms_proto::header::HeaderLookup;
 use super::RequestHead;
 use super::headers::KnownHeader;
 
-/// The hosts that a server answers for, and the origins whose pages may use it. Loopback names with any port by default.
+/// The hosts that a server accepts, and the origins whose pages may use it. Default: loopback hosts with any port.
 ///
-/// This keeps pages in a browser from reaching a server that was not meant for them, by a name of their own for its address
-/// or directly. It does not authenticate: any client that reaches the address can send the right names.
+/// This prevents web pages from accessing a local server, directly or by DNS rebinding. It is not authentication: other
+/// clients can send any `Host`.
 #[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct AccessPolicy {
@@ -28,44 +27,45 @@ enum Names {
     Any,
 }
 
-/// Error for a request that the access policy refuses.
+/// Error for a request that the access policy rejects.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessDenied {
     /// The origin of the page is not allowed.
     #[error("the origin {0:?} may not use this server")]
     Origin(String),
-    /// The request names another host.
+    /// The host is not allowed.
     #[error("this server does not answer for the host {0:?}")]
     Host(String),
 }
 
 impl AccessPolicy {
-    /// Creates a policy that allows loopback names only, with any port.
+    /// Creates a policy that allows loopback hosts only, with any port.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Allows these hosts in place of loopback names: `example.com` with any port, `example.com:8443` with that one. They are
-    /// compared with the `Host` header; there are no patterns.
+    /// Allows these hosts instead of loopback hosts: `example.com` with any port, `example.com:8443` with that port.
+    /// They are compared with the `Host` header. There are no wildcards.
     pub fn hosts<S: Into<String>>(mut self, hosts: impl IntoIterator<Item = S>) -> Self {
         let hosts: Vec<String> = hosts.into_iter().map(|host| host.into().to_ascii_lowercase()).collect();
         for host in hosts.iter().filter(|host| host.is_empty() || host.contains(['/', '*', ' '])) {
             tracing::warn!(
-                "no request names the host {host:?}: give a name as it stands in the Host header, such as example.com"
+                "no request can match the host {host:?}: use the form of the Host header, such as example.com"
             );
         }
         self.hosts = Names::These(hosts);
         self
     }
 
-    /// Allows every host. For servers behind a proxy that checks it.
+    /// Allows every host. For servers behind a proxy that checks the host.
     pub fn any_host(mut self) -> Self {
         self.hosts = Names::Any;
         self
     }
 
-    /// Allows pages of these origins in place of those on loopback, as browsers write them: `https://app.example.com`.
+    /// Allows pages of these origins instead of loopback origins, in the form of the `Origin` header:
+    /// `https://app.example.com`.
     pub fn origins<S: Into<String>>(mut self, origins: impl IntoIterator<Item = S>) -> Self {
         self.origins = Names::These(origins.into_iter().map(|origin| origin.into().to_ascii_lowercase()).collect());
         self
@@ -77,10 +77,10 @@ impl AccessPolicy {
         self
     }
 
-    /// Checks a request. One without an `Origin` does not come from a page.
+    /// Checks a request. A request without `Origin` does not come from a web page.
     ///
     /// # Errors
-    /// If host or origin are not allowed.
+    /// If the host or the origin is not allowed.
     pub fn check(&self, headers: &HeaderMap, authority: Option<&Authority>) -> Result<(), AccessDenied> {
         if let Some(origin) = several(headers, ORIGIN)? {
             let text = text_of(origin);
@@ -88,7 +88,8 @@ impl AccessPolicy {
                 return Err(AccessDenied::Origin(text));
             }
         }
-        // HTTP/1.0 has no `Host`; a browser always sends one. All that are sent must be allowed, and a repeated one is refused.
+        // HTTP/1.0 has no `Host`, but browsers always send one. All values must be allowed, and a repeated header is
+        // rejected.
         let said = headers.get_all(HOST).iter().map(|host| String::from_utf8_lossy(host.as_bytes()));
         let named = authority.map(|authority| authority.as_str().into());
         for (count, host) in said.chain(named).enumerate() {
@@ -100,7 +101,7 @@ impl AccessPolicy {
         Ok(())
     }
 
-    /// As [`AccessPolicy::check`], without building a header map in the usual case.
+    /// Same as [`AccessPolicy::check`], without building a header map in the usual case.
     pub(in crate::server) fn check_request(&self, head: &RequestHead) -> Result<(), AccessDenied> {
         let authority = head.authority();
         if let (HeaderLookup::Absent, HeaderLookup::One(host), None) =

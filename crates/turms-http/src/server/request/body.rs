@@ -1,4 +1,4 @@
-//! Reads the body of a request that another HTTP implementation received, within limits.
+//! Reads request bodies that another HTTP implementation receives, within limits.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,13 +13,13 @@ use http_body::Body;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
-    /// It is longer than the limit, in bytes.
+    /// The body is longer than the limit, in bytes.
     #[error("the body is longer than {0} bytes")]
     TooLong(usize),
-    /// It did not arrive in time.
+    /// The body did not arrive in time.
     #[error("the body did not arrive within {0:?}")]
     Timeout(Duration),
-    /// It ended early, or is not framed as its head says.
+    /// The body ended early, or its framing is invalid.
     #[error("the body is invalid: {0}")]
     Invalid(String),
 }
@@ -39,12 +39,12 @@ where
     B: Body,
     B::Error: fmt::Display,
 {
-    // Refused by its announced length.
+    // Rejected by its announced length.
     if body.size_hint().lower() > limit as u64 {
         return Err(BodyError::TooLong(limit));
     }
     let mut reading = pin!(collect(body, limit));
-    // Most bodies are there already and need no timer.
+    // Most bodies have already arrived and need no timer.
     if let std::task::Poll::Ready(read) = poll_fn(|task| std::task::Poll::Ready(reading.as_mut().poll(task))).await {
         return read;
     }
@@ -65,7 +65,7 @@ where
         if first.len() + all.len() + data.remaining() > limit {
             return Err(BodyError::TooLong(limit));
         }
-        // Most bodies come in one piece and need no copy.
+        // Most bodies arrive in one buffer and need no copy.
         if first.is_empty() && all.is_empty() {
             first = data.copy_to_bytes(data.remaining());
             continue;

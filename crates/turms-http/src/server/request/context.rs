@@ -1,4 +1,4 @@
-//! What handlers can read of the HTTP request of their call.
+//! The part of an HTTP request that handlers can read.
 
 use std::any::{Any, TypeId};
 use std::sync::{Arc, OnceLock};
@@ -16,30 +16,30 @@ use crate::server::PeerAddress;
 use crate::server::session::EventStream;
 use crate::server::stateless::NotificationQueue;
 
-/// One HTTP request: its head, and the queue for notifications that its handler sends before the response. It is also the peer of a
-/// call without a session.
+/// One HTTP request: its head, and the queue for notifications that its handler sends before the response. Also the
+/// peer of a call without a session.
 pub(in crate::server) struct HttpRequestInfo {
     head: RequestHead,
-    /// Header map and URI, built when a handler asks for one of them.
+    /// Header map and URI, built on demand.
     built: OnceLock<Box<(HeaderMap, Uri)>>,
-    /// Set if headers mirror parts of the body, as they do in 2026-07-28.
+    /// `true` if headers mirror parts of the body, as in 2026-07-28.
     mirrors_body: bool,
     stream: Option<EventStream>,
     notifications: NotificationQueue,
 }
 
 impl HttpRequestInfo {
-    /// A request without streams of events and mirrored headers.
+    /// Creates the info of a request without event stream and mirrored headers.
     pub(in crate::server) fn new(head: RequestHead) -> Arc<Self> {
         Self::with(head, false, None)
     }
 
-    /// A request whose headers mirror its body.
+    /// Creates the info of a request whose headers mirror its body.
     pub(in crate::server) fn mirroring(head: RequestHead) -> Arc<Self> {
         Self::with(head, true, None)
     }
 
-    /// A request whose calls can control their event stream.
+    /// Creates the info of a request whose calls can control their event stream.
     pub(in crate::server) fn streaming(head: RequestHead, stream: EventStream) -> Arc<Self> {
         Self::with(head, false, Some(stream))
     }
@@ -90,9 +90,9 @@ impl RequestInfo for HttpRequestInfo {
         };
         let arguments = match arguments.map(|arguments| serde_json::from_str(arguments.as_str())) {
             Some(Ok(arguments)) => arguments,
-            // What cannot be read cannot be compared, such as a number beyond all numbers.
+            // Arguments that cannot be parsed, such as numbers out of range, cannot be compared.
             Some(Err(error)) => {
-                let message = format!("the arguments cannot be compared with the headers that repeat them: {error}");
+                let message = format!("the arguments cannot be compared with the headers that mirror them: {error}");
                 return Err(mismatch(message));
             }
             None => serde_json::Value::Null,

@@ -1,4 +1,4 @@
-//! CORS: lets browsers show responses to pages of other origins (Fetch, "CORS protocol").
+//! CORS: allows web pages of other origins to read responses (Fetch, "CORS protocol").
 
 use http::Method;
 use http::header::{
@@ -20,7 +20,7 @@ pub(in crate::server) struct CorsRequest {
     method: bool,
 }
 
-/// The headers that pages may send, beside those that mirror arguments.
+/// The request headers that pages may send, apart from those that mirror arguments.
 const HEADERS: [&str; 8] = [
     "content-type",
     "accept",
@@ -63,7 +63,7 @@ impl CorsRequest {
     }
 }
 
-/// Returns the usual headers, and of the requested ones those that mirror arguments, whose names only the tools know.
+/// Returns the fixed headers, and those requested headers that mirror arguments, whose names depend on the tools.
 fn allowed_headers(asked: Option<&HeaderValue>) -> HeaderValue {
     let mut allowed = HEADERS.join(", ");
     let asked = asked.and_then(|asked| asked.to_str().ok()).unwrap_or_default();

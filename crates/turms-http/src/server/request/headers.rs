@@ -1,4 +1,4 @@
-//! The headers that the protocol gives a meaning, and media types.
+//! The headers that the protocol uses, and media types.
 
 use http::header::ACCEPT;
 use turms_proto::header::{self, HeaderLookup};
@@ -25,9 +25,9 @@ pub(in crate::server) enum KnownHeader {
 impl KnownHeader {
     const COUNT: usize = 10;
 
-    /// Returns the header with this name, in any case.
+    /// Returns the header with this name, ignoring case.
     fn find(name: &[u8]) -> Option<Self> {
-        // No two of one length have the same first letter.
+        // No two names of the same length start with the same letter.
         let header = match name.len() {
             4 => Self::Host,
             6 if name[0].eq_ignore_ascii_case(&b'a') => Self::Accept,
@@ -41,7 +41,7 @@ impl KnownHeader {
             20 => Self::ProtocolVersion,
             _ => return None,
         };
-        // Most clients send lower case, which is compared faster.
+        // Most clients send lower case, which is faster to compare.
         let known = header.name().as_bytes();
         let is_found = name == known || name.eq_ignore_ascii_case(known);
         is_found.then_some(header)
@@ -63,22 +63,22 @@ impl KnownHeader {
     }
 }
 
-/// The places of the known headers of a request, found in one pass over all headers. In place of a look-up by name for each,
-/// of which a request needs nine.
+/// The positions of the known headers of a request, found in one pass over all headers. Replaces nine lookups by name
+/// per request.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::server) struct HeaderIndex<P>([Place<P>; KnownHeader::COUNT]);
 
-/// The place of a known header.
+/// The position of a known header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) enum Place<P> {
     Absent,
-    /// The only header of its name.
+    /// The only header with its name.
     At(P),
     Repeated,
 }
 
 impl<P: Copy> HeaderIndex<P> {
-    /// Indexes the headers of a request, each with its name and its place.
+    /// Indexes the headers of a request, each with its name and position.
     pub(in crate::server) fn new<'a>(headers: impl Iterator<Item = (&'a [u8], P)>) -> Self {
         let mut index = Self([Place::Absent; KnownHeader::COUNT]);
         for (name, place) in headers {
@@ -90,7 +90,7 @@ impl<P: Copy> HeaderIndex<P> {
         index
     }
 
-    /// Returns a known header, whose value `read` returns; `None` unless that is text.
+    /// Returns a known header. `read` returns its value, or `None` if it is not visible ASCII.
     pub(in crate::server) fn lookup<'a>(
         &self,
         header: KnownHeader,
@@ -104,7 +104,7 @@ impl<P: Copy> HeaderIndex<P> {
     }
 }
 
-/// The headers of the protocol in one request.
+/// The protocol headers of a request.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::server) struct McpHeaders<'a> {
     pub(in crate::server) version: HeaderLookup<'a>,
@@ -123,7 +123,7 @@ impl<'a> McpHeaders<'a> {
         }
     }
 
-    /// Returns the revision that the header names, for a server that supports `versions`.
+    /// Returns the revision in the header, for a server that supports `versions`.
     pub(in crate::server) fn named(&self, versions: &[ProtocolVersion]) -> NamedVersion<'a> {
         let named = match self.version {
             HeaderLookup::Absent => return NamedVersion::Absent,
@@ -139,22 +139,22 @@ impl<'a> McpHeaders<'a> {
     }
 }
 
-/// A revision as a header names it.
+/// The protocol revision in a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) enum NamedVersion<'a> {
     /// There is no header.
     Absent,
-    /// One with a handshake.
+    /// A revision with a handshake.
     Handshake(ProtocolVersion),
-    /// One without a handshake, which may be newer than any that is known.
+    /// A revision without a handshake, possibly newer than all known ones.
     Stateless(&'a str),
-    /// One that the server does not support.
+    /// A revision that the server does not support.
     Unsupported(&'a str),
-    /// The header is repeated, or is not text.
+    /// The header is repeated, or is not visible ASCII.
     Unreadable,
 }
 
-/// Returns the value of a header that may be sent once, or what is wrong with it.
+/// Returns the value of a header that must not be repeated, or the error.
 pub(in crate::server) fn single<'a>(found: HeaderLookup<'a>, name: &str) -> Result<Option<&'a str>, ErrorObject> {
     match found {
         HeaderLookup::Absent => Ok(None),
@@ -184,19 +184,19 @@ fn is_json(said: HeaderLookup<'_>) -> bool {
 pub(in crate::server) const JSON: &str = "application/json";
 pub(in crate::server) const EVENT_STREAM: &str = "text/event-stream";
 
-/// Returns `true` if a POST may be answered with JSON and with an event stream. A POST without `Accept` takes anything.
+/// Returns `true` if a POST accepts JSON and event streams. A POST without `Accept` accepts everything.
 pub(in crate::server) fn accepts_both(head: &RequestHead) -> bool {
-    // As most clients say it, which needs no reading.
+    // The usual value needs no parsing.
     let usual = head.lookup(KnownHeader::Accept) == HeaderLookup::One("application/json, text/event-stream");
     usual || [JSON, EVENT_STREAM].iter().all(|wanted| accepts(head, wanted).unwrap_or(true))
 }
 
-/// Returns `true` if a GET asks for an event stream. The specification wants the header, so one without `Accept` does not.
+/// Returns `true` if a GET accepts an event stream. The specification requires the `Accept` header.
 pub(in crate::server) fn accepts_events(head: &RequestHead) -> bool {
     accepts(head, EVENT_STREAM).unwrap_or(false)
 }
 
-/// Returns whether `Accept` includes a media type; `None` without the header.
+/// Returns `Some(true)` if `Accept` includes a media type, and `None` without the header.
 fn accepts(head: &RequestHead, wanted: &str) -> Option<bool> {
     match head.lookup(KnownHeader::Accept) {
         HeaderLookup::Absent => None,
@@ -209,13 +209,14 @@ fn accepts(head: &RequestHead, wanted: &str) -> Option<bool> {
     }
 }
 
-/// The most specific range that has the type decides (RFC 9110, 12.5.1), so that one type can be excluded from `*/*`.
+/// Returns `true` if the most specific matching range accepts the type (RFC 9110, 12.5.1), so that a type can be
+/// excluded from `*/*`.
 fn is_in_ranges<'a>(wanted: &str, ranges: impl Iterator<Item = &'a str>) -> bool {
     let known = ranges.filter_map(|range| Some((specificity(wanted, range)?, !is_excluded(range))));
     known.max().is_some_and(|(_, is_accepted)| is_accepted)
 }
 
-/// How closely a media range names a type; `None` if it does not include it.
+/// Returns the specificity of a media range for a type, or `None` if it does not match.
 fn specificity(wanted: &str, range: &str) -> Option<u8> {
     let range = essence(range);
     let family = wanted.split('/').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A request before its body is handled.
+//! The head of an HTTP request.
 
 pub(super) mod access;
 pub(super) mod body;
@@ -22,8 +22,8 @@ use crate::server::http1::{HeaderSpan, RawHead, Span};
 
 /// The head of a request.
 ///
-/// Most headers are never read. What our own HTTP/1.1 has parsed is kept as it arrived, and becomes a [`HeaderMap`] when one is
-/// asked for.
+/// Most headers are never read. A head that is parsed by the HTTP/1.1 implementation of this crate is kept as raw
+/// bytes, and is converted to a [`HeaderMap`] on demand.
 pub struct RequestHead {
     method: Method,
     peer: Option<PeerAddress>,
@@ -31,15 +31,16 @@ pub struct RequestHead {
 }
 
 enum Repr {
-    /// From our own HTTP/1.1.
+    /// From the HTTP/1.1 implementation of this crate.
     Raw(RawHead, HeaderIndex<Span>),
-    /// From hyper, or from the application that this server is mounted in. A place is a position among the values of the map.
+    /// From hyper, or from the application that this server is mounted in. The position is the index among the values
+    /// of the map.
     Parts(Box<Parts>, HeaderIndex<u16>),
 }
 
 impl RequestHead {
     pub(in crate::server) fn from_parts(mut parts: Parts, peer: Option<PeerAddress>) -> Self {
-        // Often the only extension: without it there are none to be shared with handlers.
+        // Often the only extension. Without it, no extensions have to be shared with handlers.
         let peer = peer.or_else(|| parts.extensions.remove());
         let index = HeaderIndex::new(
             parts.headers.iter().zip(0..).map(|((name, _), position)| (name.as_str().as_bytes(), position)),
@@ -47,7 +48,7 @@ impl RequestHead {
         Self { method: parts.method.clone(), peer, repr: Repr::Parts(Box::new(parts), index) }
     }
 
-    /// `headers` are those of the head.
+    /// Creates a head from raw bytes. `headers` are its headers.
     pub(in crate::server) fn from_raw(
         method: Method,
         head: RawHead,
@@ -74,7 +75,7 @@ impl RequestHead {
         self.peer.as_ref()
     }
 
-    /// Converts it into the type of the `http` crate, with the [`PeerAddress`] among the extensions.
+    /// Converts to the type of the `http` crate, with the [`PeerAddress`] as an extension.
     #[must_use]
     pub fn into_parts(self) -> Parts {
         let mut parts = match self.repr {
@@ -116,7 +117,7 @@ impl RequestHead {
         }
     }
 
-    /// Returns the authority that the request target has, beside the one in the headers.
+    /// Returns the authority of the request target, which is separate from the `Host` header.
     pub(in crate::server) fn authority(&self) -> Option<Cow<'_, Authority>> {
         match &self.repr {
             Repr::Parts(parts, _) => parts.uri.authority().map(Cow::Borrowed),
@@ -141,7 +142,7 @@ impl RequestHead {
         (uri.path().to_owned().into(), uri.query().map(|query| query.to_owned().into()))
     }
 
-    /// Returns what the middleware of an application has added to the request.
+    /// Returns the extensions that the application's middleware added to the request.
     pub(in crate::server) fn extensions(&self) -> Option<&Extensions> {
         match &self.repr {
             Repr::Parts(parts, _) => Some(&parts.extensions),
@@ -149,12 +150,12 @@ impl RequestHead {
         }
     }
 
-    /// Returns the authenticated sender of the request.
+    /// Returns the authenticated principal of the request.
     pub(in crate::server) fn principal(&self) -> Option<&Principal> {
         self.extensions()?.get::<Principal>()
     }
 
-    /// Returns the header map and the URI unless they have to be built.
+    /// Returns the header map and the URI if they exist already.
     pub(in crate::server) fn built(&self) -> Option<(&HeaderMap, &Uri)> {
         match &self.repr {
             Repr::Parts(parts, _) => Some((&parts.headers, &parts.uri)),
@@ -165,7 +166,7 @@ impl RequestHead {
 
 impl fmt::Debug for RequestHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Headers may hold secrets.
+        // Headers may contain secrets.
         f.debug_struct("RequestHead").field("method", &self.method).field("peer", &self.peer).finish_non_exhaustive()
     }
 }

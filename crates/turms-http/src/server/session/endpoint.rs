@@ -1,4 +1,4 @@
-//! POST, GET and DELETE of clients of older revisions (basic/transports of 2025-03-26 to 2025-11-25).
+//! POST, GET and DELETE for clients of revisions with a session (basic/transports of 2025-03-26 to 2025-11-25).
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::server::stream_limit::Permit;
 use crate::server::{HttpState, header_value, unreadable_version};
 
 impl HttpState {
-    /// Takes messages of a revision with a handshake; `named` is the one that the headers name.
+    /// Handles the messages of a POST in a revision with a handshake. `named` is the revision in the headers.
     pub(in crate::server) async fn post_older(
         &self,
         incoming: Incoming,
@@ -53,13 +53,13 @@ impl HttpState {
         };
         let posted = PostedMessages { incoming, head };
         let has_request = posted.has_request();
-        // A call whose response could not be read is not started.
+        // A call is not started if its response could not be delivered.
         let permit = match has_request.then(|| self.take_stream_permit(&session, id.as_ref())).transpose() {
             Ok(permit) => permit,
             Err(refusal) => return *refusal,
         };
         let reply = session.receive(posted, self.limits()).await;
-        // Notifications alone are the end of a handshake, or rare.
+        // A POST of only notifications completes the handshake, or is rare.
         if !has_request {
             session.rest();
         }
@@ -101,10 +101,10 @@ impl HttpState {
         if self.state.sessions.len() >= options.max {
             return full(options.max, &request.id);
         }
-        // What is remembered of it must not keep the buffer that it came in, nor be any length.
+        // Copied, so that the record does not keep the buffer of the request in memory, and limited in length.
         let said = request.params.as_ref().map_or("{}", RawJson::as_str).to_owned();
         if said.len() > MAX_CLIENT {
-            let error = ErrorObject::invalid_params(format!("params of initialize may be {MAX_CLIENT} bytes long"));
+            let error = ErrorObject::invalid_params(format!("the parameters of initialize must not be longer than {MAX_CLIENT} bytes"));
             return response::error(StatusCode::BAD_REQUEST, Some(&request.id), &error);
         }
         let client = RawJson::parse(said).unwrap_or_default();
@@ -125,8 +125,8 @@ impl HttpState {
             Ok(()) => {}
             Err(StoreError::Full(max)) => return full(max, &id),
             Err(error) => {
-                tracing::warn!(%error, "a session cannot be kept");
-                let message = "sessions cannot be kept now";
+                tracing::warn!(%error, "a session cannot be stored");
+                let message = "sessions cannot be stored at the moment";
                 return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), message);
             }
         }
@@ -147,8 +147,8 @@ impl HttpState {
     ) -> Result<Arc<HttpSession>, HttpResponse> {
         let bad = |error| response::error(StatusCode::BAD_REQUEST, id, &error);
         let Some(named) = single(head.lookup(KnownHeader::SessionId), SESSION_ID).map_err(bad)? else {
-            let message = "header \"mcp-session-id\" is missing: POST initialize and send the id that its answer has, or name the \
-                           protocol version in params._meta, which needs no session";
+            let message = "header \"mcp-session-id\" is missing: POST initialize and send the id from its response, or send the \
+                           protocol version in params._meta, which requires no session";
             return Err(response::error(StatusCode::BAD_REQUEST, id, &ErrorObject::invalid_request(message)));
         };
         let owner = head.principal().map(|principal| &*principal.subject);
@@ -156,13 +156,13 @@ impl HttpState {
             Some(session) => Some(session),
             None => Box::pin(self.load(named, owner, options)).await.map_err(|error| {
                 tracing::warn!(%error, "sessions cannot be looked up");
-                response::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "sessions cannot be looked up now")
+                response::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "sessions cannot be looked up at the moment")
             })?,
         };
-        // A client that is not its owner learns no more than that it is not theirs.
+        // A client cannot distinguish a session of another principal from a missing one.
         let Some(session) = here.filter(|session| session.principal() == owner) else { return Err(no_session(id)) };
         session.note_use();
-        // Processes that share the store may have ended it.
+        // Another process that shares the store may have closed the session.
         let is_asked = session.claim_touch() || options.session_store().is_shared();
         if is_asked && !options.touch(&session.id).await {
             self.state.sessions.close(&session.id, options, CloseReason::Deleted).await;
@@ -171,7 +171,7 @@ impl HttpState {
         Ok(session)
     }
 
-    /// A session that another process has begun, or this one before it was started anew.
+    /// Loads a session that another process started, or this process before a restart.
     async fn load(
         &self,
         id: &str,
@@ -186,7 +186,7 @@ impl HttpState {
             return Ok(None);
         }
         let session = HttpSession::resumed(id.into(), self.endpoint.service(), options.clone(), record.clone());
-        // The service gets to know the client by its handshake, which is replayed.
+        // The handshake is replayed, so that the service knows the client.
         let dialect = Dialect::Handshake(record.version);
         let cx = || CallContext::new(dialect, Peer::nobody()).with_session(session.handle.clone());
         let initialize = Request::raw(Initialize::NAME, Payload::json(record.client.clone()));
@@ -196,7 +196,7 @@ impl HttpState {
         let initialized = Notification::raw(Initialized::NAME, None);
         dispatch_notification(&*session.service, initialized, cx()).await;
         let session = self.state.sessions.add(session);
-        // Somebody may have ended it meanwhile.
+        // The session may have been closed in the meantime.
         if options.session_store().load(id).await?.is_none() {
             self.state.sessions.close(id, options, CloseReason::Deleted).await;
             return Ok(None);
@@ -204,11 +204,11 @@ impl HttpState {
         Ok(Some(session))
     }
 
-    /// Opens a stream for what belongs to no call, or takes one up after the last event that was seen of it.
+    /// Opens a standalone stream, or resumes a stream after the last event that the client received.
     pub(in crate::server) async fn get(&self, request_head: RequestHead) -> HttpResponse {
         let Some(options) = &self.options.sessions else { return response::method_not_allowed("POST") };
         if !accepts_events(&request_head) {
-            let message = "GET opens a stream of events: send \"Accept: text/event-stream\"";
+            let message = "GET opens an event stream: send \"Accept: text/event-stream\"";
             return response::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
         let head = McpHeaders::of(&request_head);
@@ -226,7 +226,7 @@ impl HttpState {
         }
     }
 
-    /// Only clients of older revisions have sessions.
+    /// Rejects requests that name a revision without sessions.
     fn refuse_named(&self, head: &McpHeaders<'_>) -> Option<HttpResponse> {
         match head.named(self.versions()) {
             NamedVersion::Absent | NamedVersion::Handshake(_) => None,
@@ -241,7 +241,7 @@ impl HttpState {
             Ok(permit) => permit,
             Err(answer) => return *answer,
         };
-        // What waits for somebody to listen is heard first.
+        // A standalone stream with undelivered events is read first.
         let waiting = {
             let state = session.state.lock();
             let mut standing = state.streams.iter();
@@ -253,7 +253,7 @@ impl HttpState {
             if is_kept {
                 return self.read_stream(session, stream, Begin::Fresh(taken), permit);
             }
-            tracing::warn!(missed = last - taken, "events that waited for a client to listen are not kept any more");
+            tracing::warn!(missed = last - taken, "undelivered events are no longer in the store");
             session.state.lock().end_if_done(stream);
         }
         let stream = session.state.lock().open_stream(StreamKind::Standalone);
@@ -280,7 +280,7 @@ impl HttpState {
                 Ok(events) if !events.is_empty() => Begin::Remote(number),
                 Ok(_) => match session.options.events.after(&session.id, stream, 0, 1).await {
                     Ok(events) if events.is_empty() => return unknown(),
-                    // Nothing has come after it yet.
+                    // There are no later events yet.
                     Ok(_) | Err(StoreError::Gone) => Begin::Remote(number),
                     Err(error) => return unreadable(&error),
                 },
@@ -315,7 +315,7 @@ impl HttpState {
         }
     }
 
-    /// A server of the newest revision alone says so.
+    /// Rejects a request of an older revision, for a server that supports only stateless revisions.
     fn refuse_older(&self, incoming: &Incoming, id: Option<&RequestId>) -> HttpResponse {
         let asked = match incoming {
             Incoming::One(Message::Request(request)) if &*request.method == Initialize::NAME => {
@@ -333,24 +333,24 @@ impl HttpState {
     }
 }
 
-/// How long the parameters of `initialize` may be: they are kept as long as the session.
+/// Maximum length of the parameters of `initialize`, which are stored with the session.
 const MAX_CLIENT: usize = 64 * 1024;
 
 fn no_session(id: Option<&RequestId>) -> HttpResponse {
-    let message = "there is no such session, or it has ended: begin a new one with initialize";
+    let message = "there is no such session, or it has ended: start a new one with initialize";
     response::error(StatusCode::NOT_FOUND, id, &ErrorObject::invalid_request(message))
 }
 
 fn gone(event: &str) -> HttpResponse {
-    response::refuse(StatusCode::GONE, format!("what came after the event {event:?} is not kept any more"))
+    response::refuse(StatusCode::GONE, format!("the events after {event:?} are no longer stored"))
 }
 
 fn unreadable(error: &StoreError) -> HttpResponse {
     tracing::warn!(%error, "events cannot be read");
-    response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "events cannot be read now")
+    response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "events cannot be read at the moment")
 }
 
 fn full(max: usize, id: &RequestId) -> HttpResponse {
-    let message = format!("there are {max} sessions already, which is as many as this server keeps; try again later");
+    let message = format!("the limit of {max} sessions is reached: try again later");
     response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(id), message)
 }

@@ -1,4 +1,4 @@
-//! Streams of events, which outlive the connections that carry them.
+//! Event streams, which outlive the connections that carry them.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -10,32 +10,32 @@ use turms_core::store::StoredEvent;
 
 use super::lock::WakeList;
 
-/// What a stream carries.
+/// The kind of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamKind {
-    /// What belongs to the calls of one POST, their answers last.
+    /// The messages of the calls of one POST, ending with their responses.
     Call,
-    /// What belongs to no call.
+    /// Messages that do not belong to a call.
     Standalone,
-    /// What another process says, or has said. Only the store has it.
+    /// A stream of another process. Its events are only in the store.
     Remote,
 }
 
-/// A stream of events. An event is in memory until the store has it, and until whoever reads the stream has it.
+/// An event stream. An event stays in memory until it is stored and the reader has taken it.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) kind: StreamKind,
-    /// The calls that have not answered yet.
+    /// Number of calls without a response.
     pub(super) calls: usize,
     /// The number of the last event.
     last: u64,
-    /// The last event that a reader has taken.
+    /// The number of the last event that a reader has taken.
     taken: u64,
     unread: Queue,
     unstored: Queue,
     is_storing: bool,
     reader: Option<Reader>,
-    /// Whether somebody is about to read it who does not yet.
+    /// `true` while a reader is expected but not attached.
     is_awaited: bool,
     speakers: Vec<Waker>,
     hang_up: Option<Duration>,
@@ -48,7 +48,7 @@ struct Reader {
     waker: Option<Waker>,
 }
 
-/// Events that wait for somebody, in the order of their numbers.
+/// Events in the order of their numbers, for the reader or the store.
 #[derive(Debug, Default)]
 struct Queue {
     events: VecDeque<StoredEvent>,
@@ -68,21 +68,22 @@ impl Queue {
     }
 }
 
-/// What a reader finds.
+/// The result of a lookup by a reader.
 pub(super) enum Found {
-    /// These events come next.
+    /// The next events.
     Events(Vec<StoredEvent>),
-    /// What comes next has to be looked up in the store.
+    /// The next events must be read from the store.
     InStore,
-    /// Nothing yet.
+    /// No events yet.
     Nothing,
-    /// It is over, for this reader at least. With how long to wait before coming back, if it goes on.
+    /// The end of the stream, or of its connection. The duration is the delay before the client reconnects, if the
+    /// stream continues.
     End(Option<Duration>),
 }
 
 impl Stream {
-    /// Maximum number of bytes that wait for the reader or the store before senders have to wait; a few in unit tests, which fill
-    /// streams thousands of times.
+    /// Maximum number of bytes that wait for the reader or the store before senders have to wait. Small in unit tests,
+    /// which fill streams thousands of times.
     pub(super) const LIMIT: usize = if cfg!(test) { 64 } else { 256 * 1024 };
 
     pub(super) fn new(kind: StreamKind) -> Self {
@@ -114,7 +115,7 @@ impl Stream {
         self.reader.is_some()
     }
 
-    /// Whether nobody reads it, nor is about to.
+    /// Returns `true` if there is no reader and none is expected.
     pub(super) fn is_left(&self) -> bool {
         self.reader.is_none() && !self.is_awaited
     }
@@ -127,12 +128,12 @@ impl Stream {
         self.ended.is_some_and(|ended| ended.elapsed() >= age)
     }
 
-    /// Whether somebody cannot keep up: the reader, if there is one, or the store.
+    /// Returns `true` if the reader or the store is too slow.
     pub(super) fn is_behind(&self) -> bool {
         self.unread.bytes >= Self::LIMIT || self.unstored.bytes >= Self::LIMIT
     }
 
-    /// Wakes a speaker when others have caught up.
+    /// Registers a sender that is woken when the reader and the store have caught up.
     pub(super) fn wait(&mut self, speaker: &Waker) {
         if !self.speakers.iter().any(|waiting| waiting.will_wake(speaker)) {
             self.speakers.push(speaker.clone());
@@ -154,7 +155,7 @@ impl Stream {
         self.wake_reader(woken);
     }
 
-    /// Ends without an answer; false if it has ended already.
+    /// Ends the stream without a response. Returns `false` if it has already ended.
     pub(super) fn end(&mut self, woken: &mut WakeList) -> bool {
         let was_open = self.ended.is_none();
         self.ended.get_or_insert_with(Instant::now);
@@ -162,25 +163,25 @@ impl Stream {
         was_open
     }
 
-    /// Ends the connection that carries it, not the stream.
+    /// Ends the connection that carries the stream, not the stream.
     pub(super) fn hang_up(&mut self, retry: Duration, woken: &mut WakeList) {
         self.hang_up = Some(retry);
         self.wake_reader(woken);
     }
 
-    /// Whether somebody has to begin to hand events to the store; whoever is told so does it until there are no more.
+    /// Returns `true` if the caller must start storing events. It stores events until there are no more.
     pub(super) fn begin_storing(&mut self) -> bool {
         !self.unstored.events.is_empty() && !std::mem::replace(&mut self.is_storing, true)
     }
 
-    /// The next event for the store. After `None` somebody has to begin anew.
+    /// Returns the next event to store. After `None`, storing stops and must be started again.
     pub(super) fn next_unstored(&mut self) -> Option<StoredEvent> {
         let event = self.unstored.events.front().cloned();
         self.is_storing = event.is_some();
         event
     }
 
-    /// The store has the event that was next, or never will.
+    /// Removes the next event after it was stored, or after storing failed.
     pub(super) fn stored(&mut self, woken: &mut WakeList) {
         self.unstored.pop();
         self.wake_speakers(woken);
@@ -191,7 +192,7 @@ impl Stream {
         has(&self.unread) || has(&self.unstored)
     }
 
-    /// Lets somebody read, in place of whoever does.
+    /// Attaches a reader, replacing the current one.
     pub(super) fn attach(&mut self, serial: u32, woken: &mut WakeList) {
         self.wake_all(woken);
         self.is_awaited = false;
@@ -199,7 +200,7 @@ impl Stream {
         self.reader = Some(Reader { serial, waker: None });
     }
 
-    /// The reader has gone; false if there is none, or it is another one.
+    /// Detaches a reader. Returns `false` if there is none, or if another one is attached.
     pub(super) fn detach(&mut self, serial: Option<u32>, woken: &mut WakeList) -> bool {
         let is_gone = self.reader.take_if(|reader| serial.is_none_or(|serial| reader.serial == serial)).is_some();
         if is_gone || serial.is_none() {
@@ -210,7 +211,7 @@ impl Stream {
         is_gone
     }
 
-    /// What comes after an event, for a reader who is woken when that changes.
+    /// Returns the events after a number. Registers the waker of the reader.
     pub(super) fn find(&mut self, serial: u32, after: u64, bytes: usize, waker: &Waker, woken: &mut WakeList) -> Found {
         let Some(reader) = self.reader.as_mut().filter(|reader| reader.serial == serial) else {
             return Found::End(None);
@@ -253,7 +254,7 @@ impl Stream {
         found
     }
 
-    /// What the store does not have yet, and nobody was there to read.
+    /// Returns events that are not stored yet, and that had no reader when they were sent.
     fn look_at_unstored(&self, after: u64, bytes: usize) -> Vec<StoredEvent> {
         let mut size = 0;
         let next = self.unstored.events.iter().skip_while(|event| event.number <= after);

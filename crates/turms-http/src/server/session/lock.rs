@@ -24,18 +24,18 @@ impl SessionLock {
 
 /// The state of a session while it is locked.
 pub(super) struct LockedState<'a> {
-    // Dropped first: wakers run after the lock is released, because a waker may lead back to the session.
+    // Dropped first: wakers run after the lock is released, because a waker may access the session.
     state: MutexGuard<'a, State>,
     woken: WakeList,
 }
 
 impl LockedState<'_> {
-    /// The state, and the wakers that run when it is unlocked.
+    /// Returns the state, and the wakers that run when it is unlocked.
     pub(super) fn split(&mut self) -> (&mut State, &mut WakeList) {
         (&mut self.state, &mut self.woken)
     }
 
-    /// A stream, and the wakers that run when the state is unlocked.
+    /// Returns a stream, and the wakers that run when the state is unlocked.
     pub(super) fn stream(&mut self, id: u64) -> Option<(&mut Stream, &mut WakeList)> {
         Some((self.state.streams.get_mut(&id)?, &mut self.woken))
     }

@@ -1,4 +1,4 @@
-//! All sessions of this process.
+//! The sessions of this process.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -15,13 +15,13 @@ use crate::server::options::SessionOptions;
 
 type Map = HashMap<Arc<str>, Arc<HttpSession>>;
 
-/// SessionManager by their ids, in several maps, so that those who look up hardly ever wait for those who change.
+/// The sessions by id, in several shards, so that readers rarely wait for writers.
 pub(in crate::server) struct SessionManager {
     shards: [RwLock<Map>; SHARDS],
     hasher: RandomState,
     count: AtomicUsize,
     is_swept: AtomicBool,
-    /// What the last few different clients have said.
+    /// The records of the most recent distinct clients.
     recent: Mutex<Vec<Weak<SessionRecord>>>,
 }
 
@@ -44,8 +44,8 @@ impl SessionManager {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// The same record as another session has, if one of the last few different ones is like it. Most sessions are of the same
-    /// few programs.
+    /// Returns the record of another session if one of the most recent distinct records is the same. Most sessions
+    /// belong to the same few programs.
     pub(super) fn shared(&self, record: SessionRecord) -> Arc<SessionRecord> {
         const FEW: usize = 16;
         let mut recent = self.recent.lock();
@@ -69,7 +69,7 @@ impl SessionManager {
         self.shard(id).read().get(id).cloned()
     }
 
-    /// Adds a session, or gives the one that somebody else has added meanwhile.
+    /// Adds a session. Returns the existing one if it was added concurrently.
     pub(super) fn add(self: &Arc<Self>, session: Arc<HttpSession>) -> Arc<HttpSession> {
         let mut shard = self.shard(&session.id).write();
         if let Some(there) = shard.get(&session.id) {
@@ -93,9 +93,9 @@ impl SessionManager {
         Some(session)
     }
 
-    /// Ends a session; false if there is none of this id, here or in the store.
+    /// Closes a session. Returns `false` if there is none with this id, here or in the store.
     pub(in crate::server) async fn close(&self, id: &str, options: &SessionOptions, reason: CloseReason) -> bool {
-        // First where others look it up: whoever found it there would begin it anew.
+        // Removed from the store first. Otherwise another process could load it again.
         let is_there = options.session_store().remove(id).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "a session that has ended cannot be removed from the store");
             false
@@ -110,7 +110,7 @@ impl SessionManager {
         here.is_some() || is_there
     }
 
-    /// Ends what runs here; the store keeps the sessions for other processes.
+    /// Closes the sessions of this process. They stay in the store for other processes.
     pub(in crate::server) fn close_all(&self) {
         for shard in &self.shards {
             let sessions = std::mem::take(&mut *shard.write());
@@ -119,7 +119,7 @@ impl SessionManager {
         }
     }
 
-    /// One task looks after all sessions, while there are any.
+    /// Starts the sweeper task, which expires sessions, unless it runs already. It ends when there are no sessions.
     fn sweep_from_now_on(self: &Arc<Self>, idle: Duration) {
         if self.is_swept.swap(true, Ordering::AcqRel) {
             return;
@@ -131,7 +131,7 @@ impl SessionManager {
             loop {
                 while sweep(&sessions, period).await {}
                 drop(sweeper);
-                // Somebody may have come in the last moment and found that there was a sweeper.
+                // A session may have been added while the sweeper was still marked as running.
                 match sessions.upgrade() {
                     Some(all) if all.len() > 0 && !all.is_swept.swap(true, Ordering::AcqRel) => {}
                     _ => return,
@@ -142,12 +142,12 @@ impl SessionManager {
     }
 
     fn all(&self) -> impl Iterator<Item = Arc<HttpSession>> {
-        // One map at a time, so that nobody waits for long.
+        // Locks one shard at a time, and only briefly.
         self.shards.iter().flat_map(|shard| shard.read().values().cloned().collect::<Vec<_>>())
     }
 }
 
-/// Lets another sweeper begin when this one has ended, if only by a panic of a store.
+/// Marks the sweeper as ended when it is dropped, also after a panic of a store.
 struct Sweeper(Weak<SessionManager>);
 
 impl Drop for Sweeper {
@@ -158,7 +158,7 @@ impl Drop for Sweeper {
     }
 }
 
-/// Looks after all sessions once; false if there are none left.
+/// Sweeps all sessions once. Returns `false` if there are none left.
 async fn sweep(sessions: &Weak<SessionManager>, period: Duration) -> bool {
     tokio::time::sleep(period).await;
     let Some(sessions) = sessions.upgrade() else { return false };

@@ -1,11 +1,10 @@
 //! Sessions of clients of 2025-03-26 to 2025-11-25.
 //!
-//! A session is a small record: no task and no channel exist for it until something needs one. A call that is not answered at
-//! once outlives its connection, so it runs as a task, and what it says goes to the event store, from which a later connection
-//! takes it up.
+//! A session is a small record. Tasks and channels are created on demand. A call that does not finish at once runs as a
+//! task and outlives its connection. Its messages are stored in the event store, from which a later connection resumes.
 //!
-//! The lock of a session is held for one message and never while a handler, a store or a log is called: each of them may lead
-//! back to the session.
+//! The lock of a session is held for one message, and never during a call of a handler, a store or a log, each of which
+//! may access the session.
 
 mod endpoint;
 mod event_stream;
@@ -38,7 +37,7 @@ pub use self::peer::EventStream;
 use self::peer::{Route, SessionPeer};
 use super::options::SessionOptions;
 
-/// Who waits for the answer to a question of ours.
+/// The sender for the response to a request from server to client.
 type Waiter = oneshot::Sender<Result<RawJson, RequestError>>;
 
 /// The session of one client.
@@ -51,29 +50,30 @@ pub(super) struct HttpSession {
     service: Arc<dyn Service>,
     options: Arc<SessionOptions>,
     state: SessionLock,
-    /// When it was last used, and when the store was last told so, by the clock of the options.
+    /// The time of the last use, by the clock of the options.
     used: AtomicU64,
+    /// The time of the last update in the store.
     touched: AtomicU64,
 }
 
-/// There are thousands of them, and most rest. The lock of unit tests is larger.
+/// There are thousands of sessions, most of them idle. The lock of unit tests is larger.
 #[cfg(not(test))]
 const _: () = assert!(size_of::<HttpSession>() <= 520);
 
 struct State {
     protocol: Session<Waiter>,
-    /// Boxed, because a map has room for several where there is mostly one.
+    /// Boxed, because a map node has space for several entries, and most sessions have one.
     streams: BTreeMap<u64, Box<Stream>>,
     last_stream: u64,
     /// The streams that have ended, oldest first.
     ended: VecDeque<u64>,
     tasks: BTreeMap<Ticket, Running>,
-    /// The cancelled calls whose futures are not dropped yet.
+    /// Cancelled calls whose futures are not dropped yet.
     cancelled: Vec<(RequestId, Cancelled)>,
-    /// Boxed, because hardly any session has any.
+    /// Boxed, because few sessions have any.
     notifications: Option<Box<NotificationHandlers>>,
     last_reader: u32,
-    /// How many connections read streams of it.
+    /// Number of connections that read streams of this session.
     readers: u32,
     is_open: bool,
 }
@@ -85,7 +85,7 @@ struct Running {
 }
 
 impl HttpSession {
-    /// A session that is about to shake hands.
+    /// Creates a session before its handshake.
     fn new(
         id: Arc<str>,
         service: &Arc<dyn Service>,
@@ -96,7 +96,7 @@ impl HttpSession {
         Self::with(id, service, options, Session::server(&versions))
     }
 
-    /// A session that has shaken hands elsewhere.
+    /// Creates a session whose handshake took place in another process.
     fn resumed(
         id: Arc<str>,
         service: &Arc<dyn Service>,
@@ -147,7 +147,8 @@ impl HttpSession {
         self.record.get()?.principal.as_deref()
     }
 
-    /// Whether streams begin with an event that says where they do, and the server may hang up and be called again.
+    /// Returns `true` if the revision has SSE polling: streams begin with an event that has an id, and the server may
+    /// close a connection for the client to reconnect.
     fn can_poll(&self) -> bool {
         self.record.get().is_some_and(|record| record.version.has(Ability::SsePolling))
     }
@@ -156,25 +157,26 @@ impl HttpSession {
         self.used.store(self.options.clock(), Ordering::Relaxed);
     }
 
-    /// Whether the store should hear that the session is used. A few times in the life of a session is enough.
+    /// Returns `true` if the lifetime of the session in the store must be extended. This happens a few times per
+    /// session.
     fn is_touch_due(&self) -> bool {
         let (now, touched) = (self.options.clock(), self.touched.load(Ordering::Relaxed));
         now.saturating_sub(touched) >= self.options.touch_period().as_millis() as u64
     }
 
-    /// As [`HttpSession::is_touch_due`], true for one of those who ask.
+    /// Same as [`HttpSession::is_touch_due`], but `true` for only one of several concurrent callers.
     fn claim_touch(&self) -> bool {
         let (now, touched) = (self.options.clock(), self.touched.load(Ordering::Relaxed));
         self.is_touch_due() && self.touched.compare_exchange(touched, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether a stream of it is read or a call of it runs.
+    /// Returns `true` if a stream is being read or a call is running.
     fn is_busy(&self) -> bool {
         let state = self.state.lock();
         !state.tasks.is_empty() || state.streams.values().any(|stream| stream.is_read())
     }
 
-    /// Gives back what it does not need while nothing is asked. In use, it would only be taken again.
+    /// Releases memory that an idle session does not need.
     fn rest(&self) {
         let mut state = self.state.lock();
         state.protocol.rest();
@@ -188,7 +190,8 @@ impl HttpSession {
         Duration::from_millis(self.options.clock().saturating_sub(self.used.load(Ordering::Relaxed)))
     }
 
-    /// Whether nobody has used it for too long. Whoever has begun to shake hands and never finished has less time.
+    /// Returns `true` if the session has been idle for too long. A session whose handshake is not finished has a
+    /// shorter timeout.
     fn is_expired(&self) -> bool {
         const UNFINISHED: Duration = Duration::from_secs(60);
         if self.is_busy() {
@@ -200,9 +203,9 @@ impl HttpSession {
         self.unused_for() >= idle
     }
 
-    /// Closes it: calls and notification handlers are aborted, streams end, and requests to the client fail.
+    /// Closes the session: calls and notification handlers are aborted, streams end, and requests to the client fail.
     fn close(&self, reason: CloseReason) {
-        // Dropped without the lock: what belongs to a request may do anything when it goes.
+        // Dropped without the lock, because dropping a request may run any code.
         let notifications;
         let (events, streams): (Vec<_>, _) = {
             let mut state = self.state.lock();
@@ -227,26 +230,26 @@ impl HttpSession {
 
 impl std::fmt::Debug for HttpSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The id is as good as a password.
+        // The id is a secret, like a password.
         f.debug_struct("HttpSession").finish_non_exhaustive()
     }
 }
 
-/// Tells whoever waits for an answer; other events have nobody to tell.
+/// Delivers a response to its waiter. Ignores other events.
 fn settle(event: Event<Waiter>) {
     if let Event::Answered { owner, outcome, .. } = event {
-        // Whoever asked may have stopped waiting.
+        // The waiter may have been dropped.
         let _ = owner.send(outcome);
     }
 }
 
-/// Where this process begins to count streams: elsewhere than others that have the same session.
+/// Returns a random first stream number, because processes that share a session must not use the same numbers.
 fn first_stream() -> u64 {
     u64::from(u32::from_be_bytes(random_bytes())) << 24
 }
 
-/// Does at once what can be done at once, and the rest in a task. Callers need not be async, so that the first poll has no task to
-/// wake; work that is not ready is polled again in its own task, with the waker of that.
+/// Polls a future once, and spawns it if it is pending. Callers need not be async: the first poll uses a no-op waker,
+/// and the spawned task polls it again with its own.
 fn now_or_later(work: impl Future<Output = ()> + Send + 'static) {
     let mut work = Box::pin(work);
     if work.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending() {

@@ -15,7 +15,8 @@ use turms_proto::types::Meta;
 use super::HttpSession;
 use crate::server::request::context::HttpRequestInfo;
 
-/// The notification handlers that run, and the notifications that wait for one of them to end. Dropping it aborts them.
+/// The running notification handlers, and the queue of notifications that wait for a free slot. Dropping it aborts the
+/// handlers.
 #[derive(Default)]
 pub(super) struct NotificationHandlers {
     running: usize,
@@ -32,7 +33,8 @@ impl NotificationHandlers {
         self.running == 0
     }
 
-    /// Keeps a notification unless too many of them, or too many bytes, wait already. It must not share the memory of its message.
+    /// Queues a notification unless the queue exceeds its limits. The notification must not share the buffer of its
+    /// message.
     fn push(&mut self, notification: Notification, cx: CallContext, limits: &Limits) {
         let bytes = size_of(&notification);
         if self.waiting.len() < limits.max_queued && self.waiting_bytes + bytes <= limits.max_queued_bytes {
@@ -60,7 +62,7 @@ fn size_of(notification: &Notification) -> usize {
 }
 
 impl HttpSession {
-    /// Handles a notification. Nothing waits for its handler; if too many run, the notification waits.
+    /// Handles a notification without waiting for its handler. If too many handlers run, the notification is queued.
     pub(super) async fn handle_notification(
         self: &Arc<Self>,
         mut notification: Notification,
@@ -74,7 +76,7 @@ impl HttpSession {
         let Some(version) = version else { return };
         let is_full = running >= limits.max_notifications;
         if is_full {
-            // What waits keeps only what is counted.
+            // A queued notification keeps only the memory that is counted.
             notification.detach();
         }
         let cx = CallContext::new(Dialect::Handshake(version), self.handle.peer().clone())
@@ -82,7 +84,7 @@ impl HttpSession {
         let cx = cx.with_request_info(info.clone()).with_session(self.handle.clone());
         if is_full {
             let mut state = self.state.lock();
-            // A handler may have ended meanwhile, and must not have been the last one that looks here.
+            // A handler may have ended in the meantime. If none is running, the queue would not be read.
             if let Some(handlers) = state.notifications.as_mut().filter(|handlers| !handlers.is_idle()) {
                 return handlers.push(notification, cx, limits);
             }
@@ -108,14 +110,14 @@ impl HttpSession {
     }
 }
 
-/// The place of one handler among those that may run at the same time.
+/// The slot of one running handler.
 struct HandlerSlot {
     session: Arc<HttpSession>,
     is_free: bool,
 }
 
 impl HandlerSlot {
-    /// Returns the notification that has waited longest. Without one, the slot is free.
+    /// Returns the oldest queued notification. Without one, the slot becomes free.
     fn next(&mut self) -> Option<(Notification, CallContext)> {
         let mut state = self.session.state.lock();
         let handlers = state.notifications.as_mut()?;

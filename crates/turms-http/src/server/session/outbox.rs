@@ -1,4 +1,4 @@
-//! What is said to a client, and on which of its streams.
+//! Outgoing messages of a session, and the streams that carry them.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -12,13 +12,13 @@ use super::lock::{LockedState, WakeList};
 use super::peer::Route;
 use super::{HttpSession, State, now_or_later};
 
-/// How many streams that have ended are kept for clients that missed something.
+/// Maximum number of ended streams that are kept for clients that resume them.
 const KEPT: usize = 64;
 
 impl HttpSession {
-    /// Says something. False if the session has ended, or nobody may wait (`task` is none) and somebody would have to.
+    /// Sends a message. Returns `false` if the session is closed, or if the stream is full and `task` is `None`.
     pub(super) fn send(&self, route: &Route, message: &Message, task: Option<&TaskContext<'_>>) -> Poll<bool> {
-        // What a store logs while it keeps an event may come here. It would have to be kept, too, and so on for ever.
+        // Log messages of a store while it stores an event are not sent. They would be stored as well, without end.
         if Keeping::is_on() {
             return Poll::Ready(false);
         }
@@ -42,7 +42,7 @@ impl HttpSession {
         Poll::Ready(true)
     }
 
-    /// Hands what was said on a stream to the store, one event after the other.
+    /// Stores the events of a stream, one after the other.
     pub(super) fn persist(&self, stream: u64) {
         let begins = self.state.lock().streams.get_mut(&stream).is_some_and(|stream| stream.begin_storing());
         if !begins {
@@ -57,7 +57,7 @@ impl HttpSession {
                 let Some(event) = next else { return };
                 let storing = async {
                     if let Err(error) = options.events.append(&id, stream, event).await {
-                        tracing::warn!(%error, "an event cannot be kept; a client that loses its connection will miss it");
+                        tracing::warn!(%error, "an event cannot be stored; a client that loses its connection will miss it");
                     }
                 };
                 without_logs(storing).await;
@@ -76,7 +76,7 @@ impl HttpSession {
         now_or_later(keeping);
     }
 
-    /// Forgets streams that ended long ago, and the oldest if there are too many.
+    /// Removes streams that ended long ago, and the oldest ones if there are too many.
     pub(super) fn forget_streams(&self) {
         let forgotten: Vec<u64> = {
             let mut state = self.state.lock();
@@ -98,13 +98,13 @@ impl HttpSession {
         for stream in forgotten {
             let (events, id) = (self.options.events.clone(), self.id.clone());
             now_or_later(async move {
-                // What the store cannot forget now goes with the session.
+                // Events that cannot be removed now are removed with the session.
                 let _ = events.remove_stream(&id, stream).await;
             });
         }
     }
 
-    /// Whether an event can still be read.
+    /// Returns `true` if an event can still be read.
     pub(super) async fn has_event(&self, stream: u64, number: u64) -> bool {
         let is_here = self.state.lock().streams.get(&stream).is_some_and(|stream| stream.has_in_memory(number));
         if is_here {
@@ -114,24 +114,25 @@ impl HttpSession {
         found.is_ok_and(|events| events.first().is_some_and(|event| event.number == number))
     }
 
-    /// Whether there are more streams that have ended than are kept.
+    /// Returns `true` if more streams have ended than are kept.
     pub(super) fn has_many_ended(&self) -> bool {
         self.state.lock().ended.len() > KEPT
     }
 }
 
-/// Runs a call of a store whose logs are not sent to the client.
+/// Runs a call of a store without sending its logs to the client.
 async fn without_logs(call: impl Future<Output = ()>) {
     let mut call = pin!(call);
     poll_fn(|task| {
-        // For each poll: a store may go on in another thread, where other sessions are at work between two polls.
+        // Set for each poll: between two polls, the thread may serve other sessions, and the call may move to another
+        // thread.
         let _keeping = Keeping::begin();
         call.as_mut().poll(task)
     })
     .await;
 }
 
-/// That a store is called on this thread.
+/// Marks the current thread as inside a call of a store, until it is dropped.
 struct Keeping;
 
 thread_local! {
@@ -162,7 +163,7 @@ impl State {
         self.last_stream
     }
 
-    /// The number of the stream that something belongs on: that of its call while that is open, or one that belongs to none.
+    /// Returns the number of the stream for a message: the stream of its call while it is open, or a standalone stream.
     fn number_of(&mut self, route: &Route) -> u64 {
         let own = route.open_stream(self);
         match own.filter(|id| self.streams.get(id).is_some_and(|stream| !stream.has_ended())) {
@@ -171,7 +172,7 @@ impl State {
         }
     }
 
-    /// The stream for what belongs to no call: one that is read, or the oldest of those that are not, where it waits.
+    /// Returns the standalone stream: one with a reader, or the oldest without, where messages wait.
     fn standalone(&mut self) -> u64 {
         let mut standing = self.streams.iter().filter(|(_, stream)| stream.kind == StreamKind::Standalone);
         let read = standing.clone().find(|(_, stream)| stream.is_read());
@@ -183,7 +184,7 @@ impl State {
 }
 
 impl LockedState<'_> {
-    /// The stream that something belongs on, with its number, and the wakers that run when the state is unlocked.
+    /// Returns the stream for a message with its number, and the wakers that run when the state is unlocked.
     pub(super) fn stream_of(&mut self, route: &Route) -> (u64, &mut Stream, &mut WakeList) {
         let (state, woken) = self.split();
         let id = state.number_of(route);
@@ -191,7 +192,7 @@ impl LockedState<'_> {
         (id, stream, woken)
     }
 
-    /// Adds an answer to a stream, and ends the stream with it if no other is left, here or with a call that runs.
+    /// Adds a response to a stream. Ends the stream if no other responses follow.
     pub(super) fn answer_on(&mut self, id: u64, data: Vec<u8>, left: usize) {
         let Some((stream, woken)) = self.stream(id) else { return };
         let is_last = left == 0 && stream.calls == 0;
@@ -201,7 +202,7 @@ impl LockedState<'_> {
         }
     }
 
-    /// Ends a stream without an answer if no call is left that could say more.
+    /// Ends a stream without a response if no call is running on it.
     pub(super) fn end_if_done(&mut self, id: u64) {
         if let Some((stream, woken)) = self.stream(id)
             && stream.calls == 0

@@ -1,4 +1,4 @@
-//! The client of a session, as handlers see it.
+//! The client of a session, as a peer for handlers.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -15,13 +15,13 @@ use turms_proto::{Message, Notification, RawJson, RequestId};
 use super::event_stream::StreamKind;
 use super::{HttpSession, State, settle};
 
-/// Where a message to the client goes.
+/// The stream that a message to the client is sent on.
 #[derive(Debug)]
 pub(super) enum Route {
-    /// To a stream that belongs to no call.
+    /// A standalone stream, which does not belong to a call.
     Standalone,
-    /// To the stream of a POST, which is opened when it is needed. `None` if the POST was answered without one: what its handlers
-    /// send later belongs to no call.
+    /// The stream of a POST, which is opened on demand. `None` if the POST was answered without a stream: later
+    /// messages go to a standalone stream.
     Post(OnceLock<Option<u64>>),
 }
 
@@ -30,7 +30,7 @@ impl Route {
         Self::Post(OnceLock::new())
     }
 
-    /// Returns the stream of the POST, which is opened at first use.
+    /// Returns the stream of the POST, which is opened on first use.
     pub(super) fn open_stream(&self, state: &mut State) -> Option<u64> {
         match self {
             Self::Standalone => None,
@@ -38,7 +38,7 @@ impl Route {
         }
     }
 
-    /// Returns the stream of the POST. If none was needed until now, none will be opened.
+    /// Returns the stream of the POST. If none was opened until now, none will be.
     pub(super) fn close(&self) -> Option<u64> {
         match self {
             Self::Standalone => None,
@@ -47,7 +47,7 @@ impl Route {
     }
 }
 
-/// A way to the client. It does not keep the session alive: whoever holds it may be held by the session.
+/// The peer of a session. Holds a weak reference, because the session may own values that own the peer.
 #[derive(Debug)]
 pub(super) struct SessionPeer {
     session: Weak<HttpSession>,
@@ -67,14 +67,14 @@ impl SessionPeer {
         self.session.upgrade().ok_or(PeerError::Closed)
     }
 
-    /// How long a client that reads too slowly is waited for before it counts as gone.
+    /// Timeout for a client that reads too slowly. Its reader is then disconnected.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     async fn tell(&self, notification: Notification) -> Result<(), PeerError> {
         let session = self.session()?;
         let message = Message::Notification(notification);
         let mut said = pin!(poll_fn(|task| session.send(&self.route, &message, Some(task))));
-        // Most are said at once and need no timer.
+        // Most messages are sent at once and need no timer.
         let first = poll_fn(|task| Poll::Ready(said.as_mut().poll(task))).await;
         let is_said = match first {
             Poll::Ready(is_said) => is_said,
@@ -105,7 +105,7 @@ impl SessionPeer {
             let deadline = deadline.map_or_else(far_away, tokio::time::Instant::from_std);
             tokio::select! {
                 answer = &mut answer => break answer.unwrap_or(Err(RequestError::Closed)),
-                // Whose time is over knows the session: a report of progress may have moved it.
+                // The session knows which request has expired: a progress notification may have extended the deadline.
                 () = tokio::time::sleep_until(deadline) => session.expire(&self.route),
             }
         };
@@ -145,7 +145,7 @@ impl PeerTransport for SessionPeer {
 }
 
 impl HttpSession {
-    /// Asks the client something, however much it has not read yet: it may be waiting to be asked.
+    /// Sends a request to the client, even if the stream is full: the client may be waiting for it.
     fn ask(
         &self,
         route: &Route,
@@ -168,18 +168,18 @@ impl HttpSession {
         Ok(id)
     }
 
-    /// Nobody waits for the answer to a question any more: the client is told so.
+    /// Cancels a request whose response is no longer awaited, and notifies the client.
     fn forget(&self, route: &Route, id: &RequestId) {
         self.change(route, |protocol| drop(protocol.cancel(id, None)));
     }
 
-    /// Gives up the questions whose time is over.
+    /// Fails the requests whose deadline has passed.
     fn expire(&self, route: &Route) {
         let now = tokio::time::Instant::now().into_std();
         self.change(route, |protocol| protocol.expire(now));
     }
 
-    /// Does something with the protocol's session, and says what comes of it.
+    /// Applies a change to the protocol session, and handles the resulting events.
     fn change(&self, route: &Route, change: impl FnOnce(&mut turms_proto::session::Session<super::Waiter>)) {
         let events: Vec<_> = {
             let mut state = self.state.lock();
@@ -188,23 +188,24 @@ impl HttpSession {
         };
         for event in events {
             match event {
-                // If the client reads nothing, it will find out when it answers.
+                // If the stream is full, the message is dropped. The client learns of the cancellation when it
+                // responds.
                 Event::Send(message) => drop(self.send(route, &message, None)),
                 event => settle(event),
             }
         }
     }
 
-    /// A reader that takes nothing is treated as one that has gone.
+    /// Disconnects a reader that does not read.
     fn send_reader_away(&self, route: &Route) {
-        tracing::debug!("a client does not read its stream: it is treated as gone");
+        tracing::debug!("a client does not read its stream: its reader is disconnected");
         let mut state = self.state.lock();
         let (_, stream, woken) = state.stream_of(route);
         stream.detach(None, woken);
     }
 }
 
-/// Tells the session when whoever waits for an answer stops waiting.
+/// Cancels a request when the future that awaits the response is dropped.
 struct Forget<'a> {
     session: &'a HttpSession,
     route: &'a Route,
@@ -219,8 +220,7 @@ impl Drop for Forget<'_> {
     }
 }
 
-/// The event stream that carries what a call says, for handlers that want to let go of its connection. An extension of calls
-/// of clients that have a session.
+/// The event stream of a call, for handlers that close its connection early. An extension of calls in a session.
 #[derive(Debug, Clone)]
 pub struct EventStream(Arc<SessionPeer>);
 
@@ -229,13 +229,13 @@ impl EventStream {
         Self(link)
     }
 
-    /// Ends the connection after what was said so far, and asks the client to come back for the rest after a while. The call
-    /// goes on. False if the client's revision has no such thing.
+    /// Closes the connection after the messages sent so far. The client reconnects after `retry` and resumes the
+    /// stream; the call continues. Returns `false` if the client's revision does not support this.
     #[must_use]
     pub fn hang_up(&self, retry: Duration) -> bool {
         let Some(session) = self.0.session.upgrade().filter(|session| session.can_poll()) else { return false };
         let mut state = session.state.lock();
-        // Once it has answered, a call has no stream.
+        // After its response, a call has no stream.
         let stream = self.0.route.open_stream(&mut state);
         match stream.and_then(|stream| state.stream(stream)).filter(|(stream, _)| !stream.has_ended()) {
             Some((stream, woken)) => {

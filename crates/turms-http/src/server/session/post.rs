@@ -1,4 +1,4 @@
-//! One POST of a session: its messages, and the reply to it.
+//! One POST in a session: its messages and the reply.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -35,19 +35,19 @@ impl PostedMessages {
     }
 }
 
-/// The reply to one POST, as data: nothing of it belongs to a connection.
+/// The reply to a POST, independent of the connection.
 pub(super) enum PostReply {
-    /// There is nothing to respond.
+    /// No response is required.
     Accepted,
     /// All responses, encoded.
     Response { status: StatusCode, body: Vec<u8> },
     /// The responses follow on a stream.
     Stream(u64),
-    /// The session has ended meanwhile.
+    /// The session was closed in the meantime.
     Gone,
 }
 
-/// One POST: the stream that its calls share if they need one, and what was answered at once.
+/// A POST in progress: the stream that its calls share if they need one, and the responses that are ready.
 struct Post {
     peer: Arc<SessionPeer>,
     info: Arc<HttpRequestInfo>,
@@ -56,11 +56,11 @@ struct Post {
     status: StatusCode,
 }
 
-/// The events of one POST. Without a batch there is at most one.
+/// The events of one POST. At most one unless it is a batch.
 type Events = SmallVec<[Event<super::Waiter>; 1]>;
 
 impl HttpSession {
-    /// Takes the messages of one POST, and starts the calls that they ask for.
+    /// Handles the messages of one POST, and starts its calls.
     pub(super) async fn receive(self: &Arc<Self>, posted: PostedMessages, limits: &Limits) -> PostReply {
         let PostedMessages { incoming, head } = posted;
         let has_batches = self.state.lock().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
@@ -78,7 +78,7 @@ impl HttpSession {
                 Event::Notification(notification) => self.handle_notification(notification, &post.info, limits).await,
                 Event::Send(Message::Response(response)) => self.refuse(response, &mut post),
                 Event::Send(message) => {
-                    // It waits until somebody listens.
+                    // Queued until a client opens a standalone stream.
                     let _ = self.send(&Route::Standalone, &message, None);
                 }
                 Event::Cancelled { ticket, reason } => self.cancel(&ticket, reason),
@@ -97,8 +97,8 @@ impl HttpSession {
         }
     }
 
-    /// Hands the messages to the protocol. Those of a batch are taken one by one: over HTTP they have a stream in common, and nothing
-    /// else. `None` if the session has ended.
+    /// Passes the messages to the protocol session. The messages of a batch are handled one by one: over HTTP they only
+    /// share a stream. Returns `None` if the session is closed.
     fn decide(&self, incoming: Incoming, is_batch: bool) -> Option<(Option<Call>, Events)> {
         let now = tokio::time::Instant::now().into_std();
         let mut state = self.state.lock();
@@ -110,7 +110,7 @@ impl HttpSession {
             Incoming::Batch(messages) if is_batch => {
                 for message in messages {
                     match message {
-                        // Over HTTP, `initialize` begins a session of its own, and never inside another one.
+                        // Over HTTP, `initialize` starts a new session, and is never part of another one.
                         Ok(Message::Request(request)) if &*request.method == Initialize::NAME => {
                             let error = ErrorObject::invalid_request("initialize cannot be part of a batch");
                             refused.push(Event::Send(Message::Response(Response::new(request.id, Err(error)))));
@@ -120,13 +120,13 @@ impl HttpSession {
                 }
                 None
             }
-            // The session says what is wrong with a batch in other revisions.
+            // In other revisions, the protocol session rejects a batch.
             incoming => state.protocol.receive_call(Ok(incoming), now),
         };
         Some((call, std::iter::from_fn(|| state.protocol.next_event()).chain(refused).collect()))
     }
 
-    /// Sends the responses of a POST that has a stream.
+    /// Sends the responses of a POST on its stream.
     fn respond_on(&self, stream: u64, answers: SmallVec<[Vec<u8>; 1]>) {
         let mut state = self.state.lock();
         let mut left = answers.len();
@@ -139,7 +139,7 @@ impl HttpSession {
         self.persist(stream);
     }
 
-    /// Starts a call. Most finish when they are first polled and need neither a task nor a stream.
+    /// Starts a call. Most calls finish at the first poll and need neither a task nor a stream.
     async fn start_call(self: &Arc<Self>, call: Call, post: &mut Post, limits: &Limits) {
         let Call { request, dialect, ticket, meta, .. } = call;
         let is_full = self.state.lock().protocol.running() > limits.max_in_flight;
@@ -161,7 +161,7 @@ impl HttpSession {
         post.answers.extend(is_wanted.then(|| encode_response(ticket.id(), result)));
     }
 
-    /// Runs a call as a task, whose response follows on the stream of the POST.
+    /// Runs a call as a task. Its response follows on the stream of the POST.
     fn spawn_call(self: &Arc<Self>, call: Dispatch, ticket: Ticket, post: &Post) {
         let mut state = self.state.lock();
         // It may have been cancelled while it was polled.
@@ -173,9 +173,9 @@ impl HttpSession {
             open.calls += 1;
         }
         let (session, key) = (self.clone(), ticket.clone());
-        // The task cannot end before it is in the table: it needs the lock for that.
+        // The task cannot end before it is in the table, because it needs the lock for that.
         let task = tokio::spawn(async move {
-            // Declared first, so dropped after the call, which may ask for the reason of its cancellation.
+            // Declared first, so dropped after the call, which may read the reason of its cancellation.
             let _reason = ForgetCancelled { session: &session, id: ticket.id() };
             let result = call.await;
             session.complete(&ticket, result);
@@ -183,7 +183,8 @@ impl HttpSession {
         state.tasks.insert(key, Running { task: task.abort_handle(), stream });
     }
 
-    /// What was refused before anybody was asked. What is wrong with the request as such is an error of HTTP, too.
+    /// Adds an error response for a request that was rejected before its handler was called. Invalid requests also set
+    /// the HTTP status.
     fn refuse(&self, response: Response, post: &mut Post) {
         if let Err(error) = &response.outcome
             && matches!(error.code, ErrorCode::INVALID_REQUEST | ErrorCode::PARSE_ERROR)
@@ -199,7 +200,7 @@ impl HttpSession {
         post.answers.push(message);
     }
 
-    /// A call that ran as a task has finished.
+    /// Completes a call that ran as a task.
     fn complete(&self, ticket: &Ticket, result: CallResult) {
         let is_ok = result.is_ok();
         let message = encode_response(ticket.id(), result);
@@ -222,7 +223,7 @@ impl HttpSession {
         }
     }
 
-    /// The client does not wait for this answer any more: the call ends, and no answer comes.
+    /// Aborts a call that the client cancelled. It gets no response.
     fn cancel(&self, ticket: &Ticket, reason: Option<String>) {
         let mut state = self.state.lock();
         let Some(running) = state.tasks.remove(ticket) else { return };
@@ -245,7 +246,7 @@ fn joined(answers: SmallVec<[Vec<u8>; 1]>) -> Vec<u8> {
     all
 }
 
-/// Removes the reason of a cancellation when the call that it cancels is dropped.
+/// Removes the reason of a cancellation when the cancelled call is dropped.
 struct ForgetCancelled<'a> {
     session: &'a HttpSession,
     id: &'a RequestId,

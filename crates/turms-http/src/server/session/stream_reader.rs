@@ -1,4 +1,4 @@
-//! One connection's reading of a stream.
+//! The body of a response that carries an event stream.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::server::response::EventSource;
 use crate::server::stream_limit::Permit;
 use crate::sse;
 
-/// Where to begin to read a stream.
+/// The position at which a reader starts.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Begin {
-    /// For the first time, after this event.
+    /// The first reader, after this event.
     Fresh(u64),
-    /// Once more, after the event that was seen last.
+    /// A resumed stream, after the last event that the client received.
     After(u64),
-    /// As [`Begin::After`], where another process speaks or has spoken.
+    /// Same as [`Begin::After`], for a stream of another process.
     Remote(u64),
 }
 
@@ -36,7 +36,7 @@ impl Begin {
     }
 }
 
-/// Reads a stream and writes its events.
+/// Reads a stream and writes its events to a response.
 pub(super) struct StreamReader {
     session: Arc<HttpSession>,
     stream: u64,
@@ -54,23 +54,23 @@ pub(super) struct StreamReader {
 
 type Fetching = BoxFuture<'static, Result<Vec<StoredEvent>, StoreError>>;
 
-/// Looking for what another process says.
+/// The state of polling the store for events of another process.
 struct Remote {
     look: Interval,
     is_due: bool,
     heard: Instant,
 }
 
-/// How often the store is asked for what another process has said, and for how long without an answer: the process may have
-/// died.
+/// Interval of polling the store for events of another process.
 const LOOK: Duration = Duration::from_millis(250);
+/// Timeout of polling without new events: the other process may have died.
 const SILENCE: Duration = Duration::from_secs(5 * 60);
 
-/// How many bytes of events are written at a time, or a little more.
+/// Approximate number of bytes that are written at a time.
 const PIECE: usize = 64 * 1024;
 
 impl StreamReader {
-    /// Reads a stream. Whoever reads it already is sent away.
+    /// Creates a reader for a stream, replacing the current one.
     pub(super) fn new(
         session: &Arc<HttpSession>,
         stream: u64,
@@ -104,7 +104,7 @@ impl StreamReader {
             fetching: None,
             is_over: false,
             keep_alive: KeepAlive::new(keep_alive),
-            // A call may finish even when the server ends.
+            // The stream of a call stays open during a shutdown, so that the call may finish.
             ending: (kind != StreamKind::Call).then(ending),
             remote: (kind == StreamKind::Remote).then(remote),
             _permit: permit,
@@ -125,7 +125,7 @@ impl StreamReader {
         Box::pin(async move { events.after(&id, stream, cursor, PIECE).await })
     }
 
-    /// What the store has. `None` if it does not have what should come next.
+    /// Checks events from the store. Returns `None` if the next event is missing.
     fn take(&mut self, fetched: Result<Vec<StoredEvent>, StoreError>) -> Option<Vec<StoredEvent>> {
         match fetched {
             Ok(events) if events.first().is_some_and(|event| event.number == self.cursor + 1) => {
@@ -134,10 +134,10 @@ impl StreamReader {
                 }
                 Some(events)
             }
-            // Nothing new from the other process.
+            // No new events from the other process.
             Ok(events) if events.is_empty() && self.remote.is_some() => Some(events),
             Ok(_) => {
-                tracing::warn!("a stream ends: the event store does not have what comes next");
+                tracing::warn!("a stream ends: its next event is not in the store");
                 None
             }
             Err(error) => {
@@ -150,7 +150,7 @@ impl StreamReader {
     fn write(&mut self, events: Vec<StoredEvent>) -> Bytes {
         let mut piece = Vec::with_capacity(events.iter().map(|event| event.data.len() + 48).sum());
         for event in events {
-            // The store may have events that do not follow each other, if it could not keep all.
+            // There may be gaps if an event could not be stored.
             if event.number != self.cursor + 1 {
                 break;
             }
@@ -162,12 +162,13 @@ impl StreamReader {
         piece.into()
     }
 
-    /// What this process says is in the store when it is looked for; what another says has to be looked for now and then.
+    /// Returns `true` if events must be fetched: always for a stream of this process, and at intervals for one of
+    /// another process.
     fn is_fetch_due(&mut self) -> bool {
         self.remote.as_mut().is_none_or(|remote| std::mem::take(&mut remote.is_due))
     }
 
-    /// Comes when it is time to look for what another process has said.
+    /// Resolves when the store must be polled for events of another process, or when the polling has timed out.
     fn poll_remote(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
         let Some(remote) = &mut self.remote else { return Poll::Pending };
         if remote.heard.elapsed() >= SILENCE {
@@ -232,7 +233,7 @@ impl Drop for StreamReader {
             && stream.detach(Some(self.serial), woken)
             && stream.kind == StreamKind::Remote
         {
-            // It can be found in the store again.
+            // It can be loaded from the store again.
             state.streams.remove(&self.stream);
         }
         drop(state);
@@ -240,17 +241,17 @@ impl Drop for StreamReader {
     }
 }
 
-/// An event that says nothing but where the stream is, so that it can be taken up from its beginning.
+/// Returns an event without data whose id marks the start of the stream, so that the client can resume it.
 fn priming(stream: u64, cursor: u64) -> Bytes {
     format!("id: {}\ndata:\n\n", event_id(stream, cursor)).into()
 }
 
-/// The id of an event, which says of which stream it is.
+/// Returns the id of an event, which contains the number of its stream.
 fn event_id(stream: u64, number: u64) -> String {
     format!("{stream:x}-{number}")
 }
 
-/// The stream and the number in an event's id.
+/// Parses an event id into the numbers of the stream and the event.
 pub(super) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
     let (stream, number) = id.split_once('-')?;
     Some((u64::from_str_radix(stream, 16).ok()?, number.parse().ok()?))

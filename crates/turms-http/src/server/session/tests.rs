@@ -1,4 +1,4 @@
-//! A session in the orders in which its readers and its senders can take the lock.
+//! Tests of a session under every order in which its readers and senders can take the lock.
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
@@ -34,7 +34,7 @@ fn session_with(events: impl EventStore) -> Arc<HttpSession> {
     HttpSession::new("s".into(), &service, options, &[ProtocolVersion::V2025_11_25])
 }
 
-/// A session with one stream that belongs to no call.
+/// Creates a session with one standalone stream.
 fn session() -> (Arc<HttpSession>, u64) {
     let session = session_with(MemoryEvents::new(1024 * 1024, 1024 * 1024));
     let stream = session.state.lock().open_stream(StreamKind::Standalone);
@@ -227,7 +227,8 @@ fn senders_are_woken_without_the_lock() {
     }
 }
 
-/// A store that sends to the client of its session while it keeps an event, as the logs of a store may, and never at once.
+/// A store that sends to the client of its session while it stores an event, as the logs of a store may, and is always
+/// pending at first.
 #[derive(Default)]
 struct LoggingStore {
     session: Arc<OnceLock<Weak<HttpSession>>>,

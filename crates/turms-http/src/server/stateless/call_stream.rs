@@ -19,7 +19,7 @@ use crate::server::response::EventSource;
 use crate::server::stream_limit::Permit;
 use crate::sse;
 
-/// The first output of a call: its response, or a notification before that.
+/// The first output of a call: its response, or a notification before it.
 pub(super) enum FirstOutput {
     Response(CallResult),
     Notification(Running),
@@ -58,7 +58,7 @@ pub(super) struct CallStream {
     _permit: Permit,
 }
 
-/// Writes an outcome as a message.
+/// Encodes a result as a message.
 type Finish = Box<dyn FnOnce(CallResult) -> Vec<u8> + Send>;
 
 impl CallStream {
@@ -74,7 +74,7 @@ impl CallStream {
         Self { call: Some(call), info, finish, keep_alive, ending: None, _permit: permit }
     }
 
-    /// Ends with an answer of ours when this comes.
+    /// Ends the stream with the given result when the future resolves.
     pub(super) fn until(mut self, ending: Option<(BoxFuture<'static, ()>, CallResult)>) -> Self {
         self.ending = ending;
         self
@@ -94,7 +94,7 @@ impl CallStream {
 impl EventSource for CallStream {
     fn poll_piece(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Option<Bytes>> {
         let this = &mut *self;
-        // What the handler says while it is polled goes out before its answer.
+        // Notifications that are sent during the poll precede the response.
         let outcome = match this.call.take() {
             Some(Running::Finished(result)) => Some(result),
             Some(Running::Pending(mut call)) => match Pin::new(&mut call).poll(task) {

@@ -1,4 +1,5 @@
-//! Clients of older revisions without a session: every message stands alone, and the server can ask nothing.
+//! Clients of older revisions without a session: each message is handled on its own, and the server cannot send
+//! requests.
 
 use std::sync::Arc;
 
@@ -35,14 +36,14 @@ impl HttpState {
                 self.notify_legacy(notification, named, info).await;
                 response::empty(StatusCode::ACCEPTED)
             }
-            // Nobody has asked anything, so nobody waits for it.
+            // The server has sent no requests, so a response has no waiter.
             Incoming::One(Message::Response(_)) => response::empty(StatusCode::ACCEPTED),
             Incoming::Batch(messages) if named.has(Ability::Batching) => self.call_batch(messages, named, info).await,
             Incoming::Batch(_) => response::error(StatusCode::BAD_REQUEST, None, &unexpected_batch()),
         }
     }
 
-    /// The revision in which a request is understood.
+    /// Returns the protocol revision of a request.
     fn legacy_version(
         &self,
         request: &turms_proto::Request,
@@ -66,7 +67,7 @@ impl HttpState {
         dispatch_notification(&**self.endpoint.service(), notification, cx).await;
     }
 
-    /// Answers one after the other; what they say before they answer has nowhere to go.
+    /// Handles the requests of a batch one after the other. Their notifications are dropped.
     async fn call_batch(
         &self,
         messages: Vec<Result<Message, InvalidMessage>>,

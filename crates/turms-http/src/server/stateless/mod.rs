@@ -1,4 +1,4 @@
-//! Requests of 2026-07-28: each says everything for itself.
+//! Requests of 2026-07-28, each of which is self-contained.
 
 mod call_stream;
 mod legacy;
@@ -24,15 +24,15 @@ use super::request::context::HttpRequestInfo;
 use super::request::headers::McpHeaders;
 use super::response::{self, HttpResponse};
 
-/// What a request says of itself, and the name that its headers repeat, found in one pass.
+/// Returns the protocol version claim of a request, and the name that its headers mirror. Found in one pass.
 pub(super) fn claim_of(request: &turms_proto::Request) -> Option<(Result<VersionClaim, ErrorObject>, Option<RawJson>)> {
     let name = name_member(&request.method).unwrap_or("name");
     let [meta, name] = request.params.as_ref()?.members(["_meta", name]);
     Some((VersionClaim::in_meta(&meta?)?, name))
 }
 
-/// Whether a request is let in, and as which revision (basic/transports, "Streamable HTTP"): the checks in the order in
-/// which the conformance suite expects them.
+/// Checks a request against its headers and returns its revision (basic/transports, "Streamable HTTP"). The checks are
+/// in the order that the conformance suite expects.
 pub(super) fn admit(
     request: &turms_proto::Request,
     claim: Result<VersionClaim, ErrorObject>,
@@ -58,7 +58,7 @@ fn mismatch(mismatch: HeaderMismatch) -> ErrorObject {
 }
 
 impl HttpState {
-    /// Answers a request that stands alone, inside its own future.
+    /// Runs a call without a session inside the future of its HTTP request.
     pub(super) async fn call(
         &self,
         request: turms_proto::Request,
@@ -99,7 +99,7 @@ impl HttpState {
         }
     }
 
-    /// The core protocol has no notifications over HTTP in this revision, but applications may.
+    /// Handles a notification. The core protocol has none over HTTP in this revision, but applications may.
     pub(super) async fn notify(&self, incoming: Incoming, info: Arc<HttpRequestInfo>) -> HttpResponse {
         let Incoming::One(Message::Notification(notification)) = incoming else {
             return response::empty(StatusCode::BAD_REQUEST);
@@ -112,14 +112,14 @@ impl HttpState {
     }
 }
 
-/// The answer to a listen request that the server ends (basic/patterns/subscriptions of 2026-07-28).
+/// Returns the result of a listen request that the server ends (basic/patterns/subscriptions of 2026-07-28).
 fn end_of_listening(id: &RequestId) -> Payload {
     let meta = Meta::of_params(Some(&tag_subscription(None, id)));
     Payload::new(ListenResult::new().meta(meta.unwrap_or_default()))
 }
 
-/// The status of an error of 2026-07-28, by its origin. A refusal is an error of HTTP, too; an error that a handler returned is
-/// an ordinary response.
+/// Returns the HTTP status for an error of 2026-07-28, by its origin. A rejected request has an error status. An error
+/// that a handler returns is an ordinary response.
 pub(super) fn status_of_error(error: &ServiceError) -> StatusCode {
     match error.origin() {
         ErrorOrigin::Params => StatusCode::BAD_REQUEST,
@@ -132,7 +132,7 @@ pub(super) fn status_of_error(error: &ServiceError) -> StatusCode {
     }
 }
 
-/// The seconds after which a call may succeed, if the error says so.
+/// Returns the delay in seconds before a retry, if the error has one.
 fn retry_after(error: &ServiceError) -> Option<u64> {
     let wait: u64 = error.data.as_ref()?.member("retryAfterMs")?.decode().ok()?;
     Some(wait.div_ceil(1000))

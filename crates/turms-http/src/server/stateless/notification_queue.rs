@@ -1,4 +1,4 @@
-//! Notifications that a handler sends before its response, when both belong to one request.
+//! The queue of notifications that a handler sends before its response, within one request.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -13,7 +13,7 @@ use turms_proto::{Notification, RawJson};
 use crate::server::sync::Mutex;
 use crate::sse;
 
-/// The notifications that a handler has sent and its client has not read.
+/// The notifications that a handler has sent and the client has not read.
 #[derive(Debug, Default)]
 pub(in crate::server) struct NotificationQueue(Mutex<QueueState>);
 
@@ -27,7 +27,8 @@ struct QueueState {
 }
 
 impl NotificationQueue {
-    /// Maximum number of unread bytes before handlers have to wait; a few in unit tests, which fill the queue thousands of times.
+    /// Maximum number of unread bytes before handlers have to wait. Small in unit tests, which fill the queue thousands
+    /// of times.
     const LIMIT: usize = if cfg!(test) { 64 } else { 256 * 1024 };
 
     fn send(&self, notification: &Notification, sender: Option<&Waker>) -> Poll<bool> {
@@ -75,7 +76,7 @@ impl NotificationQueue {
         Poll::Ready(all.into())
     }
 
-    /// Ready when there are events.
+    /// Resolves when there are events.
     pub(in crate::server) fn poll_not_empty(&self, task: &mut TaskContext<'_>) -> Poll<()> {
         let mut queue = self.0.lock();
         if queue.events.is_empty() {
@@ -87,7 +88,7 @@ impl NotificationQueue {
         Poll::Ready(())
     }
 
-    /// Ends the queue: the client reads no more.
+    /// Closes the queue: the client no longer reads.
     pub(in crate::server) fn close(&self) {
         let mut queue = self.0.lock();
         queue.is_closed = true;
@@ -97,7 +98,7 @@ impl NotificationQueue {
     }
 }
 
-/// The client, as a handler sees it during one request.
+/// The client as a peer for the handler of one request.
 impl PeerTransport for NotificationQueue {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(poll_fn(move |task| {

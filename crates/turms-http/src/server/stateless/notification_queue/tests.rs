@@ -1,4 +1,4 @@
-//! The queue in the orders in which its reader and its senders can take the lock.
+//! Tests of the queue under every order in which its reader and senders can take the lock.
 
 use std::sync::Arc;
 use std::task::Wake;
