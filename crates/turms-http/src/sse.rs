@@ -52,7 +52,7 @@ pub struct SseDecoder {
     last_id: Option<String>,
     limit: usize,
     begun: bool,
-    /// `true` if the last line ended with a carriage return, whose line feed may follow.
+    /// `true` if the last line ended with a carriage return that a line feed may follow.
     after_return: bool,
 }
 

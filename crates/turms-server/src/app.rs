@@ -17,7 +17,7 @@ use crate::tool::{Tool, ToolBuilder};
 
 /// An HTML page at a `ui://` URI that a host displays, with its content security policy and permissions.
 #[derive(Debug, Clone)]
-#[must_use = "a page is served when it is given to Apps"]
+#[must_use = "a page has no effect unless it is added to Apps"]
 pub struct App {
     uri: String,
     html: String,
@@ -103,7 +103,7 @@ impl App {
 /// # }
 /// ```
 #[derive(Debug, Clone, Default)]
-#[must_use = "pages are served by the server that they are given to"]
+#[must_use = "pages have no effect unless they are added to a server"]
 pub struct Apps {
     apps: Vec<App>,
 }

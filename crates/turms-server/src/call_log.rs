@@ -179,7 +179,7 @@ fn is_refusal(code: ErrorCode) -> bool {
     ) || code.is_modern()
 }
 
-/// A call whose failure is logged.
+/// A call with logging of its failure.
 pub(crate) struct Watched<F> {
     call: F,
     log: CallLog,

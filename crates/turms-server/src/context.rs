@@ -432,7 +432,7 @@ impl Context {
         self.principal().map(|principal| principal.subject.as_str())
     }
 
-    /// Rejects a request whose `requestState` was not issued for it.
+    /// Rejects a `requestState` that was not issued for the request.
     pub(crate) fn check_rounds(&self) -> Result<(), ErrorObject> {
         self.rounds().map_or(Ok(()), |rounds| rounds.check(self.asked_by()))
     }

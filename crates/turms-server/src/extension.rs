@@ -155,7 +155,7 @@ impl Context {
 }
 
 /// The server builder, as an [extension](ServerExtension) uses it.
-#[must_use = "what was added is in the scope that comes back"]
+#[must_use = "builder methods return the changed scope"]
 pub struct ExtensionScope {
     server: Server,
     id: Arc<str>,

@@ -1,6 +1,6 @@
 //! Elicitation forms generated from Rust types.
 //!
-//! A form is a flat object whose fields have one of the few types that the specification allows. A schema that is
+//! A form is a flat object with fields of the few types that the specification allows. A schema that is
 //! generated from a type can contain more. It is simplified if a client loses nothing by it, and rejected otherwise.
 
 use schemars::JsonSchema;
@@ -17,7 +17,7 @@ use crate::schema;
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an elicitation form",
-    label = "not a type that a form can be made of",
+    label = "not a type that a form can be generated from",
     note = "add `#[derive(serde::Deserialize, schemars::JsonSchema)]` to the type"
 )]
 pub trait FormType: DeserializeOwned + JsonSchema {}

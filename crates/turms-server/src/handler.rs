@@ -1,4 +1,4 @@
-//! Handlers: functions whose arguments are extracted from a call.
+//! Handlers: functions with arguments that are extracted from a call.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -119,7 +119,7 @@ impl From<ErrorObject> for Rejection {
 /// An extractor: a type that a handler can take as an argument.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot take `{Self}`",
-    label = "not something a call can be asked for",
+    label = "not an extractor",
     note = "take `Args<T>` for the arguments, where `T` derives `serde::Deserialize` and `schemars::JsonSchema`, `State<T>`, `Context`, `Progress`, \
             `Cancellation`, `ClientInfo`, `Headers`, `Principal`, `Arc<Session>`, `Extension<T>`, `Meta`, `Uri`, or an \
             `Option` of one of these"
@@ -138,7 +138,7 @@ pub trait FromCall: Sized {
     }
 }
 
-/// An async function whose arguments are extracted from a call. `X` only distinguishes functions with different
+/// An async function with arguments that are extracted from a call. `X` only distinguishes functions with different
 /// arguments.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",

@@ -305,7 +305,7 @@ mod tests {
         })
     }
 
-    /// Puts a question, whose answer does not come in this round.
+    /// Requests input without getting a response in this round.
     fn ask(rounds: &InputRounds) {
         let asking = pin!(rounds.ask(None, "k", InputRequest::Roots(EmptyParams::new())));
         assert!(asking.poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());

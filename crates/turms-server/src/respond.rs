@@ -19,7 +19,7 @@ pub struct Json<T>(pub T);
 /// Conversion of a tool's return value to a result.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
-    label = "not something a client can be shown",
+    label = "not a valid tool result",
     note = "return text, a number, a bool, `Json<T>` where `T` derives `serde::Serialize` and `schemars::JsonSchema`, `Content`, `Vec<Content>`, \
             `ToolResult`, or a `Result` of one of these whose error implements `std::error::Error` or is text"
 )]
@@ -121,7 +121,7 @@ pub(crate) fn unwritable(error: &EncodeError) -> ErrorObject {
 /// Conversion of a prompt's return value to a result.
 #[diagnostic::on_unimplemented(
     message = "a prompt cannot return `{Self}`",
-    label = "not something a prompt can be made of",
+    label = "not a valid prompt result",
     note = "return text, `PromptMessage`, `Vec<PromptMessage>`, `PromptResult`, or a `Result` of one of these"
 )]
 pub trait IntoPromptResult {
@@ -174,7 +174,7 @@ impl<T: IntoPromptResult, E: Into<ToolError>> IntoPromptResult for Result<T, E> 
 /// Conversion of a resource's return value to a result. A missing URI or MIME type is filled in from the resource.
 #[diagnostic::on_unimplemented(
     message = "a resource cannot return `{Self}`",
-    label = "not something that can be read",
+    label = "not a valid resource result",
     note = "return text, bytes (`Vec<u8>`), `Json<T>`, `ResourceContents`, `Vec<ResourceContents>`, \
             `ReadResourceResult`, or a `Result` or `Option` of one of these"
 )]
@@ -252,7 +252,7 @@ impl<T: IntoResourceResult, E: Into<ToolError>> IntoResourceResult for Result<T,
 /// Conversion of a completion handler's return value to a completion.
 #[diagnostic::on_unimplemented(
     message = "a completion cannot return `{Self}`",
-    note = "return a list of texts or a `Completion`"
+    note = "return a list of strings or a `Completion`"
 )]
 pub trait IntoCompletion {
     /// Converts the value to a completion.

@@ -255,7 +255,7 @@ mod tests {
             for (b, expected) in [("null", Ok(())), ("1", Err("arguments.b: 1 is not of type \"null\""))] {
                 let value = value(length, b);
                 let checking = schema.check(&value, "arguments", DEFAULT_MAX_VALIDATION_STEPS);
-                // A large value may be checked by the time that its future is polled first, but not by this thread.
+                // A large value may already be checked when its future is first polled, but not by this thread.
                 let checked = if is_large { checking.await } else { checking.now_or_never().unwrap() };
                 assert_eq!(checked, expected.map_err(|words: &str| Violations(words.to_owned())));
             }

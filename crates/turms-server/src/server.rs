@@ -392,7 +392,7 @@ impl Server {
         });
     }
 
-    /// Adds a method whose handler decodes its own parameters.
+    /// Adds a method with a handler that decodes its own parameters.
     pub(crate) fn add_method<R, F, Fut>(&mut self, name: String, handler: F)
     where
         R: Serialize + Send + 'static,
@@ -594,7 +594,7 @@ impl fmt::Debug for Server {
     }
 }
 
-/// A service object whose methods are tools, prompts and resources. Implemented by `#[server]`.
+/// A service object with methods that are tools, prompts and resources. Implemented by `#[server]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no tools, prompts or resources",
     note = "put `#[server]` on its `impl` block and `#[tool]`, `#[prompt]` or `#[resource(..)]` on the methods"

@@ -42,7 +42,7 @@ pub struct Session {
 const NEW: u8 = 0;
 /// `on_open` has been called, and `on_close` will be.
 const OPEN: u8 = 1;
-/// Neither callback will be called any more.
+/// Neither callback will be called again.
 const CLOSED: u8 = 2;
 
 /// The state of a session that idle ones do not have.
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use crate::server::Server;
 
-    /// Layers may keep the notification for a while, and HTTP does not end its handler with the session.
+    /// Layers may delay the notification, and over HTTP its handler does not end with the session.
     #[tokio::test]
     async fn a_session_that_is_closed_is_not_opened() {
         let (opened, closed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

@@ -74,7 +74,7 @@ impl ToolError {
         self.protocol_error().map_or_else(|| Ok(ToolResult::error(self)), Err)
     }
 
-    /// Returns the error object for a request whose result has no `isError`.
+    /// Returns the error object for a request that has no `isError` result.
     pub(crate) fn into_error_object(self) -> ErrorObject {
         self.protocol_error().unwrap_or_else(|| ErrorObject::internal(self.to_string()))
     }

@@ -164,7 +164,7 @@ impl Activity {
     }
 }
 
-/// A request whose response is not written yet.
+/// A request until its response is written.
 #[derive(Debug)]
 struct InFlightRequest(Activity);
 

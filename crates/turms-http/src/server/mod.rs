@@ -70,9 +70,6 @@ impl PeerAddress {
 /// It serves clients of every revision at one URL: single requests in 2026-07-28, sessions in 2025-03-26 to 2025-11-25,
 /// and the HTTP+SSE transport of 2024-11-05 at paths that end in `/sse` and `/messages`.
 ///
-/// It answers clients of every revision at one address: requests of 2026-07-28 one by one, those of 2025-03-26 to 2025-11-25
-/// in sessions, and those of 2024-11-05 over HTTP+SSE at addresses that end in `/sse` and `/messages`.
-///
 /// ```
 /// use turms_http::ServeHttp;
 /// use turms_server::Server;

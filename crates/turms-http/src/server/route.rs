@@ -117,7 +117,7 @@ impl HttpState {
         }))
     }
 
-    /// Returns the revision of messages whose `_meta` does not name one:
+    /// Returns the revision of messages without one in `_meta`:
     ///
     /// | `MCP-Protocol-Version` | with `Mcp-Session-Id` | without |
     /// |---|---|---|

@@ -221,7 +221,7 @@ impl Router {
         })
     }
 
-    /// Creates the context of a handler. In revisions with a handshake it has the session, whose state is created on
+    /// Creates the context of a handler. In revisions with a handshake it has the session; its state is created on
     /// first use.
     fn context(&self, cx: CallContext) -> Context {
         let session = cx.session().and_then(|handle| {
@@ -281,7 +281,7 @@ pub(crate) fn find<T>(catalog: &Catalog, context: &Context, look: impl Fn(&Catal
     own.as_deref().and_then(&look).or_else(|| look(catalog))
 }
 
-/// Creates the response of a call whose round has ended: its result with the server info in `_meta`, or an
+/// Creates the response of a call at the end of a round: its result with the server info in `_meta`, or an
 /// input-required result.
 fn respond<T>(end: RoundEnd<T>, server: Option<Meta>, meta: impl FnOnce(&mut T) -> &mut Option<Meta>) -> CallResult
 where

@@ -22,7 +22,7 @@ use crate::server::{Item, Settings};
 pub(crate) enum Found {
     /// A resource that the caller may read.
     Visible(Resource),
-    /// A resource whose existence the caller must not learn.
+    /// A resource that is hidden from the caller.
     Hidden,
     /// No resource.
     Absent,
@@ -47,7 +47,7 @@ pub(crate) fn find_resource(settings: &Settings, server: &ServerHandle, context:
     }
 }
 
-/// Returns `true` if there is a resource at the URI whose existence the caller must not learn. Updates of a removed
+/// Returns `true` if there is a resource at the URI that is hidden from the caller. Updates of a removed
 /// resource may be sent.
 pub(crate) fn hides(settings: &Settings, server: &ServerHandle, context: &Context, uri: &str) -> bool {
     matches!(find_resource(settings, server, context, uri), Found::Hidden)

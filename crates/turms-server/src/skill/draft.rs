@@ -10,7 +10,7 @@ use super::shelf::Written;
 
 /// A skill that is defined in code: see [`Skills`](crate::Skills).
 #[derive(Debug, Clone)]
-#[must_use = "a skill is served when it is given to Skills"]
+#[must_use = "a skill has no effect unless it is added to Skills"]
 pub struct Skill {
     name: String,
     /// The path before the name.

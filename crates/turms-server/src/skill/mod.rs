@@ -53,7 +53,7 @@ use crate::resource::{Resource, Uri};
 ///
 /// Skills are usually stored in a directory: see [`Skills::directory`]. Clients read their files with `resources/read`.
 /// The list of resources contains each `SKILL.md`, but not the other files, of which there may be many.
-#[must_use = "skills are served by the server that they are given to"]
+#[must_use = "skills have no effect unless they are added to a server"]
 pub struct Skills {
     folders: Vec<PathBuf>,
     drafts: Vec<Skill>,
@@ -91,7 +91,7 @@ impl Skills {
     /// has one.
     ///
     /// The relative path is the path of the skill in its URIs: `billing/refunds/SKILL.md` is at
-    /// `skill://billing/refunds/SKILL.md`. Files whose names begin with a dot are skipped. Links are followed within
+    /// `skill://billing/refunds/SKILL.md`. Files with names that begin with a dot are skipped. Links are followed within
     /// the directory only. All files are read into memory at once, so that lists and contents are consistent.
     /// [`Skills::reload`] reads changes.
     ///

@@ -281,7 +281,7 @@ impl fmt::Debug for TaskManager {
     }
 }
 
-/// A task whose handler is not spawned yet. If the call is cancelled or panics before that, the client does not know
+/// A task before its handler is spawned. If the call is cancelled or panics before that, the client does not know
 /// the task, and it is removed from the store.
 struct NewTask(Option<Arc<RunningTask>>);
 

@@ -65,7 +65,7 @@ pub(in crate::server) enum HttpVersion {
     Http2,
 }
 
-/// A request whose body is not read yet.
+/// A request before its body is read.
 struct IncomingRequest {
     head: RequestHead,
     framing: Framing,

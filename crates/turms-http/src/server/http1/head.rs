@@ -19,7 +19,7 @@ pub(in crate::server) const MAX_HEAD_LENGTH: usize = u16::MAX as usize;
 /// Maximum number of headers.
 pub(in crate::server) const MAX_HEADERS: usize = 100;
 
-/// Number of headers whose spans are stored without an allocation.
+/// Number of headers that are indexed without an allocation.
 const INLINE_HEADERS: usize = 16;
 
 /// The parsed head of a request: message framing, connection options, and the spans of its parts.
@@ -182,7 +182,7 @@ fn has_crlf_lines(request: &httparse::Request<'_, '_>, head: &[u8]) -> bool {
     head.ends_with(b"\r\n\r\n") && request.headers.iter().all(follows_crlf)
 }
 
-/// Parses a complete head whose lines end in CR LF.
+/// Parses a complete head with lines that end in CR LF.
 fn parse_complete(head: &[u8]) -> Result<ParsedHead, HeadError> {
     let mut headers = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut []);
@@ -390,7 +390,7 @@ impl RawHead {
         Uri::from_maybe_shared(self.bytes().slice(self.target.span.range())).unwrap_or_default()
     }
 
-    /// Builds a map of all headers, whose values are slices of the head.
+    /// Builds a map of all headers. The values are slices of the head.
     pub(in crate::server) fn header_map(&self) -> HeaderMap {
         let bytes = self.bytes();
         let parsed = parse_complete(bytes).map(|head| head.headers).unwrap_or_default();

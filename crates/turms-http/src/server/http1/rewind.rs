@@ -1,4 +1,4 @@
-//! A byte stream whose first bytes were read and put back.
+//! A byte stream with first bytes that were read and put back.
 
 use std::io;
 use std::pin::Pin;

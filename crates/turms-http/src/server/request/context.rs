@@ -34,12 +34,12 @@ impl HttpRequestInfo {
         Self::with(head, false, None)
     }
 
-    /// Creates the info of a request whose headers mirror its body.
+    /// Creates the info of a request with headers that mirror its body.
     pub(in crate::server) fn mirroring(head: RequestHead) -> Arc<Self> {
         Self::with(head, true, None)
     }
 
-    /// Creates the info of a request whose calls can control their event stream.
+    /// Creates the info of a request with an event stream that its calls can control.
     pub(in crate::server) fn streaming(head: RequestHead, stream: EventStream) -> Arc<Self> {
         Self::with(head, false, Some(stream))
     }

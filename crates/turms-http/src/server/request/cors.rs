@@ -63,7 +63,7 @@ impl CorsRequest {
     }
 }
 
-/// Returns the fixed headers, and those requested headers that mirror arguments, whose names depend on the tools.
+/// Returns the fixed headers, and those requested headers that mirror arguments. Their names depend on the tools.
 fn allowed_headers(asked: Option<&HeaderValue>) -> HeaderValue {
     let mut allowed = HEADERS.join(", ");
     let asked = asked.and_then(|asked| asked.to_str().ok()).unwrap_or_default();

@@ -68,7 +68,7 @@ struct State {
     /// The streams that have ended, oldest first.
     ended: VecDeque<u64>,
     tasks: BTreeMap<Ticket, Running>,
-    /// Cancelled calls whose futures are not dropped yet.
+    /// Cancelled calls until their futures are dropped.
     cancelled: Vec<(RequestId, Cancelled)>,
     /// Boxed, because few sessions have any.
     notifications: Option<Box<NotificationHandlers>>,
@@ -96,7 +96,7 @@ impl HttpSession {
         Self::with(id, service, options, Session::server(&versions))
     }
 
-    /// Creates a session whose handshake took place in another process.
+    /// Creates a session after a handshake in another process.
     fn resumed(
         id: Arc<str>,
         service: &Arc<dyn Service>,
@@ -190,7 +190,7 @@ impl HttpSession {
         Duration::from_millis(self.options.clock().saturating_sub(self.used.load(Ordering::Relaxed)))
     }
 
-    /// Returns `true` if the session has been idle for too long. A session whose handshake is not finished has a
+    /// Returns `true` if the session has been idle for too long. A session with an unfinished handshake has a
     /// shorter timeout.
     fn is_expired(&self) -> bool {
         const UNFINISHED: Duration = Duration::from_secs(60);

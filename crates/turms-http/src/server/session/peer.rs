@@ -168,12 +168,12 @@ impl HttpSession {
         Ok(id)
     }
 
-    /// Cancels a request whose response is no longer awaited, and notifies the client.
+    /// Cancels a request when its response is no longer awaited, and notifies the client.
     fn forget(&self, route: &Route, id: &RequestId) {
         self.change(route, |protocol| drop(protocol.cancel(id, None)));
     }
 
-    /// Fails the requests whose deadline has passed.
+    /// Fails the requests that have timed out.
     fn expire(&self, route: &Route) {
         let now = tokio::time::Instant::now().into_std();
         self.change(route, |protocol| protocol.expire(now));

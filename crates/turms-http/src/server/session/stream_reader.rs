@@ -241,7 +241,7 @@ impl Drop for StreamReader {
     }
 }
 
-/// Returns an event without data whose id marks the start of the stream, so that the client can resume it.
+/// Returns an event without data. Its id marks the start of the stream, so that the client can resume it.
 fn priming(stream: u64, cursor: u64) -> Bytes {
     format!("id: {}\ndata:\n\n", event_id(stream, cursor)).into()
 }
