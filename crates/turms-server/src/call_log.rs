@@ -22,26 +22,26 @@ use turms_schema::shortened;
 #[derive(Debug)]
 pub(crate) struct CallLog {
     method: ByteString,
-    item: Item,
+    item: ItemName,
     session: Option<u64>,
     id: Option<RequestId>,
 }
 
 /// The source of the item's name. It is decoded only if an event is logged.
 #[derive(Debug)]
-enum Item {
+enum ItemName {
     Unknown,
     Params(RawJson),
     Name(String),
 }
 
 /// The outcome of a call, for logging.
-pub(crate) trait Failure {
+pub(crate) trait CallOutcome {
     /// Returns the origin and the code of the error, or `None` if the call succeeded.
     fn failure(&self) -> Option<(ErrorOrigin, Option<ErrorCode>)>;
 }
 
-impl Failure for CallResult {
+impl CallOutcome for CallResult {
     fn failure(&self) -> Option<(ErrorOrigin, Option<ErrorCode>)> {
         match self {
             Ok(payload) => {
@@ -53,7 +53,7 @@ impl Failure for CallResult {
     }
 }
 
-impl Failure for Result<ToolResult, ServiceError> {
+impl CallOutcome for Result<ToolResult, ServiceError> {
     fn failure(&self) -> Option<(ErrorOrigin, Option<ErrorCode>)> {
         match self {
             Ok(result) => result.failed().then_some((ErrorOrigin::Handler, None)),
@@ -63,7 +63,7 @@ impl Failure for Result<ToolResult, ServiceError> {
 }
 
 /// A notification handler fails only by a panic.
-impl Failure for () {
+impl CallOutcome for () {
     fn failure(&self) -> Option<(ErrorOrigin, Option<ErrorCode>)> {
         None
     }
@@ -97,42 +97,42 @@ impl CallLog {
 
     /// Same as [`CallLog::of_request`], for a notification.
     pub(crate) fn of_notification(method: &ByteString, cx: &turms_core::CallContext) -> Option<Self> {
-        is_wanted().then(|| Self::new(method.clone(), Item::Unknown, cx))
+        is_wanted().then(|| Self::new(method.clone(), ItemName::Unknown, cx))
     }
 
     /// Same as [`CallLog::of_request`], for a tool call.
     pub(crate) fn of_tool(name: &str, cx: &turms_core::CallContext) -> Option<Self> {
-        is_wanted().then(|| Self::new(ByteString::from_static(CallTool::NAME), Item::Name(name.to_owned()), cx))
+        is_wanted().then(|| Self::new(ByteString::from_static(CallTool::NAME), ItemName::Name(name.to_owned()), cx))
     }
 
-    fn new(method: ByteString, item: Item, cx: &turms_core::CallContext) -> Self {
+    fn new(method: ByteString, item: ItemName, cx: &turms_core::CallContext) -> Self {
         let session = cx.session().map(|session| session.serial());
         Self { method, item, session, id: cx.id().cloned() }
     }
 
     fn read(request: &Request, cx: &turms_core::CallContext) -> Self {
         let item = match (request.params.as_raw(), request.params.get::<CallToolParams>()) {
-            (Some(params), _) => Item::Params(params.clone()),
-            (None, Some(params)) => Item::Name(params.name.clone()),
-            (None, None) => Item::Unknown,
+            (Some(params), _) => ItemName::Params(params.clone()),
+            (None, Some(params)) => ItemName::Name(params.name.clone()),
+            (None, None) => ItemName::Unknown,
         };
         Self::new(request.method.clone(), item, cx)
     }
 
     /// Wraps a call so that its failure is logged. A panic is logged and resumed.
-    pub(crate) fn watch<F>(self, call: F) -> Watched<F>
+    pub(crate) fn watch<F>(self, call: F) -> LoggedCall<F>
     where
         F: Future + Unpin,
-        F::Output: Failure,
+        F::Output: CallOutcome,
     {
-        Watched { call, log: self }
+        LoggedCall { call, log: self }
     }
 
     fn panicked(&self) {
         event!(self, Level::ERROR, Some(ErrorCode::INTERNAL_ERROR.0), "a handler panicked");
     }
 
-    fn ended(&self, result: &impl Failure) {
+    fn ended(&self, result: &impl CallOutcome) {
         let Some((origin, code)) = result.failure() else { return };
         let number = code.map(|code| code.0);
         match origin {
@@ -150,9 +150,9 @@ impl CallLog {
     /// Calls `log` with the names of the tool, the prompt and the resource. At most one is set.
     fn with_item(&self, log: impl FnOnce(Option<&str>, Option<&str>, Option<&str>)) {
         let member = |name: &str| match &self.item {
-            Item::Params(params) => Some(shortened(&params.member(name)?.decode::<String>().ok()?).into_owned()),
-            Item::Name(name) => Some(shortened(name).into_owned()),
-            Item::Unknown => None,
+            ItemName::Params(params) => Some(shortened(&params.member(name)?.decode::<String>().ok()?).into_owned()),
+            ItemName::Name(name) => Some(shortened(name).into_owned()),
+            ItemName::Unknown => None,
         };
         match &*self.method {
             CallTool::NAME => log(member("name").as_deref(), None, None),
@@ -180,15 +180,15 @@ fn is_refusal(code: ErrorCode) -> bool {
 }
 
 /// A call with logging of its failure.
-pub(crate) struct Watched<F> {
+pub(crate) struct LoggedCall<F> {
     call: F,
     log: CallLog,
 }
 
-impl<F> Future for Watched<F>
+impl<F> Future for LoggedCall<F>
 where
     F: Future + Unpin,
-    F::Output: Failure,
+    F::Output: CallOutcome,
 {
     type Output = F::Output;
 

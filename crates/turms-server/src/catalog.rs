@@ -18,7 +18,7 @@ use turms_proto::types::{
 use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
 
 use crate::prompt::Prompt;
-use crate::resource::{Resource, Spec};
+use crate::resource::{Resource, ResourceDescription};
 use crate::tool::Tool;
 use crate::uri_spelling::{are_alike, normalized};
 
@@ -31,7 +31,7 @@ pub(crate) struct Catalog {
     pub(crate) templates: Table<Resource>,
     /// Set once a URI with a percent-encoded character has been registered.
     has_encoded_uris: bool,
-    lists: Lists,
+    lists: ListPages,
 }
 
 /// Items by name, in the order of registration.
@@ -116,7 +116,7 @@ impl Catalog {
     }
 
     /// Adds all items of another catalog, replacing those with the same name.
-    pub(crate) fn adopt(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         other.tools.iter().for_each(|tool| self.tools.insert(tool.name().to_owned(), tool.clone()));
         other.prompts.iter().for_each(|prompt| self.insert_prompt(prompt.clone()));
         let resources = other.resources.iter().chain(other.templates.iter());
@@ -140,29 +140,30 @@ impl Catalog {
         match self.resources.get(&normal) {
             Some(resource) => Some((resource, BTreeMap::new())),
             // The literals of a template may be percent-encoded differently.
-            None => self.family_at(&normal).or_else(|| self.family_at(uri)),
+            None => self.template_at(&normal).or_else(|| self.template_at(uri)),
         }
     }
 
     /// Returns the template that matches a URI, or the resource that is indistinguishable from the URI for the
     /// template.
-    fn family_at(&self, uri: &str) -> Option<(&Resource, BTreeMap<String, String>)> {
-        let (family, variables) = self.templates.iter().find_map(|family| Some((family, family.variables(uri)?)))?;
+    fn template_at(&self, uri: &str) -> Option<(&Resource, BTreeMap<String, String>)> {
+        let (template, variables) =
+            self.templates.iter().find_map(|template| Some((template, template.variables(uri)?)))?;
         if !self.has_encoded_uris && !uri.contains('%') {
-            return Some((family, variables));
+            return Some((template, variables));
         }
         let is_same = |resource: &&Resource| {
-            are_alike(resource.uri(), uri) && family.variables(resource.uri()).as_ref() == Some(&variables)
+            are_alike(resource.uri(), uri) && template.variables(resource.uri()).as_ref() == Some(&variables)
         };
         match self.resources.iter().find(is_same) {
             Some(resource) => Some((resource, BTreeMap::new())),
-            None => Some((family, variables)),
+            None => Some((template, variables)),
         }
     }
 
     /// Returns a copy without the cached list pages.
     pub(crate) fn changed(&self) -> Self {
-        Self { lists: Lists::default(), ..self.clone() }
+        Self { lists: ListPages::default(), ..self.clone() }
     }
 
     /// Returns the capabilities that follow from the registered items.
@@ -227,15 +228,15 @@ impl Catalog {
             }
             ListKind::Resources => {
                 let specs = self.resources.iter().filter_map(|resource| match resource.spec() {
-                    Spec::One(spec) => Some(spec.clone()),
-                    Spec::Family(..) => None,
+                    ResourceDescription::Resource(spec) => Some(spec.clone()),
+                    ResourceDescription::Template(..) => None,
                 });
                 write_pages(&specs.collect::<Vec<_>>(), version, style, ListResourcesResult::new)
             }
             ListKind::Templates => {
                 let specs = self.templates.iter().filter_map(|resource| match resource.spec() {
-                    Spec::Family(spec, _) => Some(spec.clone()),
-                    Spec::One(_) => None,
+                    ResourceDescription::Template(spec, _) => Some(spec.clone()),
+                    ResourceDescription::Resource(_) => None,
                 });
                 write_pages(&specs.collect::<Vec<_>>(), version, style, ListResourceTemplatesResult::new)
             }
@@ -347,9 +348,9 @@ fn page_of(cursor: &Cursor) -> Option<usize> {
 
 /// Cached list pages, by kind and revision.
 #[derive(Debug, Default)]
-struct Lists([[OnceLock<Vec<RawJson>>; ProtocolVersion::ALL.len()]; 4]);
+struct ListPages([[OnceLock<Vec<RawJson>>; ProtocolVersion::ALL.len()]; 4]);
 
-impl Lists {
+impl ListPages {
     fn pages(&self, kind: ListKind, version: ProtocolVersion) -> &OnceLock<Vec<RawJson>> {
         let place = ProtocolVersion::ALL.iter().position(|other| *other == version).unwrap_or_default();
         &self.0[kind as usize][place]
@@ -357,7 +358,7 @@ impl Lists {
 }
 
 /// Starts with an empty cache, because the copy is about to be changed.
-impl Clone for Lists {
+impl Clone for ListPages {
     fn clone(&self) -> Self {
         Self::default()
     }

@@ -63,7 +63,7 @@ impl Context {
     }
 
     /// Returns the task that the handler runs as, if any.
-    fn running(&self) -> Option<&Arc<RunningTask>> {
+    fn running_task(&self) -> Option<&Arc<RunningTask>> {
         self.0.scope.detach.as_ref()?.task()
     }
 
@@ -86,15 +86,16 @@ impl Context {
 
     /// Returns `true` if visibility depends on the caller.
     #[cfg(feature = "skills")]
-    pub(crate) fn is_view_filtered(&self) -> bool {
+    pub(crate) fn has_visibility_filter(&self) -> bool {
         self.server().settings().is_none_or(|settings| settings.visible.is_some())
     }
 
     /// Returns `true` if the caller sees the listed resource with this URI.
     #[cfg(feature = "skills")]
-    pub(crate) fn sees_listed(&self, uri: &str) -> bool {
+    pub(crate) fn can_see_resource(&self, uri: &str) -> bool {
         let Some(settings) = self.server().settings() else { return false };
-        let resource = crate::router::find(&self.server().catalog(), self, |catalog| catalog.resource(uri).cloned());
+        let resource =
+            crate::router::find_in_catalogs(&self.server().catalog(), self, |catalog| catalog.resource(uri).cloned());
         resource.is_some_and(|resource| settings.check_item(crate::server::Item::Resource(&resource), self))
     }
 
@@ -172,7 +173,7 @@ impl Context {
     /// Returns the id of the task that the handler runs as, if any.
     #[must_use]
     pub fn task_id(&self) -> Option<&str> {
-        self.running().map(|running| running.id())
+        self.running_task().map(|running| running.id())
     }
 
     /// Continues as a task, in a tool with [`ToolBuilder::task_later`](crate::ToolBuilder::task_later): the call
@@ -185,16 +186,16 @@ impl Context {
 
     /// Sets the human-readable status message of the task. Does nothing if the handler does not run as a task.
     pub async fn task_message(&self, message: &str) {
-        if let Some(running) = self.running()
-            && let Err(error) = running.say(message).await
+        if let Some(running) = self.running_task()
+            && let Err(error) = running.set_status_message(message).await
         {
             tracing::warn!(%error, "the status message of a task cannot be stored");
         }
     }
 
     /// Sends a notification to the caller, or to the session of the task.
-    async fn tell<N: NotificationMethod>(&self, params: &N::Params) {
-        match self.running() {
+    async fn send_notification<N: NotificationMethod>(&self, params: &N::Params) {
+        match self.running_task() {
             Some(running) => running.notify::<N>(params).await,
             // Errors are ignored: the client has disconnected.
             None => drop(self.peer().notify::<N>(params).await),
@@ -208,7 +209,7 @@ impl Context {
             params.total = total.map(Number::from);
             params.message = message.map(str::to_owned);
             params.lower(self.version());
-            self.tell::<ProgressNotification>(&params).await;
+            self.send_notification::<ProgressNotification>(&params).await;
         }
     }
 
@@ -231,7 +232,7 @@ impl Context {
         let Ok(data) = RawJson::encode(&data) else { return };
         let mut message = LogMessage::new(level, data);
         message.logger = logger.map(str::to_owned);
-        self.tell::<Log>(&message).await;
+        self.send_notification::<Log>(&message).await;
     }
 
     /// Returns `true` if the client requested log messages of this level.
@@ -416,25 +417,25 @@ impl Context {
         work: impl Future<Output = T>,
     ) -> Result<T, AskError> {
         // The handler of a task does not run again.
-        let (Some(rounds), None) = (self.rounds(), self.running()) else {
+        let (Some(rounds), None) = (self.rounds(), self.running_task()) else {
             return Ok(work.await);
         };
-        if let Some(outcome) = rounds.outcome(self.asked_by(), key).await {
+        if let Some(outcome) = rounds.outcome(self.principal_subject(), key).await {
             return Ok(outcome.decode()?);
         }
         let outcome = work.await;
         let text = RawJson::encode(&outcome).map_err(|error| AskError::Answer(DecodeError::custom(error)))?;
-        rounds.keep_outcome(key, &text);
+        rounds.save_outcome(key, &text);
         Ok(outcome)
     }
 
-    fn asked_by(&self) -> Option<&str> {
+    fn principal_subject(&self) -> Option<&str> {
         self.principal().map(|principal| principal.subject.as_str())
     }
 
     /// Rejects a `requestState` that was not issued for the request.
     pub(crate) fn check_rounds(&self) -> Result<(), ErrorObject> {
-        self.rounds().map_or(Ok(()), |rounds| rounds.check(self.asked_by()))
+        self.rounds().map_or(Ok(()), |rounds| rounds.check(self.principal_subject()))
     }
 
     fn require(&self, capability: ClientCapability<'_>) -> Result<(), AskError> {
@@ -448,7 +449,7 @@ impl Context {
         mut params: M::Params,
         question: impl FnOnce(M::Params) -> InputRequest,
     ) -> Result<M::Result, AskError> {
-        if let Some(running) = self.running() {
+        if let Some(running) = self.running_task() {
             return self.ask_as_task::<M>(running, key.unwrap_or(kind), question(params)).await;
         }
         let Some(rounds) = self.rounds() else {
@@ -457,7 +458,7 @@ impl Context {
             result.raise(self.version());
             return Ok(result);
         };
-        let principal = self.asked_by();
+        let principal = self.principal_subject();
         let key = key.map_or_else(|| rounds.next_key(principal, kind), str::to_owned);
         let mut question = question(params);
         question.lower(self.version());
@@ -466,7 +467,7 @@ impl Context {
             Ok(answer) => Ok(answer),
             // An invalid response is requested again.
             Err(_) => {
-                rounds.forget(&key);
+                rounds.discard_response(&key);
                 Ok(rounds.ask(principal, &key, question).await.decode()?)
             }
         }
@@ -493,7 +494,7 @@ impl Context {
                     return Ok(answer);
                 }
                 // An invalid response is requested again, with another key, because each key is answered once.
-                Err(error) if attempts == MOST_ATTEMPTS => return Err(error.into()),
+                Err(error) if attempts == MAX_ATTEMPTS => return Err(error.into()),
                 Err(_) => {}
             }
         }
@@ -501,7 +502,7 @@ impl Context {
 }
 
 /// Maximum number of times a task requests input after invalid responses.
-const MOST_ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// Timeout for a response of the user or the model.
 pub(crate) const ASK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10 * 60);

@@ -235,8 +235,8 @@ impl ExtensionScope {
     /// Registers the name of a method. If it is taken, returns `false` and adds an error, so that building the server
     /// fails.
     fn claim_method(&mut self, name: &str) -> bool {
-        if router::is_own(name) {
-            self.server.faults.push(format!("extension {:?}: {}", self.id, usurped(name)));
+        if router::is_reserved_method(name) {
+            self.server.faults.push(format!("extension {:?}: {}", self.id, reserved_method_error(name)));
             return false;
         }
         self.server.claim("method", name, format!("by extension {:?}", self.id))
@@ -336,14 +336,14 @@ impl fmt::Debug for ExtensionScope {
 }
 
 /// Returns the error message for registering a method of the protocol.
-pub(crate) fn usurped(method: &str) -> String {
+pub(crate) fn reserved_method_error(method: &str) -> String {
     format!("the method {method:?} is reserved: the server implements it")
 }
 
 /// Adds `resultType` and the server info to the result of a custom method. Without `server`, the revision has neither.
-pub(crate) fn signed(result: Payload, server: Option<Meta>) -> Result<Payload, ServiceError> {
+pub(crate) fn with_server_info(result: Payload, server: Option<Meta>) -> Result<Payload, ServiceError> {
     let Some(server) = server else { return Ok(result) };
-    let raw = result.into_raw().map_err(|error| crate::respond::unwritable(&error))?;
+    let raw = result.into_raw().map_err(|error| crate::respond::encode_error(&error))?;
     let Some(mut result) = raw.as_object() else { return Ok(Payload::lowered(raw)) };
     if !result.contains("resultType") {
         result.insert_raw("resultType", &RawJson::string(ResultType::Complete.as_str()));

@@ -67,11 +67,11 @@ pub trait Argument<'a>: DeserializeOwned + JsonSchema {}
 impl<T: DeserializeOwned + JsonSchema> Argument<'_> for T {}
 
 fn decoded<T: DeserializeOwned>(call: &Call) -> Result<T, Rejection> {
-    call.input.decode().map_err(misfit)
+    call.input.decode().map_err(invalid_arguments)
 }
 
 #[cold]
-fn misfit(error: DecodeError) -> Rejection {
+fn invalid_arguments(error: DecodeError) -> Rejection {
     Rejection::Arguments(error.within("arguments").to_string())
 }
 
@@ -204,7 +204,8 @@ pub struct Extension<T>(pub T);
 
 impl<T: Clone + Send + Sync + 'static> FromCall for Extension<T> {
     fn from_call(call: &mut Call) -> Result<Self, Rejection> {
-        let missing = || ErrorObject::internal(format!("the request has no extension of type {}", std::any::type_name::<T>()));
+        let missing =
+            || ErrorObject::internal(format!("the request has no extension of type {}", std::any::type_name::<T>()));
         Ok(Self(call.context.extension::<T>().cloned().ok_or_else(missing)?))
     }
 }

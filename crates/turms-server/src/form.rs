@@ -44,7 +44,7 @@ pub(crate) fn check(form: &FormSchema) -> Result<(), AskError> {
     };
     for (name, field) in &form.properties {
         match field {
-            Field::Unknown(_) => return refuse(name, NOT_FLAT),
+            Field::Unknown(_) => return refuse(name, ALLOWED_FIELDS),
             Field::String(field) => {
                 if let Some(StringFormat::Other(format)) = &field.format {
                     let reason = format!("the format {format:?} is not one of email, uri, date and date-time");
@@ -68,10 +68,10 @@ pub(crate) fn without_nulls(form: &FormSchema, mut content: Object) -> Object {
     content
 }
 
-const NOT_FLAT: &str = "a field is a string, a number, a boolean or a choice of strings";
+const ALLOWED_FIELDS: &str = "a field is a string, a number, a boolean or a choice of strings";
 
 /// Keywords that restrict values and that form fields do not support.
-const INEXPRESSIBLE: [&str; 12] = [
+const UNSUPPORTED_KEYWORDS: [&str; 12] = [
     "pattern",
     "multipleOf",
     "exclusiveMinimum",
@@ -89,7 +89,7 @@ const INEXPRESSIBLE: [&str; 12] = [
 fn form(schema: &Value) -> Result<FormSchema, String> {
     let root = schema.as_object().filter(|root| root.get("type").is_some_and(|kind| kind == "object"));
     let root = root.ok_or("a form is a struct with named fields")?;
-    refuse_inexpressible(root)?;
+    reject_unsupported(root)?;
     let mut form = FormSchema::new();
     for (name, schema) in root.get("properties").and_then(Value::as_object).into_iter().flatten() {
         let field = field(schema).map_err(|reason| format!("field {name:?}: {reason}"))?;
@@ -111,21 +111,21 @@ fn field(schema: &Value) -> Result<Field, String> {
     } else {
         match schema.get("type").and_then(Value::as_str) {
             Some("string") => {
-                refuse_inexpressible(&schema)?;
+                reject_unsupported(&schema)?;
                 copy(&schema, &mut field, &["type", "minLength", "maxLength"]);
                 let allowed = |format: &&Value| matches!(format.as_str(), Some("email" | "uri" | "date" | "date-time"));
                 field.extend(schema.get("format").filter(allowed).map(|format| ("format".into(), format.clone())));
             }
             Some("number" | "integer") => {
-                refuse_inexpressible(&schema)?;
+                reject_unsupported(&schema)?;
                 copy(&schema, &mut field, &["type", "minimum", "maximum"]);
             }
             Some("boolean") => {
-                refuse_inexpressible(&schema)?;
+                reject_unsupported(&schema)?;
                 copy(&schema, &mut field, &["type"]);
             }
             Some("array") => {
-                refuse_inexpressible(&schema)?;
+                reject_unsupported(&schema)?;
                 let choices = schema.get("items").and_then(Value::as_object).and_then(Choices::of);
                 let choices = choices.ok_or("an array in a form is a choice of strings: its items must be an enum")?;
                 let mut items = Map::new();
@@ -136,8 +136,8 @@ fn field(schema: &Value) -> Result<Field, String> {
                 copy(&schema, &mut field, &["type", "minItems", "maxItems"]);
                 field.insert("items".into(), items.into());
             }
-            Some("object") => return Err(format!("nested objects are not allowed, {NOT_FLAT}")),
-            _ => return Err(NOT_FLAT.into()),
+            Some("object") => return Err(format!("nested objects are not allowed, {ALLOWED_FIELDS}")),
+            _ => return Err(ALLOWED_FIELDS.into()),
         }
     }
     Object::from(field).decode().map_err(|error| error.to_string())
@@ -152,8 +152,8 @@ fn copy(schema: &Map<String, Value>, field: &mut Map<String, Value>, members: &[
     }
 }
 
-fn refuse_inexpressible(schema: &Map<String, Value>) -> Result<(), String> {
-    match INEXPRESSIBLE.iter().find(|keyword| schema.contains_key(**keyword)) {
+fn reject_unsupported(schema: &Map<String, Value>) -> Result<(), String> {
+    match UNSUPPORTED_KEYWORDS.iter().find(|keyword| schema.contains_key(**keyword)) {
         Some(keyword) => Err(format!("a form cannot express {keyword:?}")),
         None => Ok(()),
     }

@@ -18,7 +18,7 @@ tokio::task_local! {
 }
 
 /// Runs a call with a task-local context, by which [`ForwardLogs`] finds the call of an event.
-pub(crate) fn within(context: Context, call: ResponseFuture) -> ResponseFuture {
+pub(crate) fn with_current_call(context: Context, call: ResponseFuture) -> ResponseFuture {
     Box::pin(CURRENT.scope(context, call))
 }
 
@@ -50,7 +50,7 @@ fn forward(event: &Event<'_>, context: &Context) {
     if !context.wants_log(level) {
         return;
     }
-    let mut fields = Fields::default();
+    let mut fields = EventFields::default();
     event.record(&mut fields);
     let message = LogMessage::new(level, fields.into_data()).logger(event.metadata().target());
     if let Ok(notification) = Notification::new::<Log>(&message) {
@@ -70,12 +70,12 @@ fn level_of(level: Level) -> LoggingLevel {
 
 /// The fields of an event, as JSON.
 #[derive(Default)]
-struct Fields {
+struct EventFields {
     message: Option<String>,
     others: Map<String, Value>,
 }
 
-impl Fields {
+impl EventFields {
     /// Returns only the message if there are no other fields, and an object otherwise.
     fn into_data(mut self) -> RawJson {
         match self.message {
@@ -92,7 +92,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for EventFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         match field.name() {
             "message" => self.message = Some(format!("{value:?}")),

@@ -21,15 +21,15 @@ use crate::resource::{IntoResource, Resource};
 use crate::router;
 use crate::server::Settings;
 use crate::session::Session;
-use crate::subscriptions::{Change, Subscriptions, tell, tell_change};
+use crate::subscriptions::{Change, Subscriptions, notify_change, try_notify};
 use crate::tool::{IntoTool, Tool};
 
 /// A handle to a running server, for adding and removing items, notifications and shutdown from any task. Clones share
 /// the same server.
 #[derive(Clone)]
-pub struct ServerHandle(Arc<Core>);
+pub struct ServerHandle(Arc<ServerCore>);
 
-struct Core {
+struct ServerCore {
     catalog: ArcSwap<Catalog>,
     subscriptions: Arc<Subscriptions>,
     shutdown: Shutdown,
@@ -46,7 +46,7 @@ struct Core {
 
 impl ServerHandle {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Core {
+        Self(Arc::new(ServerCore {
             catalog: ArcSwap::default(),
             subscriptions: Arc::default(),
             shutdown: Shutdown::new(),
@@ -74,7 +74,7 @@ impl ServerHandle {
     pub fn add_tool<M>(&self, tool: impl IntoTool<M>) -> Result<(), RegistrationError> {
         let tool = self.usable_tool(tool)?;
         let is_new = self.change_if(&Change::Tools, |catalog| catalog.tools.add(tool.name(), &tool));
-        new_or(is_new, "tool", tool.name())
+        require_new(is_new, "tool", tool.name())
     }
 
     /// Adds or replaces a tool and notifies clients.
@@ -100,7 +100,7 @@ impl ServerHandle {
     pub fn add_prompt<M>(&self, prompt: impl IntoPrompt<M>) -> Result<(), RegistrationError> {
         let prompt = usable_prompt(prompt)?;
         let is_new = self.change_if(&Change::Prompts, |catalog| catalog.add_prompt(&prompt));
-        new_or(is_new, "prompt", prompt.name())
+        require_new(is_new, "prompt", prompt.name())
     }
 
     /// Adds or replaces a prompt and notifies clients.
@@ -126,7 +126,7 @@ impl ServerHandle {
     pub fn add_resource<M>(&self, resource: impl IntoResource<M>) -> Result<(), RegistrationError> {
         let resource = usable_resource(resource)?;
         let is_new = self.change_if(&Change::Resources, |catalog| catalog.add_resource(&resource));
-        new_or(is_new, "resource", resource.uri())
+        require_new(is_new, "resource", resource.uri())
     }
 
     /// Adds or replaces a resource or a resource template and notifies clients.
@@ -152,7 +152,7 @@ impl ServerHandle {
     pub fn add_session_tool<M>(&self, session: &Arc<Session>, tool: impl IntoTool<M>) -> Result<(), RegistrationError> {
         let tool = self.usable_tool(tool)?;
         let is_new = self.change_session(session, &Change::Tools, |own| own.tools.add(tool.name(), &tool));
-        new_or(is_new, "tool", tool.name())
+        require_new(is_new, "tool", tool.name())
     }
 
     /// Same as [`ServerHandle::add_session_tool`], replacing the session's own tool with the same name.
@@ -188,7 +188,7 @@ impl ServerHandle {
     ) -> Result<(), RegistrationError> {
         let prompt = usable_prompt(prompt)?;
         let is_new = self.change_session(session, &Change::Prompts, |own| own.add_prompt(&prompt));
-        new_or(is_new, "prompt", prompt.name())
+        require_new(is_new, "prompt", prompt.name())
     }
 
     /// Same as [`ServerHandle::add_session_prompt`], replacing the session's own prompt with the same name.
@@ -225,7 +225,7 @@ impl ServerHandle {
     ) -> Result<(), RegistrationError> {
         let resource = usable_resource(resource)?;
         let is_new = self.change_session(session, &Change::Resources, |own| own.add_resource(&resource));
-        new_or(is_new, "resource", resource.uri())
+        require_new(is_new, "resource", resource.uri())
     }
 
     /// Same as [`ServerHandle::add_session_resource`], replacing the session's own one with the same URI.
@@ -252,7 +252,7 @@ impl ServerHandle {
 
     /// Notifies subscribed clients of a change that the server cannot detect, such as new contents of a resource.
     pub fn announce(&self, change: &Change) {
-        self.0.subscriptions.announce(change, |handle, session, uri| self.may_tell(handle, session, uri));
+        self.0.subscriptions.announce(change, |handle, session, uri| self.may_notify(handle, session, uri));
     }
 
     /// Notifies the subscribers of a resource that it has changed.
@@ -263,7 +263,7 @@ impl ServerHandle {
     /// Sends a custom notification to every session.
     pub fn notify(&self, notification: &Notification) {
         for session in self.sessions() {
-            tell(&session, notification.clone());
+            try_notify(&session, notification.clone());
         }
     }
 
@@ -278,7 +278,7 @@ impl ServerHandle {
             if handle.wants_log(level)
                 && let Some(session) = handle.existing_state()
             {
-                tell(&session, notification.clone());
+                try_notify(&session, notification.clone());
             }
         }
     }
@@ -359,12 +359,12 @@ impl ServerHandle {
     }
 
     /// Returns `true` if the caller that subscribed to a resource in a session may still see it.
-    fn may_tell(&self, handle: &Arc<SessionHandle>, session: &Arc<Session>, uri: &str) -> bool {
+    fn may_notify(&self, handle: &Arc<SessionHandle>, session: &Arc<Session>, uri: &str) -> bool {
         let Some(subscriber) = session.subscriber(uri) else { return true };
         let Some(settings) = self.settings() else { return false };
         let call = CallContext::clone(&subscriber).with_session(handle.clone());
         let context = Context::new(call, self.clone(), Some(session.clone()));
-        !router::hides(&settings, self, &context, uri)
+        !router::is_hidden(&settings, self, &context, uri)
     }
 
     pub(crate) fn subscriptions(&self) -> &Arc<Subscriptions> {
@@ -416,7 +416,7 @@ impl ServerHandle {
             Some(Arc::new(next))
         });
         if changed {
-            tell_change(session, change);
+            notify_change(session, change);
         }
         changed
     }
@@ -448,7 +448,7 @@ pub enum RegistrationError {
     },
 }
 
-fn new_or(is_new: bool, kind: &'static str, name: &str) -> Result<(), RegistrationError> {
+fn require_new(is_new: bool, kind: &'static str, name: &str) -> Result<(), RegistrationError> {
     if is_new { Ok(()) } else { Err(RegistrationError::Duplicate { kind, name: name.to_owned() }) }
 }
 

@@ -56,7 +56,7 @@ impl Call {
     #[must_use]
     pub fn context(&self) -> &Context {
         if let Some(rounds) = self.context.rounds() {
-            rounds.note_context_extracted();
+            rounds.set_context_extracted();
         }
         &self.context
     }

@@ -16,7 +16,7 @@ use turms_proto::types::{InputRequest, InputRequests, InputRequired, InputRespon
 use turms_proto::{ErrorObject, Object, RawJson};
 
 use crate::router::attach_server_info;
-use crate::seal::{Sealer, Unsealable};
+use crate::seal::{InvalidRequestState, Sealer};
 use crate::sync::Mutex;
 
 /// The input rounds of one request. Opened lazily, because few handlers request input.
@@ -77,7 +77,7 @@ impl Round {
             }
         }
         if let Some(sealed) = &request.state {
-            match request.opened(sealed, &round.bound_to) {
+            match request.unseal_state(sealed, &round.bound_to) {
                 Ok((answers, outcomes)) => (round.answers, round.outcomes) = (answers, outcomes),
                 Err(error) => round.refused = Some(error),
             }
@@ -92,7 +92,7 @@ impl Round {
 impl InputRequestState {
     /// Returns the responses and outcomes of earlier rounds, or -32602 if this server did not issue the state for this
     /// request.
-    fn opened(&self, sealed: &str, bound_to: &[u8]) -> Result<(Object, Object), ErrorObject> {
+    fn unseal_state(&self, sealed: &str, bound_to: &[u8]) -> Result<(Object, Object), ErrorObject> {
         let opened =
             self.sealer.open(sealed, bound_to).map_err(|error| ErrorObject::invalid_params(error.to_string()))?;
         let broken = || ErrorObject::invalid_params("requestState cannot be read");
@@ -126,8 +126,8 @@ impl Round {
 
 /// The future that a change of a round wakes.
 #[derive(PartialEq)]
-enum Wake {
-    Nobody,
+enum WakeTarget {
+    None,
     /// The call, which ends the round.
     Call,
 }
@@ -140,16 +140,16 @@ impl InputRounds {
     /// Applies `work` to the round, which is opened for `principal` on first use. Returns `None` if the round has an
     /// error: the call ends with that error, and the handler must not continue. Wakes the call if `work` requests it,
     /// after releasing the lock.
-    fn with<T>(&self, principal: Option<&str>, work: impl FnOnce(&mut Round) -> (T, Wake)) -> Option<T> {
+    fn with_round<T>(&self, principal: Option<&str>, work: impl FnOnce(&mut Round) -> (T, WakeTarget)) -> Option<T> {
         let mut state = self.state.lock();
         let RoundState { round, waker, .. } = &mut *state;
         let round = round.get_or_insert_with(|| Round::open(&self.request, principal));
         let worked = if round.refused.is_some() { None } else { Some(work(round)) };
         let (value, wake) = match worked {
             Some((value, wake)) => (Some(value), wake),
-            None => (None, Wake::Call),
+            None => (None, WakeTarget::Call),
         };
-        let waker = if wake == Wake::Call { waker.take() } else { None };
+        let waker = if wake == WakeTarget::Call { waker.take() } else { None };
         drop(state);
         waker.into_iter().for_each(Waker::wake);
         value
@@ -166,7 +166,7 @@ impl InputRounds {
     }
 
     /// Records that the handler has the context, and can request input.
-    pub(crate) fn note_context_extracted(&self) {
+    pub(crate) fn set_context_extracted(&self) {
         self.state.lock().is_context_extracted = true;
     }
 
@@ -175,7 +175,7 @@ impl InputRounds {
         let state = self.state.lock();
         match self.request.state {
             Some(_) if state.round.is_none() && !state.is_context_extracted => {
-                Err(ErrorObject::invalid_params(Unsealable.to_string()))
+                Err(ErrorObject::invalid_params(InvalidRequestState.to_string()))
             }
             _ => Ok(()),
         }
@@ -184,10 +184,10 @@ impl InputRounds {
     /// Returns a key for an input request without an explicit key. A handler makes its requests in the same order each
     /// time, so the keys are stable.
     pub(crate) fn next_key(&self, principal: Option<&str>, kind: &'static str) -> String {
-        let count = self.with(principal, |round| {
+        let count = self.with_round(principal, |round| {
             let count = round.counts.entry(kind).or_default();
             *count += 1;
-            (*count, Wake::Nobody)
+            (*count, WakeTarget::None)
         });
         format!("{kind}-{}", count.unwrap_or_default())
     }
@@ -197,12 +197,12 @@ impl InputRounds {
     pub(crate) async fn ask(&self, principal: Option<&str>, key: &str, request: InputRequest) -> RawJson {
         let mut request = Some(request);
         poll_fn(|_| {
-            let answer = self.with(principal, |round| match (round.answers.get(key), request.take()) {
+            let answer = self.with_round(principal, |round| match (round.answers.get(key), request.take()) {
                 (None, Some(request)) => {
                     round.asked.insert(key.to_owned(), request);
-                    (None, Wake::Call)
+                    (None, WakeTarget::Call)
                 }
-                (answer, _) => (answer, Wake::Nobody),
+                (answer, _) => (answer, WakeTarget::None),
             });
             answer.flatten().map_or(Poll::Pending, Poll::Ready)
         })
@@ -210,18 +210,18 @@ impl InputRounds {
     }
 
     /// Removes an invalid response, so that the client is asked again.
-    pub(crate) fn forget(&self, key: &str) {
-        self.with(None, |round| (round.answers.remove(key), Wake::Nobody));
+    pub(crate) fn discard_response(&self, key: &str) {
+        self.with_round(None, |round| (round.answers.remove(key), WakeTarget::None));
     }
 
     /// Returns the outcome of a side effect from an earlier round.
     pub(crate) async fn outcome(&self, principal: Option<&str>, key: &str) -> Option<RawJson> {
-        let look = || self.with(principal, |round| (round.outcomes.get(key), Wake::Nobody));
+        let look = || self.with_round(principal, |round| (round.outcomes.get(key), WakeTarget::None));
         poll_fn(|_| look().map_or(Poll::Pending, Poll::Ready)).await
     }
 
-    pub(crate) fn keep_outcome(&self, key: &str, outcome: &RawJson) {
-        self.with(None, |round| (round.outcomes.insert_raw(key, outcome), Wake::Nobody));
+    pub(crate) fn save_outcome(&self, key: &str, outcome: &RawJson) {
+        self.with_round(None, |round| (round.outcomes.insert_raw(key, outcome), WakeTarget::None));
     }
 
     /// Returns the result that ends the call if the handler has requested input. Otherwise registers `waker`.

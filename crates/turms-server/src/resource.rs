@@ -41,7 +41,7 @@ pub struct Resource {
 
 /// A resource without its layers.
 struct ResourceCore {
-    spec: Spec,
+    spec: ResourceDescription,
     constraints: Option<TextArguments>,
     handler: ResourceHandler,
     completers: HashMap<String, Completer>,
@@ -57,9 +57,9 @@ type ResourceHandler =
 
 /// The description that clients receive.
 #[derive(Debug, Clone)]
-pub(crate) enum Spec {
-    One(ResourceSpec),
-    Family(TemplateSpec, UriTemplate),
+pub(crate) enum ResourceDescription {
+    Resource(ResourceSpec),
+    Template(TemplateSpec, UriTemplate),
 }
 
 type ShownIf = Box<dyn Fn(&str, &Context) -> bool + Send + Sync>;
@@ -71,14 +71,14 @@ impl Resource {
         let mut fault = None;
         let spec = if uri.contains('{') {
             match UriTemplate::parse(uri.clone()) {
-                Ok(template) => Spec::Family(TemplateSpec::new(uri.clone(), uri), template),
+                Ok(template) => ResourceDescription::Template(TemplateSpec::new(uri.clone(), uri), template),
                 Err(error) => {
                     fault = Some(error.to_string());
-                    Spec::One(ResourceSpec::new(uri.clone(), uri))
+                    ResourceDescription::Resource(ResourceSpec::new(uri.clone(), uri))
                 }
             }
         } else {
-            Spec::One(ResourceSpec::new(uri.clone(), uri))
+            ResourceDescription::Resource(ResourceSpec::new(uri.clone(), uri))
         };
         ResourceBuilder {
             spec,
@@ -94,22 +94,22 @@ impl Resource {
     #[must_use]
     pub fn uri(&self) -> &str {
         match &self.core.spec {
-            Spec::One(spec) => &spec.uri,
-            Spec::Family(spec, _) => &spec.uri_template,
+            ResourceDescription::Resource(spec) => &spec.uri,
+            ResourceDescription::Template(spec, _) => &spec.uri_template,
         }
     }
 
     /// Returns `true` if this is a resource template.
     #[must_use]
     pub fn is_template(&self) -> bool {
-        matches!(self.core.spec, Spec::Family(..))
+        matches!(self.core.spec, ResourceDescription::Template(..))
     }
 
     pub(crate) fn fault(&self) -> Option<&str> {
         self.core.fault.as_deref()
     }
 
-    pub(crate) fn spec(&self) -> &Spec {
+    pub(crate) fn spec(&self) -> &ResourceDescription {
         &self.core.spec
     }
 
@@ -148,9 +148,9 @@ impl ResourceCore {
     async fn run(&self, params: ReadResourceParams, mut context: Context) -> Result<ReadResourceResult, ServiceError> {
         let uri = params.uri;
         let variables = match &self.spec {
-            Spec::One(_) => BTreeMap::new(),
+            ResourceDescription::Resource(_) => BTreeMap::new(),
             // The literals of a template may be percent-encoded differently.
-            Spec::Family(..) => {
+            ResourceDescription::Template(..) => {
                 let variables = self.variables(&normalized(&uri)).or_else(|| self.variables(&uri));
                 variables.ok_or_else(|| ErrorObject::resource_not_found(&uri))?
             }
@@ -172,8 +172,8 @@ impl ResourceCore {
     /// Returns the variables of a URI, if it matches this template.
     fn variables(&self, uri: &str) -> Option<BTreeMap<String, String>> {
         match &self.spec {
-            Spec::One(_) => None,
-            Spec::Family(_, template) => {
+            ResourceDescription::Resource(_) => None,
+            ResourceDescription::Template(_, template) => {
                 let captures = template.matches(uri)?;
                 let text = |value: &Value| value.items().join(",");
                 Some(captures.iter().map(|(name, value)| (name.to_owned(), text(value))).collect())
@@ -184,8 +184,8 @@ impl ResourceCore {
     /// Fills in the URI, the MIME type and the cache settings.
     fn complete_result(&self, mut result: ReadResourceResult, uri: &str) -> ReadResourceResult {
         let mime_type = match &self.spec {
-            Spec::One(spec) => spec.mime_type.as_ref(),
-            Spec::Family(spec, _) => spec.mime_type.as_ref(),
+            ResourceDescription::Resource(spec) => spec.mime_type.as_ref(),
+            ResourceDescription::Template(spec, _) => spec.mime_type.as_ref(),
         };
         for contents in &mut result.contents {
             if contents.uri.is_empty() {
@@ -211,7 +211,7 @@ impl fmt::Debug for Resource {
 /// A builder for resources and resource templates.
 #[must_use = "a resource needs a handler"]
 pub struct ResourceBuilder {
-    spec: Spec,
+    spec: ResourceDescription,
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
     shown_if: Option<ShownIf>,
@@ -224,8 +224,8 @@ macro_rules! on_either {
         $(#[$meta])*
         pub fn $name(mut self, $name: impl Into<$Type>) -> Self {
             match &mut self.spec {
-                Spec::One(spec) => spec.$name = Some($name.into()),
-                Spec::Family(spec, _) => spec.$name = Some($name.into()),
+                ResourceDescription::Resource(spec) => spec.$name = Some($name.into()),
+                ResourceDescription::Template(spec, _) => spec.$name = Some($name.into()),
             }
             self
         }
@@ -251,15 +251,15 @@ impl ResourceBuilder {
     /// Sets the programmatic name. Default: the URI.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         match &mut self.spec {
-            Spec::One(spec) => spec.name = name.into(),
-            Spec::Family(spec, _) => spec.name = name.into(),
+            ResourceDescription::Resource(spec) => spec.name = name.into(),
+            ResourceDescription::Template(spec, _) => spec.name = name.into(),
         }
         self
     }
 
     /// Sets the size in bytes. Ignored for resource templates.
     pub fn size(mut self, size: u64) -> Self {
-        if let Spec::One(spec) = &mut self.spec {
+        if let ResourceDescription::Resource(spec) = &mut self.spec {
             spec.size = i64::try_from(size).ok();
         }
         self

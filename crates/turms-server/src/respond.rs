@@ -61,7 +61,7 @@ impl IntoToolResult for () {
     }
 }
 
-macro_rules! shown_as_text {
+macro_rules! impl_text_result {
     ($($Type:ty),+) => {$(
         impl IntoToolResult for $Type {
             fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
@@ -71,7 +71,7 @@ macro_rules! shown_as_text {
     )+};
 }
 
-shown_as_text!(&'static str, bool, char, i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64);
+impl_text_result!(&'static str, bool, char, i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64);
 
 impl IntoToolResult for String {
     fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
@@ -82,7 +82,7 @@ impl IntoToolResult for String {
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + JsonSchema> IntoToolResult for Json<T> {
     fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
-        ToolResult::structured(&self.0).map_err(|error| unwritable(&error))
+        ToolResult::structured(&self.0).map_err(|error| encode_error(&error))
     }
 
     fn output_schema() -> Option<Value> {
@@ -113,7 +113,7 @@ impl<T: IntoToolResult, E: Into<ToolError>> IntoToolResult for Result<T, E> {
     }
 }
 
-pub(crate) fn unwritable(error: &EncodeError) -> ErrorObject {
+pub(crate) fn encode_error(error: &EncodeError) -> ErrorObject {
     let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     ErrorObject::internal(format!("the result cannot be written as JSON: {cause}"))
 }

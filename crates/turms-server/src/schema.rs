@@ -39,7 +39,7 @@ impl Schema {
     /// Compiles a schema that is generated from the type of a handler's arguments.
     pub(crate) fn of_type(value: &Value) -> Result<Self, SchemaError> {
         let object = object_of(value);
-        if is_enforced_by_decoding(value) {
+        if decoding_enforces(value) {
             return Ok(Self { object, check: Check::ByDecoding });
         }
         let validator = Validator::of_value(value, Trust::Own)?;
@@ -57,7 +57,7 @@ impl Schema {
     }
 
     /// Returns `true` if decoding enforces the whole schema.
-    pub(crate) fn is_kept_by_decoding(&self) -> bool {
+    pub(crate) fn is_enforced_by_decoding(&self) -> bool {
         matches!(self.check, Check::ByDecoding)
     }
 
@@ -131,7 +131,7 @@ pub(crate) fn object_of(value: &Value) -> Object {
 }
 
 /// Returns `true` if serde enforces the whole schema: an object of plain members.
-fn is_enforced_by_decoding(schema: &Value) -> bool {
+fn decoding_enforces(schema: &Value) -> bool {
     let Value::Object(members) = schema else { return false };
     members.iter().all(|(name, value)| match name.as_str() {
         "type" => value == "object",

@@ -47,7 +47,7 @@ pub(crate) struct Sealer {
 /// Error for a request state that this server did not issue for the request, or that has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("requestState is not valid for this request, or has expired")]
-pub(crate) struct Unsealable;
+pub(crate) struct InvalidRequestState;
 
 impl Sealer {
     const NONCE: usize = 24;
@@ -69,21 +69,21 @@ impl Sealer {
         URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat())
     }
 
-    pub(crate) fn open(&self, sealed: &str, bound_to: &[u8]) -> Result<Vec<u8>, Unsealable> {
+    pub(crate) fn open(&self, sealed: &str, bound_to: &[u8]) -> Result<Vec<u8>, InvalidRequestState> {
         self.open_at(sealed, bound_to, unix_time())
     }
 
-    fn open_at(&self, sealed: &str, bound_to: &[u8], now: Duration) -> Result<Vec<u8>, Unsealable> {
-        let bytes = URL_SAFE_NO_PAD.decode(sealed).map_err(|_| Unsealable)?;
-        let (nonce, text) = bytes.split_first_chunk::<{ Self::NONCE }>().ok_or(Unsealable)?;
+    fn open_at(&self, sealed: &str, bound_to: &[u8], now: Duration) -> Result<Vec<u8>, InvalidRequestState> {
+        let bytes = URL_SAFE_NO_PAD.decode(sealed).map_err(|_| InvalidRequestState)?;
+        let (nonce, text) = bytes.split_first_chunk::<{ Self::NONCE }>().ok_or(InvalidRequestState)?;
         let opened = self
             .keys
             .iter()
             .find_map(|key| cipher(key).decrypt(&XNonce::from(*nonce), Payload { msg: text, aad: bound_to }).ok());
-        let opened = opened.ok_or(Unsealable)?;
-        let (expiry, state) = opened.split_first_chunk::<8>().ok_or(Unsealable)?;
+        let opened = opened.ok_or(InvalidRequestState)?;
+        let (expiry, state) = opened.split_first_chunk::<8>().ok_or(InvalidRequestState)?;
         if u64::from_be_bytes(*expiry) < now.as_secs() {
-            return Err(Unsealable);
+            return Err(InvalidRequestState);
         }
         Ok(state.to_vec())
     }
@@ -107,11 +107,11 @@ mod tests {
         let sealer = Sealer::new(Vec::new(), Duration::from_secs(60));
         let sealed = sealer.seal(b"state", b"tools/call add");
         assert_eq!(sealer.open(&sealed, b"tools/call add").unwrap(), b"state");
-        assert_eq!(sealer.open(&sealed, b"tools/call subtract"), Err(Unsealable));
-        assert_eq!(sealer.open(&format!("{sealed}-TAMPERED"), b"tools/call add"), Err(Unsealable));
-        assert_eq!(sealer.open("", b"tools/call add"), Err(Unsealable));
+        assert_eq!(sealer.open(&sealed, b"tools/call subtract"), Err(InvalidRequestState));
+        assert_eq!(sealer.open(&format!("{sealed}-TAMPERED"), b"tools/call add"), Err(InvalidRequestState));
+        assert_eq!(sealer.open("", b"tools/call add"), Err(InvalidRequestState));
         let other = Sealer::new(Vec::new(), Duration::from_secs(60));
-        assert_eq!(other.open(&sealed, b"tools/call add"), Err(Unsealable));
+        assert_eq!(other.open(&sealed, b"tools/call add"), Err(InvalidRequestState));
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
         let sealer = Sealer::new(Vec::new(), Duration::from_secs(60));
         let sealed = sealer.seal(b"state", b"");
         assert!(sealer.open_at(&sealed, b"", unix_time() + Duration::from_secs(50)).is_ok());
-        assert_eq!(sealer.open_at(&sealed, b"", unix_time() + Duration::from_secs(70)), Err(Unsealable));
+        assert_eq!(sealer.open_at(&sealed, b"", unix_time() + Duration::from_secs(70)), Err(InvalidRequestState));
     }
 
     #[test]

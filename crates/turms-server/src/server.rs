@@ -95,7 +95,7 @@ impl Settings {
     pub(crate) fn visible_to(&self, catalog: &Catalog, own: Option<&Catalog>, context: &Context) -> Catalog {
         let mut seen = catalog.changed();
         if let Some(own) = own {
-            seen.adopt(own);
+            seen.merge(own);
         }
         if self.visible.is_some() {
             seen.tools.retain(|tool| self.check_item(Item::Tool(tool), context));
@@ -205,7 +205,7 @@ impl Server {
         let tool = tool.into_tool();
         let name = tool.name().to_owned();
         let added = self.handle.add_tool(tool);
-        self.note("tool", &name, added, Location::caller());
+        self.record_registration("tool", &name, added, Location::caller());
         self
     }
 
@@ -215,7 +215,7 @@ impl Server {
         let prompt = prompt.into_prompt();
         let name = prompt.name().to_owned();
         let added = self.handle.add_prompt(prompt);
-        self.note("prompt", &name, added, Location::caller());
+        self.record_registration("prompt", &name, added, Location::caller());
         self
     }
 
@@ -225,12 +225,12 @@ impl Server {
         let resource = resource.into_resource();
         let uri = resource.uri().to_owned();
         let added = self.handle.add_resource(resource);
-        self.note("resource", &uri, added, Location::caller());
+        self.record_registration("resource", &uri, added, Location::caller());
         self
     }
 
     /// Records the source location of a registration, or its error.
-    fn note(
+    fn record_registration(
         &mut self,
         kind: &'static str,
         name: &str,
@@ -353,8 +353,8 @@ impl Server {
         Fut: Future<Output = Result<R, ErrorObject>> + Send + 'static,
     {
         let name = name.into();
-        if router::is_own(&name) {
-            self.faults.push(extension::usurped(&name));
+        if router::is_reserved_method(&name) {
+            self.faults.push(extension::reserved_method_error(&name));
             return self;
         }
         if self.claim("method", &name, format!("at {}", Location::caller())) {
@@ -403,11 +403,11 @@ impl Server {
         let action: MethodAction = Arc::new(move |_, params, context| {
             let handler = handler.clone();
             Box::pin(async move {
-                let params = params.into_raw().map_err(|error| crate::respond::unwritable(&error))?;
+                let params = params.into_raw().map_err(|error| crate::respond::encode_error(&error))?;
                 let result = handler(params, context).await?;
                 RawJson::encode(&result)
                     .map(Payload::lowered)
-                    .map_err(|error| crate::respond::unwritable(&error).into())
+                    .map_err(|error| crate::respond::encode_error(&error).into())
             })
         });
         self.settings.methods.insert(name, action);
@@ -470,7 +470,7 @@ impl Server {
     /// Adds a callback for clients that complete the handshake (`notifications/initialized`). Callbacks run in the
     /// order in which they were added.
     pub fn on_open(mut self, opened: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
-        self.settings.on_open = Some(after(self.settings.on_open.take(), opened));
+        self.settings.on_open = Some(chain_hooks(self.settings.on_open.take(), opened));
         self
     }
 
@@ -478,7 +478,7 @@ impl Server {
     /// disconnects, or starts another session with a second `initialize`. Callbacks run in the order in which they were
     /// added.
     pub fn on_close(mut self, closed: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
-        self.settings.on_close = Some(after(self.settings.on_close.take(), closed));
+        self.settings.on_close = Some(chain_hooks(self.settings.on_close.take(), closed));
         self
     }
 
@@ -557,7 +557,7 @@ impl Server {
     }
 }
 
-fn after(earlier: Option<SessionHook>, hook: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> SessionHook {
+fn chain_hooks(earlier: Option<SessionHook>, hook: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> SessionHook {
     match earlier {
         None => Box::new(hook),
         Some(earlier) => Box::new(move |session| {

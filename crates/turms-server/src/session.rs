@@ -35,7 +35,7 @@ pub struct Session {
     /// One of `NEW`, `OPEN` and `CLOSED`: records whether `on_open` and `on_close` have been called.
     stage: AtomicU8,
     /// State that most sessions do not need. Boxed to keep idle sessions small.
-    rest: Mutex<Option<Box<SessionRest>>>,
+    extras: Mutex<Option<Box<SessionExtras>>>,
 }
 
 /// Before `notifications/initialized`.
@@ -47,14 +47,14 @@ const CLOSED: u8 = 2;
 
 /// The state of a session that idle ones do not have.
 #[derive(Default)]
-struct SessionRest {
+struct SessionExtras {
     /// Subscribed resources, each with the context of the subscribing call if visibility depends on the caller.
     subscriptions: BTreeMap<String, Option<Arc<turms_core::CallContext>>>,
     /// Assigned values by type. Searched linearly, because there are few.
     assigns: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
     /// The backlog: changes that did not fit into the client's queue.
-    changes: BTreeSet<Change>,
-    are_changes_told: bool,
+    backlog: BTreeSet<Change>,
+    is_sending_backlog: bool,
 }
 
 /// Maximum number of resource subscriptions of one client.
@@ -69,18 +69,18 @@ impl Session {
             client: OnceLock::new(),
             own: ArcSwapOption::empty(),
             stage: AtomicU8::new(NEW),
-            rest: Mutex::default(),
+            extras: Mutex::default(),
         }
     }
 
     /// Reads the extras.
-    fn look<T: Default>(&self, look: impl FnOnce(&SessionRest) -> T) -> T {
-        self.rest.lock().as_deref().map(look).unwrap_or_default()
+    fn read_extras<T: Default>(&self, look: impl FnOnce(&SessionExtras) -> T) -> T {
+        self.extras.lock().as_deref().map(look).unwrap_or_default()
     }
 
     /// Modifies the extras.
-    fn keep<T>(&self, change: impl FnOnce(&mut SessionRest) -> T) -> T {
-        change(self.rest.lock().get_or_insert_default())
+    fn edit_extras<T>(&self, change: impl FnOnce(&mut SessionExtras) -> T) -> T {
+        change(self.extras.lock().get_or_insert_default())
     }
 
     /// Returns the serial number of the session, unique in this process.
@@ -111,10 +111,10 @@ impl Session {
     pub fn assign<T: Send + Sync + 'static>(&self, value: T) {
         let value = Arc::new(value);
         // The replaced value is dropped after the lock is released, because its `drop` may run any code.
-        let _before = self.keep(|kept| {
-            let before = kept.assigns.iter().position(|(kind, _)| *kind == TypeId::of::<T>());
-            let before = before.map(|place| kept.assigns.swap_remove(place));
-            kept.assigns.push((TypeId::of::<T>(), value));
+        let _before = self.edit_extras(|extras| {
+            let before = extras.assigns.iter().position(|(kind, _)| *kind == TypeId::of::<T>());
+            let before = before.map(|place| extras.assigns.swap_remove(place));
+            extras.assigns.push((TypeId::of::<T>(), value));
             before
         });
     }
@@ -122,8 +122,8 @@ impl Session {
     /// Returns the stored value of a type.
     #[must_use]
     pub fn assigned<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        let find = |kept: &SessionRest| kept.assigns.iter().find(|(kind, _)| *kind == TypeId::of::<T>()).cloned();
-        let (_, value) = self.look(find)?;
+        let find = |extras: &SessionExtras| extras.assigns.iter().find(|(kind, _)| *kind == TypeId::of::<T>()).cloned();
+        let (_, value) = self.read_extras(find)?;
         value.downcast().ok()
     }
 
@@ -148,38 +148,38 @@ impl Session {
     }
 
     pub(crate) fn has_backlog(&self) -> bool {
-        self.look(|kept| kept.are_changes_told || !kept.changes.is_empty())
+        self.read_extras(|extras| extras.is_sending_backlog || !extras.backlog.is_empty())
     }
 
-    /// Adds a change to the backlog. Returns `true` if the caller must start sending the backlog. `can_tell` is `true`
+    /// Adds a change to the backlog. Returns `true` if the caller must start sending the backlog. `can_send` is `true`
     /// if it can.
-    pub(crate) fn keep_for_later(&self, change: Change, can_tell: bool) -> bool {
-        self.keep(|kept| {
-            kept.changes.insert(change);
-            can_tell && !std::mem::replace(&mut kept.are_changes_told, true)
+    pub(crate) fn add_to_backlog(&self, change: Change, can_send: bool) -> bool {
+        self.edit_extras(|extras| {
+            extras.backlog.insert(change);
+            can_send && !std::mem::replace(&mut extras.is_sending_backlog, true)
         })
     }
 
     /// Returns a change to the backlog after a failure, and stops sending.
-    pub(crate) fn put_back(&self, change: Change) {
-        self.keep(|kept| {
-            kept.changes.insert(change);
-            kept.are_changes_told = false;
+    pub(crate) fn return_to_backlog(&self, change: Change) {
+        self.edit_extras(|extras| {
+            extras.backlog.insert(change);
+            extras.is_sending_backlog = false;
         });
     }
 
     /// Takes the next change from the backlog. After `None`, sending stops and must be started again.
-    pub(crate) fn take_kept(&self) -> Option<Change> {
-        self.keep(|kept| {
-            let change = kept.changes.pop_first();
-            kept.are_changes_told = change.is_some();
+    pub(crate) fn next_in_backlog(&self) -> Option<Change> {
+        self.edit_extras(|extras| {
+            let change = extras.backlog.pop_first();
+            extras.is_sending_backlog = change.is_some();
             change
         })
     }
 
     /// Adds a subscription. Returns `false` if there are too many.
     pub(crate) fn subscribe(&self, uri: String, subscriber: Option<Arc<turms_core::CallContext>>) -> bool {
-        self.keep(|SessionRest { subscriptions, .. }| {
+        self.edit_extras(|SessionExtras { subscriptions, .. }| {
             let fits = subscriptions.len() < MAX_SUBSCRIPTIONS || subscriptions.contains_key(&uri);
             if fits {
                 subscriptions.insert(uri, subscriber);
@@ -190,16 +190,16 @@ impl Session {
 
     /// Returns the context of the call that subscribed to a resource, if visibility depends on the caller.
     pub(crate) fn subscriber(&self, uri: &str) -> Option<Arc<turms_core::CallContext>> {
-        self.look(|kept| kept.subscriptions.get(uri).cloned().flatten())
+        self.read_extras(|extras| extras.subscriptions.get(uri).cloned().flatten())
     }
 
     pub(crate) fn unsubscribe(&self, uri: &str) {
-        self.keep(|kept| kept.subscriptions.remove(uri));
+        self.edit_extras(|extras| extras.subscriptions.remove(uri));
     }
 
     /// Returns the URIs that the client is subscribed to.
     pub(crate) fn subscribed_uris(&self) -> Vec<String> {
-        self.look(|kept| kept.subscriptions.keys().cloned().collect())
+        self.read_extras(|extras| extras.subscriptions.keys().cloned().collect())
     }
 }
 

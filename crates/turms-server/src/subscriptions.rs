@@ -53,13 +53,13 @@ impl Change {
 /// The sessions and listen requests of a server, with their resource subscriptions.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
-    members: Mutex<Members>,
+    members: Mutex<SubscriptionState>,
 }
 
 #[derive(Debug, Default)]
-struct Members {
+struct SubscriptionState {
     sessions: HashMap<u64, Weak<SessionHandle>>,
-    listeners: HashMap<u64, Listener>,
+    listeners: HashMap<u64, ListenerEntry>,
     last_listener: u64,
     /// Subscribers by resource URI, so that an update does not search all sessions.
     by_uri: HashMap<String, Subscribers>,
@@ -72,7 +72,7 @@ struct Subscribers {
     listeners: HashSet<u64>,
 }
 
-impl Members {
+impl SubscriptionState {
     fn unsubscribe(&mut self, uri: &str, remove: impl FnOnce(&mut Subscribers) -> bool) {
         if let Some(subscribers) = self.by_uri.get_mut(uri) {
             remove(subscribers);
@@ -84,7 +84,7 @@ impl Members {
 }
 
 #[derive(Debug)]
-struct Listener {
+struct ListenerEntry {
     filter: SubscriptionFilter,
     pending: Arc<PendingChanges>,
 }
@@ -190,16 +190,16 @@ impl Subscriptions {
         for uri in filter.resource_subscriptions.iter().flatten() {
             members.by_uri.entry(uri.clone()).or_default().listeners.insert(key);
         }
-        members.listeners.insert(key, Listener { filter, pending: pending.clone() });
+        members.listeners.insert(key, ListenerEntry { filter, pending: pending.clone() });
         Listening { key, subscriptions: self.clone(), pending }
     }
 
     /// Sends a change to its subscribers without waiting for them. Returns the number of deliveries. An update of a
-    /// resource is sent only to sessions for which `may_tell` returns `true`.
+    /// resource is sent only to sessions for which `may_notify` returns `true`.
     pub(crate) fn announce(
         &self,
         change: &Change,
-        may_tell: impl Fn(&Arc<SessionHandle>, &Arc<Session>, &str) -> bool,
+        may_notify: impl Fn(&Arc<SessionHandle>, &Arc<Session>, &str) -> bool,
     ) -> usize {
         let (listeners, sessions) = self.subscribers(change);
         let mut deliveries = listeners.len();
@@ -210,9 +210,9 @@ impl Subscriptions {
             let Some(session) = handle.existing_state::<Session>().filter(|session| session.is_initialized()) else {
                 continue;
             };
-            if !matches!(change, Change::Resource(uri) if !may_tell(&handle, &session, uri)) {
+            if !matches!(change, Change::Resource(uri) if !may_notify(&handle, &session, uri)) {
                 deliveries += 1;
-                tell_change(&session, change);
+                notify_change(&session, change);
             }
         }
         deliveries
@@ -235,31 +235,31 @@ impl Subscriptions {
 /// Notifies a session of a change without waiting. If its queue is full, the change is added to the session's backlog,
 /// which stores each change once: a client that does not read cannot exhaust memory. Without a runtime, the backlog is
 /// sent with the next change.
-pub(crate) fn tell_change(session: &Arc<Session>, change: &Change) {
-    let told = |notification| session.peer().try_notify_raw(notification);
-    if !session.has_backlog() && change.notification().is_some_and(told) {
+pub(crate) fn notify_change(session: &Arc<Session>, change: &Change) {
+    let is_sent = |notification| session.peer().try_notify_raw(notification);
+    if !session.has_backlog() && change.notification().is_some_and(is_sent) {
         return;
     }
     let can_wait = tokio::runtime::Handle::try_current().is_ok();
-    if session.keep_for_later(change.clone(), can_wait) {
+    if session.add_to_backlog(change.clone(), can_wait) {
         let session = Arc::downgrade(session);
-        tokio::spawn(tell_backlog(session));
+        tokio::spawn(send_backlog(session));
     }
 }
 
-async fn tell_backlog(session: Weak<Session>) {
+async fn send_backlog(session: Weak<Session>) {
     while let Some(session) = session.upgrade() {
-        let Some(change) = session.take_kept() else { return };
+        let Some(change) = session.next_in_backlog() else { return };
         let Some(notification) = change.notification() else { continue };
         if session.peer().notify_raw(notification).await.is_err() {
-            session.put_back(change);
+            session.return_to_backlog(change);
             return;
         }
     }
 }
 
 /// Sends a notification to a session without waiting. It is dropped if the queue is full.
-pub(crate) fn tell(session: &Session, notification: Notification) {
+pub(crate) fn try_notify(session: &Session, notification: Notification) {
     let method = notification.method.clone();
     if !session.peer().try_notify_raw(notification) {
         tracing::debug!(session = session.serial(), %method, "the queue of the session is full: the notification is dropped");

@@ -47,19 +47,19 @@ use crate::router::Router;
 const MAX_ROUNDS: usize = 10;
 
 /// Timeout for an expected notification.
-const PATIENCE: Duration = Duration::from_secs(10);
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The responses of a test client to elicitation, sampling and roots requests.
 #[derive(Clone, Default)]
 pub struct Script {
-    elicit: Option<Play<ElicitParams, ElicitResult>>,
-    sample: Option<Play<CreateMessageParams, CreateMessageResult>>,
+    elicit: Option<Responder<ElicitParams, ElicitResult>>,
+    sample: Option<Responder<CreateMessageParams, CreateMessageResult>>,
     roots: Option<Vec<Root>>,
     capabilities: ClientCapabilities,
     log_level: Option<turms_proto::types::LoggingLevel>,
 }
 
-type Play<Q, A> = Arc<dyn Fn(Q) -> A + Send + Sync>;
+type Responder<Q, A> = Arc<dyn Fn(Q) -> A + Send + Sync>;
 
 impl Script {
     /// Creates a client without elicitation, sampling and roots.
@@ -141,12 +141,12 @@ pub struct TestClient {
     connection: ConnectionHandle,
     version: ProtocolVersion,
     script: Script,
-    heard: Arc<Heard>,
+    received: Arc<ReceivedNotifications>,
     opened: Arc<Opened>,
 }
 
 #[derive(Debug, Default)]
-struct Heard {
+struct ReceivedNotifications {
     notifications: Mutex<Vec<Notification>>,
     more: Notify,
 }
@@ -220,11 +220,11 @@ impl TestClient {
         let options = ClientOptions::new(Implementation::new("test-client", "1.0.0"), capabilities)
             .choice(VersionChoice::Only(version));
         let (connection, handle) = Connection::client(reader, writer, options, Limits::default());
-        let heard = Arc::new(Heard::default());
-        let ear = Ear { script: script.clone(), heard: heard.clone() };
-        tokio::spawn(async move { connection.run(ear).await });
+        let received = Arc::new(ReceivedNotifications::default());
+        let handler = ScriptedClient { script: script.clone(), received: received.clone() };
+        tokio::spawn(async move { connection.run(handler).await });
         let opened = handle.opened().await?;
-        Ok(Self { connection: handle, version, script, heard, opened })
+        Ok(Self { connection: handle, version, script, received, opened })
     }
 
     /// Returns the protocol revision of the connection.
@@ -320,9 +320,9 @@ impl TestClient {
     /// # Panics
     /// If there is none within ten seconds, or it is malformed.
     pub async fn expect_notification<N: NotificationMethod>(&self) -> N::Params {
-        let found = tokio::time::timeout(PATIENCE, async {
+        let found = tokio::time::timeout(NOTIFICATION_TIMEOUT, async {
             loop {
-                let more = self.heard.more.notified();
+                let more = self.received.more.notified();
                 let mut pinned = std::pin::pin!(more);
                 pinned.as_mut().enable();
                 if let Some(notification) = self.take_notification(N::NAME) {
@@ -331,18 +331,19 @@ impl TestClient {
                 pinned.await;
             }
         });
-        let notification = found.await.unwrap_or_else(|_| panic!("no {} received; other notifications: {:?}", N::NAME, self.heard()));
+        let notification =
+            found.await.unwrap_or_else(|_| panic!("no {} received; other notifications: {:?}", N::NAME, self.heard()));
         notification.params::<N>().unwrap_or_else(|error| panic!("{}: {error}", N::NAME))
     }
 
     /// Returns the methods of the notifications that were received and not yet expected.
     #[must_use]
     pub fn heard(&self) -> Vec<String> {
-        self.heard.notifications.lock().iter().map(|notification| notification.method.to_string()).collect()
+        self.received.notifications.lock().iter().map(|notification| notification.method.to_string()).collect()
     }
 
     fn take_notification(&self, method: &str) -> Option<Notification> {
-        let mut notifications = self.heard.notifications.lock();
+        let mut notifications = self.received.notifications.lock();
         let place = notifications.iter().position(|notification| *notification.method == *method)?;
         Some(notifications.remove(place))
     }
@@ -395,24 +396,24 @@ fn object_of<P: serde::Serialize>(params: &P) -> Result<Object, TestError> {
 }
 
 /// Responds to requests of the server and records its notifications.
-struct Ear {
+struct ScriptedClient {
     script: Script,
-    heard: Arc<Heard>,
+    received: Arc<ReceivedNotifications>,
 }
 
-impl Service for Ear {
+impl Service for ScriptedClient {
     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
         Box::pin(std::future::ready(self.answer(request).map(Payload::lowered).map_err(Into::into)))
     }
 
     fn notify(&self, notification: Notification, _: CallContext) -> NotifyFuture {
-        self.heard.notifications.lock().push(notification);
-        self.heard.more.notify_waiters();
+        self.received.notifications.lock().push(notification);
+        self.received.more.notify_waiters();
         Box::pin(async {})
     }
 }
 
-impl Ear {
+impl ScriptedClient {
     fn answer(&self, request: Request) -> Result<RawJson, ErrorObject> {
         let Request { method, params, .. } = request;
         let question = match &*method {

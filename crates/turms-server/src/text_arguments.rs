@@ -14,7 +14,7 @@ pub(crate) struct TextArguments {
     schema: Schema,
     /// Arguments that are not strings in the handler's type, such as numbers and booleans. Decoding parses them from
     /// strings.
-    others: BTreeSet<String>,
+    non_strings: BTreeSet<String>,
 }
 
 impl TextArguments {
@@ -24,10 +24,10 @@ impl TextArguments {
     /// If the schema has an invalid constraint.
     pub(crate) fn of_type(schema: &Value) -> Result<Option<Self>, SchemaError> {
         let properties = schema["properties"].as_object().into_iter().flatten();
-        let others = properties.filter(|(_, property)| !admits_text(property, schema, 0));
-        let others = others.map(|(name, _)| name.clone()).collect();
+        let non_strings = properties.filter(|(_, property)| !admits_text(property, schema, 0));
+        let non_strings = non_strings.map(|(name, _)| name.clone()).collect();
         let schema = Schema::of_type(schema)?;
-        Ok((!schema.is_kept_by_decoding()).then_some(Self { schema, others }))
+        Ok((!schema.is_enforced_by_decoding()).then_some(Self { schema, non_strings }))
     }
 
     /// Validates the arguments of a call.
@@ -43,8 +43,8 @@ impl TextArguments {
     /// Returns the arguments with the types of the schema. A string that cannot be converted stays a string.
     fn typed(&self, texts: &BTreeMap<String, String>) -> Object {
         let typed = |(name, text): (&String, &String)| {
-            let other = self.others.contains(name).then(|| other_than_text(text.trim())).flatten();
-            (name.clone(), other.unwrap_or_else(|| RawJson::string(text)))
+            let parsed = self.non_strings.contains(name).then(|| parse_non_string(text.trim())).flatten();
+            (name.clone(), parsed.unwrap_or_else(|| RawJson::string(text)))
         };
         texts.iter().map(typed).collect()
     }
@@ -52,7 +52,7 @@ impl TextArguments {
 
 /// Converts a string to the non-string value it represents: JSON, or a number in Rust's syntax, which unlike JSON
 /// allows a leading plus sign or zero.
-fn other_than_text(text: &str) -> Option<RawJson> {
+fn parse_non_string(text: &str) -> Option<RawJson> {
     if let Ok(value) = RawJson::parse(text.to_owned()) {
         return Some(value).filter(|value| !value.as_str().starts_with('"'));
     }
@@ -102,11 +102,11 @@ mod tests {
             },
             "$defs": { "flag": { "type": "boolean" } },
         });
-        let others = ["flag", "number"].map(str::to_owned).into();
-        let arguments = TextArguments { schema: Schema::empty(), others };
+        let non_strings = ["flag", "number"].map(str::to_owned).into();
+        let arguments = TextArguments { schema: Schema::empty(), non_strings };
         let properties = schema["properties"].as_object().unwrap();
         let found = properties.iter().filter(|(_, property)| !admits_text(property, &schema, 0));
-        assert_eq!(found.map(|(name, _)| name.clone()).collect::<BTreeSet<_>>(), arguments.others);
+        assert_eq!(found.map(|(name, _)| name.clone()).collect::<BTreeSet<_>>(), arguments.non_strings);
         for (name, text, typed) in [
             ("text", "1", r#"{"text":"1"}"#),
             ("any", "true", r#"{"any":"true"}"#),

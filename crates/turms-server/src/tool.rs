@@ -152,7 +152,9 @@ impl ToolCore {
     }
 
     async fn check_input(&self, call: &Call, max_steps: u64) -> Result<(), Rejection> {
-        let Some(schema) = self.input.as_ref().filter(|schema| !schema.is_kept_by_decoding()) else { return Ok(()) };
+        let Some(schema) = self.input.as_ref().filter(|schema| !schema.is_enforced_by_decoding()) else {
+            return Ok(());
+        };
         let arguments = RawJson::from(call.input.arguments().into_owned());
         Ok(schema.check(&arguments, "arguments", max_steps).await?)
     }
@@ -164,7 +166,9 @@ impl ToolCore {
         };
         checked.map_err(|Violations(violations)| {
             let tool = &self.spec.name;
-            ErrorObject::internal(format!("tool {tool:?} returned a result that violates its output schema: {violations}"))
+            ErrorObject::internal(format!(
+                "tool {tool:?} returned a result that violates its output schema: {violations}"
+            ))
         })
     }
 }
@@ -319,7 +323,7 @@ impl ToolBuilder {
             let handler = handler.clone();
             Box::pin(core.run(call, async move |mut call| {
                 let mut run = move || Ok(handler.call(&mut call)?.into_tool_result()?);
-                if is_blocking { on_a_thread(run).await } else { run() }
+                if is_blocking { run_on_blocking_thread(run).await } else { run() }
             }))
         });
         self.finish(boxed, H::input_schema(), <H::Output as IntoToolResult>::output_schema())
@@ -388,7 +392,7 @@ impl ToolBuilder {
 }
 
 /// Runs a function on a blocking thread.
-async fn on_a_thread(
+async fn run_on_blocking_thread(
     run: impl FnOnce() -> Result<ToolResult, Rejection> + Send + 'static,
 ) -> Result<ToolResult, Rejection> {
     match tokio::task::spawn_blocking(run).await {

@@ -5,7 +5,7 @@ use turms_proto::ErrorObject;
 use turms_proto::method::Method as _;
 use turms_proto::types::{Complete, CompleteParams, CompleteResult, Reference};
 
-use super::{Router, find};
+use super::{Router, find_in_catalogs};
 use crate::completion;
 use crate::context::Context;
 use crate::handler::Call;
@@ -27,7 +27,7 @@ impl Router {
                 prompt.complete(argument, Call { context, input })
             }
             Reference::Resource(reference) => {
-                let found = find(&self.0.handle.catalog(), &context, |catalog| {
+                let found = find_in_catalogs(&self.0.handle.catalog(), &context, |catalog| {
                     catalog.templates.get(&reference.uri).or_else(|| catalog.resource(&reference.uri)).cloned()
                 });
                 let found = found.filter(|found| self.0.settings.check_item(Item::Resource(found), &context));

@@ -10,7 +10,7 @@ use crate::context::Context;
 impl Router {
     pub(super) fn list(&self, kind: ListKind, params: Payload, context: &Context) -> CallResult {
         let params: PaginatedParams = params.take()?;
-        self.require(kind, kind.method(), context)?;
+        self.require_kind(kind, kind.method(), context)?;
         let (settings, catalog) = (&self.0.settings, self.0.handle.catalog());
         let own = context.session().and_then(|session| session.own.load_full());
         let (cursor, style) = (params.cursor.as_ref(), &settings.lists);

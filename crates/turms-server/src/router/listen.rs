@@ -9,13 +9,13 @@ use turms_proto::types::{
 };
 use turms_proto::{ErrorObject, RawJson};
 
-use super::{Router, find_resource, hides};
+use super::{Router, find_resource, is_hidden};
 use crate::context::Context;
 use crate::handle::ServerHandle;
 use crate::server::Settings;
 use crate::session::MAX_SUBSCRIPTIONS;
 use crate::subscriptions::{Change, Listening};
-use crate::task::{MAX_WATCHED_TASKS, TaskWatch, declared};
+use crate::task::{MAX_WATCHED_TASKS, TaskWatch, require_tasks_extension};
 
 impl Router {
     /// Serves a subscription: sends the acknowledgement, then every change, until the client or the server ends it.
@@ -39,7 +39,7 @@ impl Router {
         if params.notifications.resource_subscriptions.as_ref().is_some_and(|uris| uris.len() > MAX_SUBSCRIPTIONS) {
             return Err(too_many_subscriptions().into());
         }
-        let mut filter = honoured(&params.notifications, &capabilities);
+        let mut filter = supported_filter(&params.notifications, &capabilities);
         if let (Some(uris), Some(_)) = (&mut filter.resource_subscriptions, &settings.visible) {
             // Removes missing resources, too: a client must not be able to distinguish them from hidden ones.
             uris.retain(|uri| find_resource(settings, handle, &context, uri).is_visible());
@@ -47,7 +47,7 @@ impl Router {
         let listening = handle.subscriptions().listen(filter.clone());
         let mut tasks = None;
         if !task_ids.is_empty() {
-            declared(&context)?;
+            require_tasks_extension(&context)?;
             let (watch, watched) = TaskWatch::of(&settings.tasks, &task_ids, &context).await;
             tasks = Some(watch);
             filter.task_ids = Some(watched).filter(|watched| !watched.is_empty());
@@ -61,7 +61,7 @@ pub(super) fn too_many_subscriptions() -> ErrorObject {
 }
 
 /// Returns the part of a filter that the server supports.
-fn honoured(wanted: &SubscriptionFilter, capabilities: &ServerCapabilities) -> SubscriptionFilter {
+fn supported_filter(wanted: &SubscriptionFilter, capabilities: &ServerCapabilities) -> SubscriptionFilter {
     let mut filter = SubscriptionFilter::new();
     // The first item of a kind may be added at any time.
     filter.tools_list_changed = wanted.tools_list_changed;
@@ -84,7 +84,7 @@ async fn send_changes(
     let id = context.request_id().cloned().unwrap_or_else(|| 0.into());
     let gone = |_| ErrorObject::internal("the client has disconnected");
     let acknowledged = AcknowledgedParams::new(filter);
-    let params = RawJson::encode(&acknowledged).map_err(|error| crate::respond::unwritable(&error))?;
+    let params = RawJson::encode(&acknowledged).map_err(|error| crate::respond::encode_error(&error))?;
     let tagged = |params: Option<&RawJson>, method: ByteString| {
         turms_proto::Notification::raw(method, Some(tag_subscription(params, &id)))
     };
@@ -95,7 +95,7 @@ async fn send_changes(
         let notification = tokio::select! {
             biased;
             change = listening.next_change() => match &change {
-                Change::Resource(uri) if hides(settings, handle, &context, uri) => None,
+                Change::Resource(uri) if is_hidden(settings, handle, &context, uri) => None,
                 change => change.notification(),
             },
             task = next_of(&mut tasks) => task,

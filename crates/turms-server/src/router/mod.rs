@@ -24,7 +24,7 @@ use turms_proto::types::{
 };
 use turms_proto::{Ability, Notification, Object, ProtocolVersion};
 
-pub(crate) use self::resource::{find_resource, hides};
+pub(crate) use self::resource::{find_resource, is_hidden};
 pub(crate) use self::tool::{ToolRequest, finish};
 use crate::call_log::CallLog;
 use crate::catalog::{Catalog, ListKind, meta_for};
@@ -140,7 +140,7 @@ impl Service for Unlayered {
 
 /// Returns `true` if the router serves this method itself, so that a custom method of the same name would never be
 /// called.
-pub(crate) fn is_own(method: &str) -> bool {
+pub(crate) fn is_reserved_method(method: &str) -> bool {
     let own = [
         CallTool::NAME,
         ReadResource::NAME,
@@ -178,17 +178,17 @@ impl Router {
             Unsubscribe::NAME => Box::pin(async move { router.unsubscribe(params, &context) }),
             name => match ListKind::of_method(name) {
                 Some(kind) => Box::pin(async move { router.list(kind, params, &context) }),
-                None => Box::pin(async move { router.custom(&method, params, context).await }),
+                None => Box::pin(async move { router.call_custom_method(&method, params, context).await }),
             },
         };
         match traced {
-            Some(context) => forward::within(context, call),
+            Some(context) => forward::with_current_call(context, call),
             None => call,
         }
     }
 
     /// Handles the methods of tasks, of the application and of extensions.
-    async fn custom(&self, method: &str, mut params: Payload, context: Context) -> CallResult {
+    async fn call_custom_method(&self, method: &str, mut params: Payload, context: Context) -> CallResult {
         let settings = &self.0.settings;
         let meta = self.result_meta(&context);
         if self.0.handle.has_tasks()
@@ -197,7 +197,7 @@ impl Router {
             return result;
         }
         if let Some(action) = settings.methods.get(method) {
-            return extension::signed(action(method, params, context).await?, meta);
+            return extension::with_server_info(action(method, params, context).await?, meta);
         }
         match &settings.fallback {
             Some(action) => action(method, params, context).await,
@@ -235,7 +235,7 @@ impl Router {
     }
 
     /// Checks that the server has items of a kind, and therefore its methods.
-    fn require(&self, kind: ListKind, method: &str, context: &Context) -> Result<(), ServiceError> {
+    fn require_kind(&self, kind: ListKind, method: &str, context: &Context) -> Result<(), ServiceError> {
         let offered = self.0.handle.catalog().offers(kind)
             || context.session().and_then(|session| session.own.load_full()).is_some_and(|own| own.offers(kind));
         if offered { Ok(()) } else { Err(ServiceError::method_not_found(method)) }
@@ -276,7 +276,11 @@ struct RoundRequest<'a> {
 }
 
 /// Looks an item up in the catalog of the session, then in that of the server.
-pub(crate) fn find<T>(catalog: &Catalog, context: &Context, look: impl Fn(&Catalog) -> Option<T>) -> Option<T> {
+pub(crate) fn find_in_catalogs<T>(
+    catalog: &Catalog,
+    context: &Context,
+    look: impl Fn(&Catalog) -> Option<T>,
+) -> Option<T> {
     let own = context.session().and_then(|session| session.own.load_full());
     own.as_deref().and_then(&look).or_else(|| look(catalog))
 }

@@ -8,7 +8,7 @@ use turms_proto::types::{GetPrompt, GetPromptParams};
 use turms_proto::{ErrorObject, Object};
 use turms_schema::shortened;
 
-use super::{RoundRequest, Router, find, respond};
+use super::{RoundRequest, Router, find_in_catalogs, respond};
 use crate::catalog::ListKind;
 use crate::context::Context;
 use crate::input::run_round;
@@ -17,7 +17,7 @@ use crate::server::Item;
 
 impl Router {
     pub(super) async fn get_prompt(self, params: Payload, context: Context) -> CallResult {
-        self.require(ListKind::Prompts, GetPrompt::NAME, &context)?;
+        self.require_kind(ListKind::Prompts, GetPrompt::NAME, &context)?;
         let params: GetPromptParams = params.take()?;
         let prompt = self.find_prompt(&params.name, &context)?;
         let has = |name: &str| params.arguments.as_ref().is_some_and(|arguments| arguments.contains_key(name));
@@ -43,7 +43,7 @@ impl Router {
 
     /// Finds a prompt that the caller may use.
     pub(super) fn find_prompt(&self, name: &str, context: &Context) -> Result<Prompt, ServiceError> {
-        let prompt = find(&self.0.handle.catalog(), context, |catalog| catalog.prompts.get(name).cloned());
+        let prompt = find_in_catalogs(&self.0.handle.catalog(), context, |catalog| catalog.prompts.get(name).cloned());
         let prompt = prompt.filter(|prompt| self.0.settings.check_item(Item::Prompt(prompt), context));
         prompt.ok_or_else(|| ErrorObject::invalid_params(format!("unknown prompt: {:?}", shortened(name))).into())
     }

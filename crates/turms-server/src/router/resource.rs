@@ -9,7 +9,7 @@ use turms_proto::method::Method as _;
 use turms_proto::types::{EmptyResult, ReadResource, ReadResourceParams, ResourceParams, Subscribe};
 
 use super::listen::too_many_subscriptions;
-use super::{RoundRequest, Router, find, respond};
+use super::{RoundRequest, Router, find_in_catalogs, respond};
 use crate::catalog::ListKind;
 use crate::context::Context;
 use crate::handle::ServerHandle;
@@ -19,7 +19,7 @@ use crate::server::{Item, Settings};
 
 /// The result of looking up a URI for a caller.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum ResourceLookup {
     /// A resource that the caller may read.
     Visible(Resource),
     /// A resource that is hidden from the caller.
@@ -28,34 +28,40 @@ pub(crate) enum Found {
     Absent,
 }
 
-impl Found {
+impl ResourceLookup {
     pub(crate) fn is_visible(&self) -> bool {
         matches!(self, Self::Visible(..))
     }
 }
 
 /// Looks up the resource at a URI for a caller. All methods with a URI use this.
-pub(crate) fn find_resource(settings: &Settings, server: &ServerHandle, context: &Context, uri: &str) -> Found {
-    let found =
-        find(&server.catalog(), context, |catalog| catalog.resource_at(uri).map(|(resource, _)| resource.clone()));
+pub(crate) fn find_resource(
+    settings: &Settings,
+    server: &ServerHandle,
+    context: &Context,
+    uri: &str,
+) -> ResourceLookup {
+    let found = find_in_catalogs(&server.catalog(), context, |catalog| {
+        catalog.resource_at(uri).map(|(resource, _)| resource.clone())
+    });
     match found {
-        None => Found::Absent,
+        None => ResourceLookup::Absent,
         Some(resource) => {
             let is_visible = settings.check_item(Item::Resource(&resource), context) && resource.is_shown(uri, context);
-            if is_visible { Found::Visible(resource) } else { Found::Hidden }
+            if is_visible { ResourceLookup::Visible(resource) } else { ResourceLookup::Hidden }
         }
     }
 }
 
 /// Returns `true` if there is a resource at the URI that is hidden from the caller. Updates of a removed
 /// resource may be sent.
-pub(crate) fn hides(settings: &Settings, server: &ServerHandle, context: &Context, uri: &str) -> bool {
-    matches!(find_resource(settings, server, context, uri), Found::Hidden)
+pub(crate) fn is_hidden(settings: &Settings, server: &ServerHandle, context: &Context, uri: &str) -> bool {
+    matches!(find_resource(settings, server, context, uri), ResourceLookup::Hidden)
 }
 
 impl Router {
     pub(super) async fn read_resource(self, params: Payload, context: Context) -> CallResult {
-        self.require(ListKind::Resources, ReadResource::NAME, &context)?;
+        self.require_kind(ListKind::Resources, ReadResource::NAME, &context)?;
         let params: ReadResourceParams = params.take()?;
         let resource = self.find_visible_resource(&params.uri, &context)?;
         let server = self.result_meta(&context);
@@ -74,13 +80,13 @@ impl Router {
 
     fn find_visible_resource(&self, uri: &str, context: &Context) -> Result<Resource, ServiceError> {
         match find_resource(&self.0.settings, &self.0.handle, context, uri) {
-            Found::Visible(resource) => Ok(resource),
-            Found::Hidden | Found::Absent => Err(ErrorObject::resource_not_found(uri).into()),
+            ResourceLookup::Visible(resource) => Ok(resource),
+            ResourceLookup::Hidden | ResourceLookup::Absent => Err(ErrorObject::resource_not_found(uri).into()),
         }
     }
 
     pub(super) fn subscribe(&self, params: Payload, context: &Context) -> CallResult {
-        self.require(ListKind::Resources, Subscribe::NAME, context)?;
+        self.require_kind(ListKind::Resources, Subscribe::NAME, context)?;
         let params: ResourceParams = params.take()?;
         self.find_visible_resource(&params.uri, context)?;
         let Some(session) = context.session() else { return Ok(Payload::new(EmptyResult::new())) };

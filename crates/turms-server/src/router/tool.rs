@@ -9,13 +9,13 @@ use turms_proto::types::{CallTool, CallToolParams, Meta, TaskRequest, ToolResult
 use turms_proto::{DecodeError, ErrorObject, Object, RawJson};
 use turms_schema::shortened;
 
-use super::{RoundRequest, Router, find, respond};
+use super::{RoundRequest, Router, find_in_catalogs, respond};
 use crate::catalog::ListKind;
 use crate::context::Context;
 use crate::handler::Input;
 use crate::input::{RoundEnd, run_round};
 use crate::server::Item;
-use crate::task::Plan;
+use crate::task::CallPlan;
 use crate::tool::Tool;
 
 /// The parameters of `tools/call`.
@@ -102,14 +102,14 @@ impl Router {
         let server = self.result_meta(&context);
         // The futures of tasks are boxed, so that ordinary calls need no memory for them.
         match plan {
-            Plan::Call => {
+            CallPlan::Call => {
                 let context = self.with_rounds(context, &request.round(), server.as_ref());
                 let rounds = context.rounds().cloned();
                 let end = run_round(tool.call(request, context).as_mut(), rounds.as_deref()).await;
                 respond(end, server, |result| &mut result.meta)
             }
-            Plan::Task => Box::pin(tasks.run(tool, request, context, server)).await,
-            Plan::Detachable => {
+            CallPlan::Task => Box::pin(tasks.run(tool, request, context, server)).await,
+            CallPlan::Detachable => {
                 let context = self.with_rounds(context, &request.round(), server.as_ref());
                 Box::pin(tasks.run_detachable(tool, request, context, server)).await
             }
@@ -119,13 +119,13 @@ impl Router {
     /// Finds a tool that the caller may use. Async for catalogs that require I/O.
     async fn find_tool(&self, request: &ToolRequest, context: &Context) -> Result<Tool, ServiceError> {
         let name = request.name();
-        let tool = find(&self.0.handle.catalog(), context, |catalog| catalog.tools.get(name).cloned());
+        let tool = find_in_catalogs(&self.0.handle.catalog(), context, |catalog| catalog.tools.get(name).cloned());
         if let Some(tool) = tool
             && self.0.settings.check_item(Item::Tool(&tool), context)
         {
             return Ok(tool);
         }
-        self.require(ListKind::Tools, CallTool::NAME, context)?;
+        self.require_kind(ListKind::Tools, CallTool::NAME, context)?;
         Err(ErrorObject::invalid_params(format!("unknown tool: {:?}", shortened(name))).into())
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use turms_proto::types::Skill;
 
 use super::SkillError;
-use super::shelf::Written;
+use super::index::SkillFiles;
 
 /// Maximum depth of nested directories.
 const MAX_DEPTH: usize = 32;
@@ -18,12 +18,12 @@ const MAX_DEPTH: usize = 32;
 const MAX_FILES: usize = 100_000;
 
 /// Reads all skills in a directory. Executes nothing in it, and reads nothing outside it.
-pub(super) fn read(folder: &Path) -> Result<Vec<Written>, SkillError> {
+pub(super) fn read(folder: &Path) -> Result<Vec<SkillFiles>, SkillError> {
     let real = fs::canonicalize(folder).map_err(|error| SkillError::new(folder.display(), error))?;
     if !real.is_dir() {
         return Err(SkillError::new(folder.display(), "it is not a directory"));
     }
-    let mut walk = Walk { root: real.clone(), found: BTreeMap::new(), above: vec![real.clone()] };
+    let mut walk = DirectoryWalk { root: real.clone(), found: BTreeMap::new(), above: vec![real.clone()] };
     walk.enter(folder, &mut Vec::new())?;
     let found = walk.found;
     let homes = found.keys().filter(|path| path.last().is_some_and(|name| name == "SKILL.md"));
@@ -41,7 +41,7 @@ fn skill(
     real: &Path,
     found: &BTreeMap<Vec<String>, PathBuf>,
     read: &mut Contents,
-) -> Result<Written, SkillError> {
+) -> Result<SkillFiles, SkillError> {
     let directory = home.iter().fold(folder.to_owned(), |path, part| path.join(part));
     let own: Vec<_> = found.range(home.to_vec()..).take_while(|(path, _)| path.starts_with(home)).collect();
     if own.len() > Skill::MAX_FILES {
@@ -70,7 +70,7 @@ fn skill(
         path.extend(real.file_name().and_then(|name| name.to_str()).map(str::to_owned));
     }
     path.extend_from_slice(home);
-    Ok(Written { place: directory.join("SKILL.md").display().to_string(), path, files })
+    Ok(SkillFiles { place: directory.join("SKILL.md").display().to_string(), path, files })
 }
 
 /// Reads a file, up to one byte more than the limit.
@@ -82,7 +82,7 @@ fn contents_of(file: &Path, limit: u64) -> Result<Arc<[u8]>, SkillError> {
 }
 
 /// A recursive directory walk.
-struct Walk {
+struct DirectoryWalk {
     root: PathBuf,
     /// Files, by the path from the root.
     found: BTreeMap<Vec<String>, PathBuf>,
@@ -90,7 +90,7 @@ struct Walk {
     above: Vec<PathBuf>,
 }
 
-impl Walk {
+impl DirectoryWalk {
     fn enter(&mut self, directory: &Path, path: &mut Vec<String>) -> Result<(), SkillError> {
         if path.len() > MAX_DEPTH {
             return Err(SkillError::new(
@@ -108,13 +108,13 @@ impl Walk {
                 continue;
             }
             path.push(name.to_owned());
-            self.look_at(&place, path)?;
+            self.visit(&place, path)?;
             path.pop();
         }
         Ok(())
     }
 
-    fn look_at(&mut self, place: &Path, path: &mut Vec<String>) -> Result<(), SkillError> {
+    fn visit(&mut self, place: &Path, path: &mut Vec<String>) -> Result<(), SkillError> {
         let refused = |problem: &str| Err(SkillError::new(place.display(), problem));
         let real = fs::canonicalize(place).map_err(|error| SkillError::new(place.display(), error))?;
         if !real.starts_with(&self.root) {

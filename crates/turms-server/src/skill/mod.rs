@@ -1,8 +1,8 @@
 //! Skills: instructions for models, with their files (SEP-2640).
 
-mod draft;
+mod builder;
 mod folder;
-mod shelf;
+mod index;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ use turms_proto::types::{
 };
 use turms_proto::{ErrorObject, Object};
 
-pub use self::draft::Skill;
-use self::shelf::Shelf;
+pub use self::builder::Skill;
+use self::index::SkillIndex;
 use crate::context::Context;
 use crate::extension::{ExtensionScope, ServerExtension};
 use crate::handle::ServerHandle;
@@ -56,9 +56,9 @@ use crate::resource::{Resource, Uri};
 #[must_use = "skills have no effect unless they are added to a server"]
 pub struct Skills {
     folders: Vec<PathBuf>,
-    drafts: Vec<Skill>,
-    shelf: Arc<ArcSwap<Shelf>>,
-    style: Style,
+    skills: Vec<Skill>,
+    index: Arc<ArcSwap<SkillIndex>>,
+    style: SkillListStyle,
     directory_read: bool,
     faults: Vec<SkillError>,
     /// The servers with these skills. A server owns only the index, so there is no reference cycle.
@@ -67,7 +67,7 @@ pub struct Skills {
 
 /// Settings for lists.
 #[derive(Debug, Clone)]
-struct Style {
+struct SkillListStyle {
     page_size: usize,
     ttl_ms: i64,
     scope: CacheScope,
@@ -78,9 +78,9 @@ impl Skills {
     pub fn new() -> Self {
         Self {
             folders: Vec::new(),
-            drafts: Vec::new(),
-            shelf: Arc::default(),
-            style: Style { page_size: 50, ttl_ms: 0, scope: CacheScope::Private },
+            skills: Vec::new(),
+            index: Arc::default(),
+            style: SkillListStyle { page_size: 50, ttl_ms: 0, scope: CacheScope::Private },
             directory_read: true,
             faults: Vec::new(),
             servers: Mutex::default(),
@@ -116,20 +116,20 @@ impl Skills {
     /// Same as [`Skills::directory`].
     pub fn and_directory(mut self, path: impl AsRef<Path>) -> Result<Self, SkillError> {
         let path = path.as_ref().to_owned();
-        let mut shelf = Shelf::clone(&self.shelf.load());
-        folder::read(&path)?.into_iter().try_for_each(|skill| shelf.add(skill))?;
-        self.shelf.store(Arc::new(shelf));
+        let mut index = SkillIndex::clone(&self.index.load());
+        folder::read(&path)?.into_iter().try_for_each(|skill| index.add(skill))?;
+        self.index.store(Arc::new(index));
         self.folders.push(path);
         Ok(self)
     }
 
     /// Adds a skill that is defined in code. Building the server fails if it is invalid.
     pub fn skill(mut self, skill: Skill) -> Self {
-        let mut shelf = Shelf::clone(&self.shelf.load());
-        match skill.written().and_then(|written| shelf.add(written)) {
+        let mut index = SkillIndex::clone(&self.index.load());
+        match skill.to_files().and_then(|files| index.add(files)) {
             Ok(()) => {
-                self.shelf.store(Arc::new(shelf));
-                self.drafts.push(skill);
+                self.index.store(Arc::new(index));
+                self.skills.push(skill);
             }
             Err(error) => self.faults.push(error),
         }
@@ -164,13 +164,13 @@ impl Skills {
         // Locked from the start: of two concurrent reloads, the one that reads last is the one that is served.
         let servers = self.servers.lock();
         let next = Arc::new(self.read()?);
-        let last = self.shelf.swap(next.clone());
+        let last = self.index.swap(next.clone());
         for server in &*servers {
             for gone in last.manifests().filter(|skill| next.skill(&skill.uri).is_none()) {
                 server.remove_resource(&gone.uri);
             }
             for skill in next.manifests().filter(|skill| last.skill(&skill.uri) != Some(skill)) {
-                let manifest = manifest(&self.shelf, &next, &skill.uri);
+                let manifest = manifest(&self.index, &next, &skill.uri);
                 server.replace_resource(manifest).map_err(|error| SkillError::new(&skill.uri, error))?;
             }
             next.changed_since(&last).for_each(|uri| server.resource_updated(uri));
@@ -178,13 +178,13 @@ impl Skills {
         Ok(())
     }
 
-    fn read(&self) -> Result<Shelf, SkillError> {
-        let mut shelf = Shelf::default();
+    fn read(&self) -> Result<SkillIndex, SkillError> {
+        let mut index = SkillIndex::default();
         for folder in &self.folders {
-            folder::read(folder)?.into_iter().try_for_each(|skill| shelf.add(skill))?;
+            folder::read(folder)?.into_iter().try_for_each(|skill| index.add(skill))?;
         }
-        self.drafts.iter().try_for_each(|draft| shelf.add(draft.written()?))?;
-        Ok(shelf)
+        self.skills.iter().try_for_each(|skill| index.add(skill.to_files()?))?;
+        Ok(index)
     }
 }
 
@@ -196,7 +196,7 @@ impl Default for Skills {
 
 impl fmt::Debug for Skills {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let uris: Vec<_> = self.shelf.load().manifests().map(|skill| skill.uri.clone()).collect();
+        let uris: Vec<_> = self.index.load().manifests().map(|skill| skill.uri.clone()).collect();
         f.debug_struct("Skills").field("skills", &uris).finish_non_exhaustive()
     }
 }
@@ -222,54 +222,54 @@ impl ServerExtension for Skills {
         for fault in &self.faults {
             scope = scope.fault(fault);
         }
-        let (shelf, style) = (self.shelf.clone(), self.style.clone());
+        let (index, style) = (self.index.clone(), self.style.clone());
         scope = scope.method_for_all(ListSkills::NAME, move |params: PaginatedParams, context: Context| {
-            std::future::ready(list(&shelf.load(), &style, &params, &context))
+            std::future::ready(list(&index.load(), &style, &params, &context))
         });
-        let (shelf, style) = (self.shelf.clone(), self.style.clone());
+        let (index, style) = (self.index.clone(), self.style.clone());
         scope = scope.method_for_all(GetSkill::NAME, move |params: GetSkillParams, context: Context| {
-            std::future::ready(get(&shelf.load(), &style, &params, &context))
+            std::future::ready(get(&index.load(), &style, &params, &context))
         });
         if self.directory_read {
-            let (shelf, size) = (self.shelf.clone(), self.style.page_size);
+            let (index, size) = (self.index.clone(), self.style.page_size);
             scope = scope.method_for_all(ReadDirectory::NAME, move |params: ReadDirectoryParams, context: Context| {
-                std::future::ready(read_directory(&shelf.load(), size, &params, &context))
+                std::future::ready(read_directory(&index.load(), size, &params, &context))
             });
         }
-        let now = self.shelf.load_full();
+        let now = self.index.load_full();
         for skill in now.manifests() {
-            scope = scope.resource(manifest(&self.shelf, &now, &skill.uri));
+            scope = scope.resource(manifest(&self.index, &now, &skill.uri));
         }
-        let shelf = self.shelf.clone();
+        let index = self.index.clone();
         let files = Resource::builder("skill://{+path}").name("skill-files").description("A file of a skill.");
-        let files_shelf = self.shelf.clone();
-        let files = files.shown_if(move |uri, context| is_shown(&files_shelf.load(), uri, context));
-        scope.resource(files.handler_sync(move |uri: Uri| shelf.load().contents(&uri.0)))
+        let files_index = self.index.clone();
+        let files = files.shown_if(move |uri, context| is_shown(&files_index.load(), uri, context));
+        scope.resource(files.handler_sync(move |uri: Uri| index.load().contents(&uri.0)))
     }
 }
 
 /// Returns `true` if the caller may see a file or a directory, according to the visibility of the manifests
 /// ([`Server::visible`](crate::Server::visible)).
-fn is_shown(shelf: &Shelf, uri: &str, context: &Context) -> bool {
-    !context.is_view_filtered() || shelf.is_shown(uri, &|manifest| context.sees_listed(manifest))
+fn is_shown(index: &SkillIndex, uri: &str, context: &Context) -> bool {
+    !context.has_visibility_filter() || index.is_shown(uri, &|manifest| context.can_see_resource(manifest))
 }
 
 /// Returns a skill as a caller sees it: without the files of hidden nested skills.
-fn seen(shelf: &Shelf, skill: &SkillSpec, context: &Context) -> SkillSpec {
+fn visible_skill(index: &SkillIndex, skill: &SkillSpec, context: &Context) -> SkillSpec {
     let mut skill = skill.clone();
-    if let (true, Some(SkillResources::Files(files))) = (context.is_view_filtered(), &mut skill.resources) {
-        files.retain(|file| is_shown(shelf, &file.uri, context));
+    if let (true, Some(SkillResources::Files(files))) = (context.has_visibility_filter(), &mut skill.resources) {
+        files.retain(|file| is_shown(index, &file.uri, context));
     }
     skill
 }
 
 /// Returns the cache scope of a list. A list that differs between callers is private.
-fn scope_for(style: &Style, context: &Context) -> CacheScope {
-    if context.is_view_filtered() { CacheScope::Private } else { style.scope.clone() }
+fn scope_for(style: &SkillListStyle, context: &Context) -> CacheScope {
+    if context.has_visibility_filter() { CacheScope::Private } else { style.scope.clone() }
 }
 
 /// Creates the listed resource for the `SKILL.md` of a skill.
-fn manifest(shelf: &Arc<ArcSwap<Shelf>>, now: &Shelf, uri: &str) -> Resource {
+fn manifest(index: &Arc<ArcSwap<SkillIndex>>, now: &SkillIndex, uri: &str) -> Resource {
     let about = now.about(uri);
     let mut builder = Resource::builder(uri).name(about.name);
     if let Some(description) = about.description {
@@ -279,19 +279,19 @@ fn manifest(shelf: &Arc<ArcSwap<Shelf>>, now: &Shelf, uri: &str) -> Resource {
         builder = builder.mime_type(mime_type);
     }
     builder = builder.size(about.size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default());
-    let shelf = shelf.clone();
-    builder.handler_sync(move |uri: Uri| shelf.load().contents(&uri.0))
+    let index = index.clone();
+    builder.handler_sync(move |uri: Uri| index.load().contents(&uri.0))
 }
 
 fn list(
-    shelf: &Shelf,
-    style: &Style,
+    index: &SkillIndex,
+    style: &SkillListStyle,
     params: &PaginatedParams,
     context: &Context,
 ) -> Result<ListSkillsResult, ErrorObject> {
-    let shown = shelf.manifests().filter(|skill| is_shown(shelf, &skill.uri, context));
+    let shown = index.manifests().filter(|skill| is_shown(index, &skill.uri, context));
     let (skills, next) = page(shown, params.cursor.as_ref(), style.page_size, |skill| &skill.uri)?;
-    let skills: Vec<_> = skills.into_iter().map(|skill| seen(shelf, skill, context)).collect();
+    let skills: Vec<_> = skills.into_iter().map(|skill| visible_skill(index, skill, context)).collect();
     let mut result = ListSkillsResult::new(skills);
     result.next_cursor = next;
     (result.ttl_ms, result.cache_scope) = (Some(style.ttl_ms), Some(scope_for(style, context)));
@@ -300,30 +300,30 @@ fn list(
 }
 
 fn get(
-    shelf: &Shelf,
-    style: &Style,
+    index: &SkillIndex,
+    style: &SkillListStyle,
     params: &GetSkillParams,
     context: &Context,
 ) -> Result<GetSkillResult, ErrorObject> {
-    let skill = shelf.skill(&params.uri).filter(|skill| is_shown(shelf, &skill.uri, context));
+    let skill = index.skill(&params.uri).filter(|skill| is_shown(index, &skill.uri, context));
     let skill = skill.ok_or_else(|| ErrorObject::invalid_params(format!("unknown skill: {:?}", params.uri)))?;
-    let mut result = GetSkillResult::new(seen(shelf, skill, context));
+    let mut result = GetSkillResult::new(visible_skill(index, skill, context));
     (result.ttl_ms, result.cache_scope) = (Some(style.ttl_ms), Some(scope_for(style, context)));
     result.lower(context.version());
     Ok(result)
 }
 
 fn read_directory(
-    shelf: &Shelf,
+    index: &SkillIndex,
     page_size: usize,
     params: &ReadDirectoryParams,
     context: &Context,
 ) -> Result<ReadDirectoryResult, ErrorObject> {
-    let children = shelf.directory(&params.uri).filter(|_| is_shown(shelf, &params.uri, context));
+    let children = index.directory(&params.uri).filter(|_| is_shown(index, &params.uri, context));
     let children = children.ok_or_else(|| ErrorObject::invalid_params(format!("not a directory: {:?}", params.uri)))?;
-    let shown = children.iter().filter(|uri| is_shown(shelf, uri, context));
+    let shown = children.iter().filter(|uri| is_shown(index, uri, context));
     let (children, next) = page(shown, params.cursor.as_ref(), page_size, |uri| uri)?;
-    let resources: Vec<_> = children.into_iter().map(|uri| shelf.about(uri)).collect();
+    let resources: Vec<_> = children.into_iter().map(|uri| index.about(uri)).collect();
     let mut result = ReadDirectoryResult::new(resources);
     result.next_cursor = next;
     result.lower(context.version());

@@ -72,7 +72,7 @@ impl DetachPoint {
 }
 
 /// The reason why a handler stopped running inside its call.
-pub(super) enum Until {
+pub(super) enum HandlerProgress {
     Finished(Result<ToolResult, ServiceError>),
     InputRequired(CallResult),
     /// The handler continues as a task.
@@ -84,18 +84,18 @@ pub(super) async fn run_until_detached(
     mut handler: ToolFuture,
     rounds: Option<&InputRounds>,
     detach: &DetachPoint,
-) -> Until {
+) -> HandlerProgress {
     let reached = poll_fn(|task| {
         if let Poll::Ready(result) = handler.as_mut().poll(task) {
-            return Poll::Ready(Some(Until::Finished(result)));
+            return Poll::Ready(Some(HandlerProgress::Finished(result)));
         }
         if let Some(result) = rounds.and_then(|rounds| rounds.end(task.waker())) {
-            return Poll::Ready(Some(Until::InputRequired(result)));
+            return Poll::Ready(Some(HandlerProgress::InputRequired(result)));
         }
         if detach.is_requested(task.waker()) { Poll::Ready(None) } else { Poll::Pending }
     })
     .await;
-    reached.unwrap_or(Until::Detached(handler))
+    reached.unwrap_or(HandlerProgress::Detached(handler))
 }
 
 #[cfg(test)]

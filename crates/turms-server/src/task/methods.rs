@@ -14,12 +14,15 @@ use turms_proto::types::{
 };
 use turms_proto::{Ability, ErrorObject, Object, RawJson};
 
-use super::run::answered;
-use super::{TaskManager, change, creator, declared, end, is_owned, related, unkept, unknown};
+use super::run::resolve_request;
+use super::{
+    TaskManager, creator, edit_record, end_record, is_owned, require_tasks_extension, task_store_error, unknown_task,
+    with_related_task,
+};
 use crate::context::{ASK_TIMEOUT, Context};
 
 /// Number of tasks per page of `tasks/list`.
-const PAGE: usize = 100;
+const TASK_PAGE_SIZE: usize = 100;
 
 impl TaskManager {
     /// Handles a `tasks/*` method. Returns `None` for other methods, and for methods that the caller's revision does
@@ -54,7 +57,7 @@ impl TaskManager {
     }
 
     async fn get(&self, params: Payload, context: &Context, server: Option<Meta>) -> CallResult {
-        declared(context)?;
+        require_tasks_extension(context)?;
         let params: TaskParams = params.take()?;
         let record = self.owned(&params.task_id, context).await?;
         let mut task = record.task.clone().result_type(ResultType::Complete);
@@ -63,34 +66,35 @@ impl TaskManager {
     }
 
     async fn update(&self, params: Payload, context: &Context, server: Option<Meta>) -> CallResult {
-        declared(context)?;
+        require_tasks_extension(context)?;
         let params: UpdateTaskParams = params.take()?;
         self.owned(&params.task_id, context).await?;
         let given: Vec<(String, RawJson)> =
             params.input_responses.iter().map(|(key, answer)| (key.into_owned(), answer)).collect();
         let take = |record: &mut TaskRecord| {
             // Responses without a pending input request are ignored.
-            let taken =
-                given.iter().filter(|(key, answer)| answered(record, key, Some(TaskAnswer::Given(answer.clone()))));
+            let taken = given
+                .iter()
+                .filter(|(key, answer)| resolve_request(record, key, Some(TaskAnswer::Given(answer.clone()))));
             taken.count() > 0
         };
-        let found = change(&**self.store(), &params.task_id, take).await;
-        found.map_err(|error| unkept(&error))?.ok_or_else(|| unknown(&params.task_id))?;
-        Ok(Payload::new(done(server)))
+        let found = edit_record(&**self.store(), &params.task_id, take).await;
+        found.map_err(|error| task_store_error(&error))?.ok_or_else(|| unknown_task(&params.task_id))?;
+        Ok(Payload::new(empty_result(server)))
     }
 
     async fn cancel(&self, params: Payload, context: &Context, server: Option<Meta>) -> CallResult {
-        declared(context)?;
+        require_tasks_extension(context)?;
         let params: TaskParams = params.take()?;
         self.end(&params.task_id, context).await?;
-        Ok(Payload::new(done(server)))
+        Ok(Payload::new(empty_result(server)))
     }
 
     /// Cancels a task unless it has ended. Returns the task and its previous status.
     async fn end(&self, id: &str, context: &Context) -> Result<(TaskRecord, TaskStatus), ErrorObject> {
         let before = self.owned(id, context).await?.task.status;
-        let ended = change(&**self.store(), id, |record| end(record, TaskStatus::Cancelled)).await;
-        let record = ended.map_err(|error| unkept(&error))?.ok_or_else(|| unknown(id))?;
+        let ended = edit_record(&**self.store(), id, |record| end_record(record, TaskStatus::Cancelled)).await;
+        let record = ended.map_err(|error| task_store_error(&error))?.ok_or_else(|| unknown_task(id))?;
         Ok((record, before))
     }
 
@@ -115,13 +119,13 @@ impl TaskManager {
         let creator = creator(context).ok_or_else(|| ServiceError::method_not_found(ListCoreTasks::NAME))?;
         let params: PaginatedParams = params.take()?;
         let after = params.cursor.as_ref().map(Cursor::as_str);
-        let records = self.store().list(&creator, after, PAGE).await.map_err(|error| match error {
+        let records = self.store().list(&creator, after, TASK_PAGE_SIZE).await.map_err(|error| match error {
             StoreError::Gone => ErrorObject::invalid_params("the cursor is not one that this server gave"),
-            error => unkept(&error),
+            error => task_store_error(&error),
         })?;
         let visible = records.iter().filter(|record| is_owned(record, context));
         let tasks: Vec<CoreTask> = visible.map(|record| core_task(&record.task)).collect();
-        let next = records.last().filter(|_| records.len() == PAGE);
+        let next = records.last().filter(|_| records.len() == TASK_PAGE_SIZE);
         let mut result = ListTasksResult::new(tasks);
         result.next_cursor = next.map(|record| Cursor::from(record.task.task_id.clone()));
         Ok(Payload::new(result))
@@ -130,17 +134,17 @@ impl TaskManager {
     async fn core_result(self: &Arc<Self>, params: Payload, context: &Context) -> CallResult {
         let params: TaskParams = params.take()?;
         let record = self.owned(&params.task_id, context).await?;
-        self.clone().wait_and_ask(record, context).await
+        self.clone().wait_and_send_requests(record, context).await
     }
 
     /// Waits until a task ends. Sends the task's input requests to the waiting client in the meantime.
-    async fn wait_and_ask(self: Arc<Self>, mut record: Arc<TaskRecord>, context: &Context) -> CallResult {
+    async fn wait_and_send_requests(self: Arc<Self>, mut record: Arc<TaskRecord>, context: &Context) -> CallResult {
         let id = record.task.task_id.clone();
         let mut asking: JoinSet<Result<(), ErrorObject>> = JoinSet::new();
-        let mut claims = self.being_asked.subscribe();
+        let mut claims = self.claimed_requests.subscribe();
         while !record.task.status.is_terminal() {
             for (key, _) in record.task.input_requests.iter().flatten() {
-                if let Some(claim) = Claim::of(&self, &id, key) {
+                if let Some(claim) = InputRequestClaim::of(&self, &id, key) {
                     let peer = context.peer().clone();
                     asking.spawn(async move { claim.ask(peer).await });
                 }
@@ -154,23 +158,23 @@ impl TaskManager {
                 // Another request may have released its claim without a response.
                 _ = claims.changed() => continue,
             };
-            record = later.map_err(|error| unkept(&error))?.ok_or_else(|| unknown(&id))?;
+            record = later.map_err(|error| task_store_error(&error))?.ok_or_else(|| unknown_task(&id))?;
         }
         result_of(&record)
     }
 }
 
 /// The exclusive right to send one input request, among the requests that wait for a task.
-struct Claim {
+struct InputRequestClaim {
     manager: Arc<TaskManager>,
     id: String,
     key: String,
 }
 
-impl Claim {
+impl InputRequestClaim {
     fn of(manager: &Arc<TaskManager>, id: &str, key: &str) -> Option<Self> {
         let mut claimed = false;
-        manager.being_asked.send_if_modified(|claims| {
+        manager.claimed_requests.send_if_modified(|claims| {
             claimed = claims.insert((id.to_owned(), key.to_owned()));
             // Only the release of a claim notifies the other requests.
             false
@@ -181,7 +185,7 @@ impl Claim {
     async fn ask(self, peer: Peer) -> Result<(), ErrorObject> {
         // The previous owner of the claim may have received a response. It stores the response before it releases the
         // claim.
-        let found = self.manager.store().load(&self.id).await.map_err(|error| unkept(&error))?;
+        let found = self.manager.store().load(&self.id).await.map_err(|error| task_store_error(&error))?;
         let question = found.and_then(|record| record.task.input_requests.as_ref()?.get(&self.key).cloned());
         let Some(question) = question else { return Ok(()) };
         let answer = match ask(&peer, question, &self.id).await {
@@ -193,16 +197,16 @@ impl Claim {
             // Another connection may send it later.
             Err(error) => return Err(ErrorObject::internal(format!("the client could not be asked: {error}"))),
         };
-        let take = |record: &mut TaskRecord| answered(record, &self.key, Some(answer.clone()));
-        change(&**self.manager.store(), &self.id, take).await.map_err(|error| unkept(&error))?;
+        let take = |record: &mut TaskRecord| resolve_request(record, &self.key, Some(answer.clone()));
+        edit_record(&**self.manager.store(), &self.id, take).await.map_err(|error| task_store_error(&error))?;
         Ok(())
     }
 }
 
-impl Drop for Claim {
+impl Drop for InputRequestClaim {
     fn drop(&mut self) {
         let claim = (std::mem::take(&mut self.id), std::mem::take(&mut self.key));
-        self.manager.being_asked.send_if_modified(|claims| claims.remove(&claim));
+        self.manager.claimed_requests.send_if_modified(|claims| claims.remove(&claim));
     }
 }
 
@@ -215,7 +219,7 @@ async fn ask(peer: &Peer, question: InputRequest, task: &str) -> Result<RawJson,
         InputRequest::Roots(params) => Object::encode(params)?,
         _ => Object::new(),
     };
-    let params = related(params, task).into();
+    let params = with_related_task(params, task).into();
     peer.request_raw(method, Some(params), RequestOptions::default().timeout(ASK_TIMEOUT)).await
 }
 
@@ -223,7 +227,7 @@ fn result_of(record: &TaskRecord) -> CallResult {
     match core_task_result(&record.task) {
         Some(Ok(result)) => {
             let result = result.as_object().unwrap_or_default();
-            Ok(Payload::lowered(related(result, &record.task.task_id).into()))
+            Ok(Payload::lowered(with_related_task(result, &record.task.task_id).into()))
         }
         Some(Err(error)) => Err(error.into()),
         None => {
@@ -236,8 +240,8 @@ fn core(record: &TaskRecord) -> Payload {
     Payload::new(core_task(&record.task))
 }
 
-fn done(server: Option<Meta>) -> EmptyResult {
-    let mut done = EmptyResult::new();
-    done.meta = server;
-    done
+fn empty_result(server: Option<Meta>) -> EmptyResult {
+    let mut result = EmptyResult::new();
+    result.meta = server;
+    result
 }

@@ -27,7 +27,7 @@ use turms_proto::types::{
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, RawJson};
 
 pub(crate) use self::detach::DetachPoint;
-use self::detach::{Until, run_until_detached};
+use self::detach::{HandlerProgress, run_until_detached};
 pub(crate) use self::run::RunningTask;
 pub(crate) use self::watch::{MAX_WATCHED_TASKS, TaskWatch};
 use crate::call_log::CallLog;
@@ -122,7 +122,7 @@ pub(crate) enum TaskMode {
 
 /// The way in which a call runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Plan {
+pub(crate) enum CallPlan {
     Call,
     Task,
     Detachable,
@@ -132,7 +132,7 @@ pub(crate) enum Plan {
 ///
 /// # Errors
 /// If the client did not declare the extension.
-pub(crate) fn declared(context: &Context) -> Result<(), ErrorObject> {
+pub(crate) fn require_tasks_extension(context: &Context) -> Result<(), ErrorObject> {
     context.client_capabilities().require(ClientCapability::Extension(TASKS_EXTENSION))
 }
 
@@ -141,13 +141,13 @@ pub(crate) struct TaskManager {
     options: Tasks,
     running: Arc<Semaphore>,
     /// Input requests that are being sent to a client (task id, key), so that each is sent once.
-    being_asked: Sender<HashSet<(String, String)>>,
+    claimed_requests: Sender<HashSet<(String, String)>>,
 }
 
 impl TaskManager {
     pub(crate) fn new(options: Tasks) -> Self {
         let running = Arc::new(Semaphore::new(options.most_running.min(Semaphore::MAX_PERMITS)));
-        Self { options, running, being_asked: Sender::default() }
+        Self { options, running, claimed_requests: Sender::default() }
     }
 
     fn store(&self) -> &Arc<dyn TaskStore> {
@@ -158,34 +158,39 @@ impl TaskManager {
     ///
     /// # Errors
     /// If the tool cannot run as the client requests, or requires a task that the client does not support.
-    pub(crate) fn plan(&self, tool: &Tool, wish: Option<&TaskRequest>, context: &Context) -> Result<Plan, ErrorObject> {
-        if tool.task_mode().is_none() && wish.is_none() {
-            return Ok(Plan::Call);
+    pub(crate) fn plan(
+        &self,
+        tool: &Tool,
+        task_request: Option<&TaskRequest>,
+        context: &Context,
+    ) -> Result<CallPlan, ErrorObject> {
+        if tool.task_mode().is_none() && task_request.is_none() {
+            return Ok(CallPlan::Call);
         }
         let version = context.version();
-        let plan = |mode| if mode == TaskMode::Detachable { Plan::Detachable } else { Plan::Task };
+        let plan = |mode| if mode == TaskMode::Detachable { CallPlan::Detachable } else { CallPlan::Task };
         if version.has(Ability::TasksExtension) {
-            let Some(mode) = tool.task_mode() else { return Ok(Plan::Call) };
-            return match declared(context) {
+            let Some(mode) = tool.task_mode() else { return Ok(CallPlan::Call) };
+            return match require_tasks_extension(context) {
                 Ok(()) => Ok(plan(mode)),
                 Err(missing) if mode == TaskMode::Required => Err(missing),
-                Err(_) => Ok(Plan::Call),
+                Err(_) => Ok(CallPlan::Call),
             };
         }
         // A server that does not declare tasks ignores a request for one.
         if !version.has(Ability::CoreTasks) || !context.server().has_tasks() {
-            return Ok(Plan::Call);
+            return Ok(CallPlan::Call);
         }
         // In 2025-11-25 the client decides.
         let refused = |problem: &str| {
             let message = format!("tool {:?} {problem}", tool.name());
             Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, message))
         };
-        match (tool.task_mode(), wish) {
+        match (tool.task_mode(), task_request) {
             (None, Some(_)) => refused("cannot be run as a task"),
             (Some(TaskMode::Required), None) => refused("can only be run as a task"),
-            (Some(_), Some(_)) => Ok(Plan::Task),
-            (_, None) => Ok(Plan::Call),
+            (Some(_), Some(_)) => Ok(CallPlan::Task),
+            (_, None) => Ok(CallPlan::Call),
         }
     }
 
@@ -229,9 +234,9 @@ impl TaskManager {
         let context = context.with_detach_point(detach.clone());
         let handler = tool.call(request, context.clone());
         match run_until_detached(handler, context.rounds().map(|rounds| &**rounds), &detach).await {
-            Until::Finished(result) => crate::router::finish(result?, server),
-            Until::InputRequired(result) => result,
-            Until::Detached(handler) => {
+            HandlerProgress::Finished(result) => crate::router::finish(result?, server),
+            HandlerProgress::InputRequired(result) => result,
+            HandlerProgress::Detached(handler) => {
                 let created = NewTask(Some(Arc::new(self.create(&context, tool.keep_task_for(), None)?)));
                 let task = created.store().await?;
                 detach.open(task.clone());
@@ -250,14 +255,14 @@ impl TaskManager {
         &self,
         context: &Context,
         keep: Option<Duration>,
-        wish: Option<&TaskRequest>,
+        task_request: Option<&TaskRequest>,
     ) -> Result<RunningTask, ErrorObject> {
         let too_many = |_| {
             let most = self.options.most_running;
             ErrorObject::internal(format!("no more than {most} tasks can run at once: try again later"))
         };
         let permit = self.running.clone().try_acquire_owned().map_err(too_many)?;
-        let keep = granted(keep.or(self.options.keep), wish);
+        let keep = granted_ttl(keep.or(self.options.keep), task_request);
         let now = now();
         let ttl = keep.map(|keep| i64::try_from(keep.as_millis()).unwrap_or(i64::MAX));
         let interval = i64::try_from(self.options.poll_interval.as_millis()).unwrap_or(i64::MAX);
@@ -270,8 +275,8 @@ impl TaskManager {
 
     /// Returns the task with an id if the caller may see it.
     async fn owned(&self, id: &str, context: &Context) -> Result<Arc<TaskRecord>, ErrorObject> {
-        let found = self.store().load(id).await.map_err(|error| unkept(&error))?;
-        found.filter(|record| is_owned(record, context)).ok_or_else(|| unknown(id))
+        let found = self.store().load(id).await.map_err(|error| task_store_error(&error))?;
+        found.filter(|record| is_owned(record, context)).ok_or_else(|| unknown_task(id))
     }
 }
 
@@ -324,13 +329,14 @@ fn is_owned(record: &TaskRecord, context: &Context) -> bool {
 }
 
 /// Returns the time to live of a task: the time that a client of 2025-11-25 requests, limited to the configured one.
-fn granted(most: Option<Duration>, wish: Option<&TaskRequest>) -> Option<Duration> {
+fn granted_ttl(max: Option<Duration>, task_request: Option<&TaskRequest>) -> Option<Duration> {
     // A shorter time would end before the client could poll the task.
-    const LEAST: Duration = Duration::from_secs(1);
-    let wish = wish.and_then(|wish| u64::try_from(wish.ttl?).ok()).map(|ttl| Duration::from_millis(ttl).max(LEAST));
-    match (most, wish) {
-        (Some(most), Some(wish)) => Some(wish.min(most)),
-        (most, wish) => most.or(wish),
+    const MIN_TTL: Duration = Duration::from_secs(1);
+    let requested = task_request.and_then(|request| u64::try_from(request.ttl?).ok());
+    let requested = requested.map(|ttl| Duration::from_millis(ttl).max(MIN_TTL));
+    match (max, requested) {
+        (Some(max), Some(requested)) => Some(requested.min(max)),
+        (max, requested) => max.or(requested),
     }
 }
 
@@ -355,7 +361,7 @@ pub(crate) fn creator(context: &Context) -> Option<String> {
 
 /// Applies an edit to a task, and retries until no concurrent change interferes. An edit returns `false` if it changes
 /// nothing. Returns the resulting task, or `None` if it is no longer stored.
-async fn change(
+async fn edit_record(
     store: &dyn TaskStore,
     id: &str,
     edit: impl Fn(&mut TaskRecord) -> bool,
@@ -375,7 +381,7 @@ async fn change(
 }
 
 /// Ends a task with a status. Returns `false` if it has already ended.
-fn end(record: &mut TaskRecord, status: TaskStatus) -> bool {
+fn end_record(record: &mut TaskRecord, status: TaskStatus) -> bool {
     if record.task.status.is_terminal() {
         return false;
     }
@@ -386,7 +392,7 @@ fn end(record: &mut TaskRecord, status: TaskStatus) -> bool {
 }
 
 /// Adds the related-task metadata to a message.
-fn related(mut message: Object, task: &str) -> Object {
+fn with_related_task(mut message: Object, task: &str) -> Object {
     let mut meta = message.get("_meta").and_then(|meta| meta.as_object()).unwrap_or_default();
     if let Ok(related) = RawJson::encode(&RelatedTask::new(task)) {
         meta.insert_raw(key::RELATED_TASK, &related);
@@ -395,11 +401,11 @@ fn related(mut message: Object, task: &str) -> Object {
     message
 }
 
-fn unknown(id: &str) -> ErrorObject {
+fn unknown_task(id: &str) -> ErrorObject {
     ErrorObject::invalid_params(format!("unknown task: {id:?}"))
 }
 
-fn unkept(error: &StoreError) -> ErrorObject {
+fn task_store_error(error: &StoreError) -> ErrorObject {
     ErrorObject::internal(format!("the task store failed: {error}"))
 }
 

@@ -13,10 +13,10 @@ use turms_proto::revision::core_task;
 use turms_proto::types::{CoreTaskStatus, InputRequest, Meta, Task, TaskStatus};
 use turms_proto::{Ability, ErrorObject, Notification, Object, RawJson};
 
-use super::{change, end, related, unkept};
+use super::{edit_record, end_record, task_store_error, with_related_task};
 use crate::context::Context;
 use crate::session::Session;
-use crate::subscriptions::tell;
+use crate::subscriptions::try_notify;
 use crate::tool::ToolFuture;
 
 /// A task, from the point of view of its handler.
@@ -25,9 +25,9 @@ pub(crate) struct RunningTask {
     record: TaskRecord,
     keep: Option<Duration>,
     store: Arc<dyn TaskStore>,
-    keys: Mutex<Keys>,
+    keys: Mutex<InputKeys>,
     /// Keys of responses that the handler has received. They are removed at the next change of the record.
-    heard: Mutex<Vec<String>>,
+    received: Mutex<Vec<String>>,
     /// The session that is notified of changes, for clients of 2025-11-25.
     session: Option<Weak<Session>>,
     permit: Mutex<Option<OwnedSemaphorePermit>>,
@@ -41,17 +41,17 @@ impl RunningTask {
         context: &Context,
         permit: OwnedSemaphorePermit,
     ) -> Self {
-        let hears = context.version().has(Ability::CoreTasks);
-        let session = context.session().filter(|_| hears).map(Arc::downgrade);
-        let (keys, heard, permit) = (Mutex::default(), Mutex::default(), Mutex::new(Some(permit)));
-        Self { record, keep, store, keys, heard, session, permit }
+        let notifies_session = context.version().has(Ability::CoreTasks);
+        let session = context.session().filter(|_| notifies_session).map(Arc::downgrade);
+        let (keys, received, permit) = (Mutex::default(), Mutex::default(), Mutex::new(Some(permit)));
+        Self { record, keep, store, keys, received, session, permit }
     }
 
     /// Stores the task, so that the client finds it.
     pub(crate) async fn store(&self) -> Result<(), ErrorObject> {
         if let Err(error) = self.store.insert(self.record.clone(), self.keep).await {
             self.release();
-            return Err(unkept(&error));
+            return Err(task_store_error(&error));
         }
         Ok(())
     }
@@ -77,7 +77,7 @@ impl RunningTask {
     pub(crate) async fn notify<N: NotificationMethod>(&self, params: &N::Params) {
         let Some(session) = self.session.as_ref().and_then(Weak::upgrade) else { return };
         if let Ok(params) = Object::encode(params) {
-            let params = related(params, self.id()).into();
+            let params = with_related_task(params, self.id()).into();
             let notification = Notification::raw(ByteString::from_static(N::NAME), Some(params));
             let _ = session.peer().notify_raw(notification).await;
         }
@@ -85,48 +85,48 @@ impl RunningTask {
 
     /// Requests input from the client and waits without a timeout. Returns `None` if the task ends before there is a
     /// response.
-    pub(crate) async fn ask(&self, wish: &str, question: InputRequest) -> Result<Option<TaskAnswer>, StoreError> {
-        let key = self.keys.lock().unused(wish);
-        let heard = std::mem::take(&mut *self.heard.lock());
-        let asked = change(&*self.store, self.id(), |record| {
+    pub(crate) async fn ask(&self, requested: &str, question: InputRequest) -> Result<Option<TaskAnswer>, StoreError> {
+        let key = self.keys.lock().unused(requested);
+        let received = std::mem::take(&mut *self.received.lock());
+        let asked = edit_record(&*self.store, self.id(), |record| {
             if record.task.status.is_terminal() {
                 return false;
             }
-            record.answers.retain(|key, _| !heard.contains(key));
+            record.answers.retain(|key, _| !received.contains(key));
             record.task.status = TaskStatus::InputRequired;
             record.task.input_requests.get_or_insert_default().insert(key.clone(), question.clone());
             true
         });
         let mut record = asked.await?;
         if let Some(record) = &record {
-            self.tell(record);
+            self.notify_status(record);
         }
-        let withdrawn = Withdrawn { running: self, key: &key };
+        let withdraw = WithdrawOnDrop { running: self, key: &key };
         while let Some(known) = record.as_ref().filter(|known| !known.task.status.is_terminal()) {
             if let Some(answer) = known.answers.get(&key) {
                 let answer = answer.clone();
-                std::mem::forget(withdrawn);
-                self.heard.lock().push(key);
+                std::mem::forget(withdraw);
+                self.received.lock().push(key);
                 return Ok(Some(answer));
             }
             let later = self.store.changed(self.id(), known.revision).await?;
             record = later.map(|record| (*record).clone());
         }
-        std::mem::forget(withdrawn);
+        std::mem::forget(withdraw);
         Ok(None)
     }
 
     /// Sets the human-readable status message.
-    pub(crate) async fn say(&self, message: &str) -> Result<(), StoreError> {
-        let said = change(&*self.store, self.id(), |record| {
+    pub(crate) async fn set_status_message(&self, message: &str) -> Result<(), StoreError> {
+        let changed = edit_record(&*self.store, self.id(), |record| {
             if record.task.status.is_terminal() {
                 return false;
             }
             record.task.status_message = Some(message.to_owned());
             true
         });
-        if let Some(record) = said.await? {
-            self.tell(&record);
+        if let Some(record) = changed.await? {
+            self.notify_status(&record);
         }
         Ok(())
     }
@@ -136,7 +136,7 @@ impl RunningTask {
         let result = tokio::select! {
             // If the task has ended, the handler is dropped without its result.
             biased;
-            () = self.given_up() => return self.release(),
+            () = self.ended_or_expired() => return self.release(),
             result = PanicGuard::new(|| handler) => result,
         };
         let result = match result {
@@ -147,15 +147,15 @@ impl RunningTask {
             if let Some(server) = server {
                 crate::router::attach_server_info(&mut result.meta, server);
             }
-            RawJson::encode(&result).map_err(|error| crate::respond::unwritable(&error))
+            RawJson::encode(&result).map_err(|error| crate::respond::encode_error(&error))
         });
         let mut pause = Duration::from_millis(500);
         // The store may become available again, so storing the result is retried.
         for _ in 0..8 {
-            match change(&*self.store, self.id(), |record| finish(record, &outcome)).await {
+            match edit_record(&*self.store, self.id(), |record| finish(record, &outcome)).await {
                 Ok(record) => {
                     if let Some(record) = &record {
-                        self.tell(record);
+                        self.notify_status(record);
                     }
                     return self.release();
                 }
@@ -169,7 +169,7 @@ impl RunningTask {
     }
 
     /// Resolves when the task is ended by another request or is no longer stored.
-    async fn given_up(&self) {
+    async fn ended_or_expired(&self) {
         let mut revision = 0;
         loop {
             match self.store.changed(self.id(), revision).await {
@@ -189,11 +189,11 @@ impl RunningTask {
     }
 
     /// Notifies a client of 2025-11-25 of the status. Best effort: clients also poll.
-    fn tell(&self, record: &TaskRecord) {
+    fn notify_status(&self, record: &TaskRecord) {
         let Some(session) = self.session.as_ref().and_then(Weak::upgrade) else { return };
         let core = core_task(&record.task);
         if let Ok(notification) = Notification::new::<CoreTaskStatus>(&core) {
-            tell(&session, notification);
+            try_notify(&session, notification);
         }
     }
 }
@@ -201,7 +201,7 @@ impl RunningTask {
 fn finish(record: &mut TaskRecord, outcome: &Result<RawJson, ErrorObject>) -> bool {
     match outcome {
         Ok(result) => {
-            let ended = end(record, TaskStatus::Completed);
+            let ended = end_record(record, TaskStatus::Completed);
             if ended {
                 if result.member("isError").is_some_and(|flag| flag.as_str() == "true") {
                     record.task.status_message = Some("the tool failed: see its result".to_owned());
@@ -211,7 +211,7 @@ fn finish(record: &mut TaskRecord, outcome: &Result<RawJson, ErrorObject>) -> bo
             ended
         }
         Err(error) => {
-            let ended = end(record, TaskStatus::Failed);
+            let ended = end_record(record, TaskStatus::Failed);
             if ended {
                 record.task.status_message = Some(error.message.to_string());
                 record.task.error = Some(error.clone());
@@ -224,38 +224,38 @@ fn finish(record: &mut TaskRecord, outcome: &Result<RawJson, ErrorObject>) -> bo
 /// Keys of a task's input requests. Each key is used once. Maps a requested key to the number of its uses, so memory
 /// grows only with the number of distinct requested keys.
 #[derive(Default)]
-struct Keys(HashMap<String, u64>);
+struct InputKeys(HashMap<String, u64>);
 
-impl Keys {
+impl InputKeys {
     /// Returns an unused key: the requested one, or the requested one with a numeric suffix.
-    fn unused(&mut self, wish: &str) -> String {
-        let mut number = self.0.get(wish).copied().unwrap_or(0);
+    fn unused(&mut self, requested: &str) -> String {
+        let mut number = self.0.get(requested).copied().unwrap_or(0);
         loop {
             number += 1;
-            let key = if number == 1 { wish.to_owned() } else { format!("{wish}-{number}") };
+            let key = if number == 1 { requested.to_owned() } else { format!("{requested}-{number}") };
             if !self.is_used(&key) {
-                self.0.insert(wish.to_owned(), number);
+                self.0.insert(requested.to_owned(), number);
                 return key;
             }
         }
     }
 
     fn is_used(&self, key: &str) -> bool {
-        let numbered = key.rsplit_once('-').and_then(|(wish, number)| {
+        let numbered = key.rsplit_once('-').and_then(|(requested, number)| {
             let number = number.parse().ok().filter(|parsed: &u64| *parsed > 1 && parsed.to_string() == number)?;
-            Some(self.0.get(wish).is_some_and(|last| number <= *last))
+            Some(self.0.get(requested).is_some_and(|last| number <= *last))
         });
         self.0.contains_key(key) || numbered == Some(true)
     }
 }
 
 /// Removes an input request from the record when its handler stops waiting for it.
-struct Withdrawn<'a> {
+struct WithdrawOnDrop<'a> {
     running: &'a RunningTask,
     key: &'a str,
 }
 
-impl Drop for Withdrawn<'_> {
+impl Drop for WithdrawOnDrop<'_> {
     fn drop(&mut self) {
         if tokio::runtime::Handle::try_current().is_err() {
             return;
@@ -263,13 +263,13 @@ impl Drop for Withdrawn<'_> {
         let (store, id, key) = (self.running.store.clone(), self.running.id().to_owned(), self.key.to_owned());
         tokio::spawn(async move {
             // If this fails, the client may respond to the input request, and the response is ignored.
-            let _ = change(&*store, &id, |record| answered(record, &key, None)).await;
+            let _ = edit_record(&*store, &id, |record| resolve_request(record, &key, None)).await;
         });
     }
 }
 
 /// Removes a pending input request and stores the response, if any. Returns `false` if there is no such request.
-pub(super) fn answered(record: &mut TaskRecord, key: &str, answer: Option<TaskAnswer>) -> bool {
+pub(super) fn resolve_request(record: &mut TaskRecord, key: &str, answer: Option<TaskAnswer>) -> bool {
     let Some(questions) = &mut record.task.input_requests else { return false };
     if questions.shift_remove(key).is_none() {
         return false;
@@ -292,11 +292,11 @@ impl fmt::Debug for RunningTask {
 mod tests {
     use std::collections::HashSet;
 
-    use super::Keys;
+    use super::InputKeys;
 
     #[test]
     fn a_key_is_used_once_and_many_take_no_room() {
-        let mut keys = Keys::default();
+        let mut keys = InputKeys::default();
         assert_eq!(keys.unused("a"), "a");
         assert_eq!(keys.unused("a"), "a-2");
         assert_eq!(keys.unused("a-2"), "a-2-2");

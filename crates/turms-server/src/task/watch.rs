@@ -16,10 +16,10 @@ pub(crate) const MAX_WATCHED_TASKS: usize = 256;
 /// The tasks that a subscription watches.
 pub(crate) struct TaskWatch {
     manager: Arc<TaskManager>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingChange>,
 }
 
-type Waiting = BoxFuture<'static, Result<Option<Arc<TaskRecord>>, StoreError>>;
+type PendingChange = BoxFuture<'static, Result<Option<Arc<TaskRecord>>, StoreError>>;
 
 impl TaskWatch {
     /// Watches those of the tasks that the caller may see. Also returns their ids.

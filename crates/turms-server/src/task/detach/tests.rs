@@ -41,7 +41,7 @@ fn a_call_and_its_handler_are_woken_in_the_tasks_that_polled_last() {
         let _ = point.is_requested(Waker::noop());
         let handler = spawn_handler(&point);
         let reached = block_on(run_until_detached(Box::pin(pending()), None, &point));
-        assert!(matches!(reached, Until::Detached(_)));
+        assert!(matches!(reached, HandlerProgress::Detached(_)));
         point.open(task.clone());
         handler.join();
     });

@@ -17,7 +17,7 @@ use super::SkillError;
 const MAX_DESCRIPTION: usize = 1024;
 
 /// The files of a skill.
-pub(super) struct Written {
+pub(super) struct SkillFiles {
     /// The location for error messages.
     pub(super) place: String,
     /// The path of the skill; its last part is its name.
@@ -28,23 +28,23 @@ pub(super) struct Written {
 
 /// An index of skills, files and directories.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shelf {
+pub(super) struct SkillIndex {
     skills: BTreeMap<String, Skill>,
-    files: BTreeMap<String, File>,
+    files: BTreeMap<String, IndexedFile>,
     /// The URIs of the entries of a directory.
     directories: BTreeMap<String, BTreeSet<String>>,
 }
 
 #[derive(Debug, Clone)]
-struct File {
+struct IndexedFile {
     contents: Arc<[u8]>,
     digest: String,
 }
 
-impl Shelf {
+impl SkillIndex {
     /// Adds a skill.
-    pub(super) fn add(&mut self, written: Written) -> Result<(), SkillError> {
-        let Written { place, path, files } = written;
+    pub(super) fn add(&mut self, skill: SkillFiles) -> Result<(), SkillError> {
+        let SkillFiles { place, path, files } = skill;
         let wrong = |problem: String| SkillError::new(&place, problem);
         check_path(&path).map_err(wrong)?;
         for file in files.keys() {
@@ -63,7 +63,8 @@ impl Shelf {
             let uri = format!("{root}/{}", encoded(&file));
             let digest = digest(&contents);
             listed.push(SkillFile::new(&*uri, &*digest, i64::try_from(contents.len()).unwrap_or(i64::MAX)));
-            self.add_file(&uri, File { contents, digest }).map_err(|problem| SkillError::new(&place, problem))?;
+            self.add_file(&uri, IndexedFile { contents, digest })
+                .map_err(|problem| SkillError::new(&place, problem))?;
         }
         let frontmatter = Object::encode(&header).map_err(|error| SkillError::new(&place, error))?;
         let skill = Skill::new(format!("{root}/SKILL.md"), frontmatter).resources(SkillResources::Files(listed));
@@ -75,7 +76,7 @@ impl Shelf {
     }
 
     /// Adds a file. A file may belong to a skill and to a nested one, but each URI has one file.
-    fn add_file(&mut self, uri: &str, file: File) -> Result<(), String> {
+    fn add_file(&mut self, uri: &str, file: IndexedFile) -> Result<(), String> {
         if self.directories.contains_key(uri) {
             return Err(format!("{uri} is a file and a directory"));
         }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use turms_proto::RawJson;
 
 use super::SkillError;
-use super::shelf::Written;
+use super::index::SkillFiles;
 
 /// A skill that is defined in code: see [`Skills`](crate::Skills).
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ impl Skill {
     }
 
     /// Returns the skill as files.
-    pub(super) fn written(&self) -> Result<Written, SkillError> {
+    pub(super) fn to_files(&self) -> Result<SkillFiles, SkillError> {
         let place = format!("skill {:?}", self.name);
         let mut text = String::from("---\n");
         for (name, value) in &self.header {
@@ -77,6 +77,6 @@ impl Skill {
         if files.insert(vec!["SKILL.md".to_owned()], text.into_bytes().into()).is_some() {
             return Err(SkillError::new(place, "its SKILL.md is generated from its front matter and instructions"));
         }
-        Ok(Written { place, path, files })
+        Ok(SkillFiles { place, path, files })
     }
 }
