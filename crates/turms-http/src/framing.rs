@@ -45,14 +45,14 @@ const MAX_TRAILER_FIELDS: usize = 100;
 /// Decodes a chunked body incrementally. Does no I/O.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkDecoder {
-    state: State,
+    state: ChunkState,
     extensions: usize,
     trailers: usize,
     trailer_fields: usize,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ChunkState {
     #[default]
     Size,
     Data(u64),
@@ -66,7 +66,7 @@ impl ChunkDecoder {
     pub(crate) fn take(&mut self, input: &mut BytesMut, body: &mut BytesMut, limit: usize) -> Result<bool, ChunkError> {
         loop {
             match self.state {
-                State::Size => {
+                ChunkState::Size => {
                     let Some(line) = line(input, MAX_LINE, ChunkError::Size)? else { return Ok(false) };
                     let (size, extensions) = chunk_size(&input[..line + 2])?;
                     self.extensions += extensions;
@@ -77,9 +77,9 @@ impl ChunkDecoder {
                         return Err(ChunkError::TooLong);
                     }
                     input.advance(line + 2);
-                    self.state = if size == 0 { State::Trailers } else { State::Data(size) };
+                    self.state = if size == 0 { ChunkState::Trailers } else { ChunkState::Data(size) };
                 }
-                State::Data(left) => {
+                ChunkState::Data(left) => {
                     let taken = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
                     if taken == 0 {
                         return Ok(false);
@@ -87,9 +87,9 @@ impl ChunkDecoder {
                     body.extend_from_slice(&input[..taken]);
                     input.advance(taken);
                     let left = left - taken as u64;
-                    self.state = if left == 0 { State::DataEnd } else { State::Data(left) };
+                    self.state = if left == 0 { ChunkState::DataEnd } else { ChunkState::Data(left) };
                 }
-                State::DataEnd => {
+                ChunkState::DataEnd => {
                     if !b"\r\n".starts_with(&input[..input.len().min(2)]) {
                         return Err(ChunkError::End);
                     }
@@ -97,13 +97,13 @@ impl ChunkDecoder {
                         return Ok(false);
                     }
                     input.advance(2);
-                    self.state = State::Size;
+                    self.state = ChunkState::Size;
                 }
-                State::Trailers => {
+                ChunkState::Trailers => {
                     let rest = MAX_TRAILERS - self.trailers;
                     let Some(line) = line(input, rest, ChunkError::Trailers)? else { return Ok(false) };
                     if line == 0 {
-                        self.state = State::Over;
+                        self.state = ChunkState::Over;
                     } else if !is_field(&input[..line]) {
                         // Most likely the empty line is missing, and this is the next message.
                         return Err(ChunkError::Trailer);
@@ -115,7 +115,7 @@ impl ChunkDecoder {
                     self.trailers = (self.trailers + line + 2).min(MAX_TRAILERS);
                     input.advance(line + 2);
                 }
-                State::Over => return Ok(true),
+                ChunkState::Over => return Ok(true),
             }
         }
     }

@@ -48,7 +48,7 @@ pub struct SseDecoder {
     buffer: BytesMut,
     /// Length of the prefix of the buffer that is known to contain no line break.
     searched: usize,
-    current: Current,
+    current: PartialEvent,
     last_id: Option<String>,
     limit: usize,
     begun: bool,
@@ -58,7 +58,7 @@ pub struct SseDecoder {
 
 /// The event that is being decoded.
 #[derive(Debug, Default)]
-struct Current {
+struct PartialEvent {
     event: Option<String>,
     data: String,
     has_data: bool,
@@ -79,7 +79,7 @@ impl SseDecoder {
         Self {
             buffer: BytesMut::new(),
             searched: 0,
-            current: Current::default(),
+            current: PartialEvent::default(),
             last_id: None,
             limit,
             begun: false,
@@ -183,7 +183,7 @@ impl SseDecoder {
     }
 
     fn dispatch(&mut self) -> Option<SseEvent> {
-        let Current { event, data, has_data, has_id, retry } = std::mem::take(&mut self.current);
+        let PartialEvent { event, data, has_data, has_id, retry } = std::mem::take(&mut self.current);
         if !has_data && !has_id && retry.is_none() {
             return None;
         }

@@ -25,11 +25,11 @@ use super::request::body::BodyError;
 use super::request::headers::{self, KnownHeader};
 use super::response::EventSource;
 use super::response::{self, HttpResponse};
-use super::stream_limit::Permit;
+use super::stream_limit::StreamPermit;
 use crate::sse;
 
 /// The query parameter for the session id in the message URL.
-const SESSION: &str = "session_id=";
+const SESSION_PARAM: &str = "session_id=";
 
 pub(super) fn is_opening(head: &RequestHead) -> bool {
     last_segment(&head.path_and_query().0) == "sse" && head.lookup(KnownHeader::SessionId) == HeaderLookup::Absent
@@ -48,7 +48,7 @@ fn last_segment(path: &str) -> &str {
 }
 
 fn session_in(query: &str) -> Option<&str> {
-    query.split('&').find_map(|session| session.strip_prefix(SESSION))
+    query.split('&').find_map(|session| session.strip_prefix(SESSION_PARAM))
 }
 
 /// The open sessions, by id.
@@ -81,13 +81,13 @@ impl HttpState {
         let (posted, queue) = mpsc::channel(1);
         let (written, events) = tokio::io::duplex(64 * 1024);
         let versions: Vec<_> = self.versions().iter().copied().filter(|v| v.has(Ability::Handshake)).collect();
-        let reader = Posted { queue, piece: Bytes::new() };
+        let reader = PostedReader { queue, piece: Bytes::new() };
         let (connection, _) = Connection::server(reader, written, &versions, self.limits().clone());
         let (connection, endpoint) = (connection.with_extensions(extensions_of(head)), self.connection_endpoint());
         // The result is ignored: the client sees the end of the stream.
         tokio::spawn(async move { drop(connection.serve(&endpoint).await) });
         let mut begin = Vec::new();
-        sse::write_event(&mut begin, Some("endpoint"), None, format!("messages?{SESSION}{id}").as_bytes());
+        sse::write_event(&mut begin, Some("endpoint"), None, format!("messages?{SESSION_PARAM}{id}").as_bytes());
         self.state.sse_sessions.0.lock().insert(id.clone(), SseSession { posted, principal });
         response::events(SseEvents {
             sessions: self.state.sse_sessions.clone(),
@@ -123,7 +123,7 @@ impl HttpState {
         if let Err(invalid) = Incoming::decode(bytes.clone(), self.limits().max_batch) {
             return response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error);
         }
-        match session.posted.send_timeout(on_one_line(bytes), self.options.body_timeout).await {
+        match session.posted.send_timeout(without_line_breaks(bytes), self.options.body_timeout).await {
             Ok(()) => response::empty(StatusCode::ACCEPTED),
             Err(mpsc::error::SendTimeoutError::Closed(_)) => no_sse_session(),
             Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
@@ -147,7 +147,7 @@ fn extensions_of(head: RequestHead) -> Extensions {
 }
 
 /// Replaces line breaks by spaces. JSON has line breaks only between tokens.
-fn on_one_line(bytes: Bytes) -> Bytes {
+fn without_line_breaks(bytes: Bytes) -> Bytes {
     if memchr::memchr2(b'\n', b'\r', &bytes).is_none() {
         return bytes;
     }
@@ -155,12 +155,12 @@ fn on_one_line(bytes: Bytes) -> Bytes {
 }
 
 /// A reader of the posted messages, as lines.
-struct Posted {
+struct PostedReader {
     queue: mpsc::Receiver<Bytes>,
     piece: Bytes,
 }
 
-impl AsyncRead for Posted {
+impl AsyncRead for PostedReader {
     fn poll_read(
         mut self: Pin<&mut Self>,
         task: &mut TaskContext<'_>,
@@ -193,7 +193,7 @@ struct SseEvents {
     events: DuplexStream,
     lines: Lines,
     keep_alive: KeepAlive,
-    _permit: Permit,
+    _permit: StreamPermit,
 }
 
 impl EventSource for SseEvents {

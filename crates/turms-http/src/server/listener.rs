@@ -21,7 +21,7 @@ use turms_core::{BoxFuture, ServeError};
 use super::handler::HttpHandler;
 use super::options::{ConnectionLimits, bounded};
 use super::shutdown::GracefulShutdown;
-use super::socket::{Socket, Stream};
+use super::socket::{ConnectionStream, Socket};
 use super::{PeerAddress, http1, hyper as by_hyper};
 
 /// Listens on an address and serves HTTP/1.1, and HTTP/2 with the feature `http2`.
@@ -59,7 +59,7 @@ struct Acceptor {
 
 /// An accepted connection.
 pub(super) struct AcceptedConnection {
-    pub(super) stream: Stream,
+    pub(super) stream: ConnectionStream,
     pub(super) peer: Option<PeerAddress>,
     pub(super) limits: ConnectionLimits,
     pub(super) shutdown: Arc<GracefulShutdown>,
@@ -340,7 +340,7 @@ impl AcceptedConnection {
         let handshake = tokio::time::timeout(limits.header_timeout, tls.accept(stream));
         match shutdown.clone().run_until_begun(handshake).await {
             Some(Ok(Ok(stream))) => {
-                Some(Self { stream: Stream::Tls(Box::new(stream)), peer, limits, shutdown, permit })
+                Some(Self { stream: ConnectionStream::Tls(Box::new(stream)), peer, limits, shutdown, permit })
             }
             _ => None,
         }
@@ -385,7 +385,7 @@ mod tests {
         let (stream, _other) = tokio::net::UnixStream::pair().unwrap();
         let shutdown = Arc::<GracefulShutdown>::default();
         let connection = AcceptedConnection {
-            stream: Stream::Unix(stream),
+            stream: ConnectionStream::Unix(stream),
             peer: None,
             limits: ConnectionLimits::default(),
             shutdown: shutdown.clone(),

@@ -105,14 +105,14 @@ impl SessionOptions {
 
     /// Returns the time to live of a session in the store. Longer than the idle timeout, because the store is not
     /// notified of every use.
-    pub(super) fn kept(&self) -> Duration {
+    pub(super) fn store_ttl(&self) -> Duration {
         self.idle + self.touch_period()
     }
 
     /// Extends the lifetime of a session in the store. Returns `false` if the store no longer has the session.
     pub(super) async fn touch(&self, id: &str) -> bool {
         // An error of the store does not mean that the session is gone.
-        self.session_store().touch(id, self.kept()).await.unwrap_or_else(|error| {
+        self.session_store().touch(id, self.store_ttl()).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "the lifetime of a session cannot be extended in the store");
             true
         })
@@ -166,10 +166,10 @@ impl SessionOptions {
 }
 
 /// Maximum of all durations: a year, which timers can represent.
-const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 pub(super) fn bounded(time: Duration) -> Duration {
-    time.min(FOR_EVER)
+    time.min(MAX_DURATION)
 }
 
 impl Default for SessionOptions {

@@ -15,7 +15,7 @@ use turms_proto::{ErrorCode, ErrorObject, RequestId};
 /// The body of a response.
 pub struct HttpBody {
     repr: BodyRepr,
-    kind: BodyKind,
+    kind: ResponseBodyKind,
 }
 
 pub(super) enum BodyRepr {
@@ -27,14 +27,14 @@ pub(super) enum BodyRepr {
 
 /// The media type of a body. Its headers are constant and need no header map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BodyKind {
+pub(super) enum ResponseBodyKind {
     /// Defined by the headers of the response.
     Other,
     Json,
     Events,
 }
 
-impl BodyKind {
+impl ResponseBodyKind {
     /// Returns the header lines for HTTP/1.1.
     pub(super) fn header_lines(self) -> &'static str {
         match self {
@@ -69,32 +69,32 @@ impl HttpBody {
     /// Creates an empty body.
     #[must_use]
     pub fn empty() -> Self {
-        Self { repr: BodyRepr::Whole(None), kind: BodyKind::Other }
+        Self { repr: BodyRepr::Whole(None), kind: ResponseBodyKind::Other }
     }
 
     /// Creates a body from one buffer.
     #[must_use]
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         let bytes = Some(bytes.into()).filter(|bytes| !bytes.is_empty());
-        Self { repr: BodyRepr::Whole(bytes), kind: BodyKind::Other }
+        Self { repr: BodyRepr::Whole(bytes), kind: ResponseBodyKind::Other }
     }
 
     pub(super) fn json(json: Vec<u8>) -> Self {
-        Self { repr: BodyRepr::Written(json), kind: BodyKind::Json }
+        Self { repr: BodyRepr::Written(json), kind: ResponseBodyKind::Json }
     }
 
     pub(crate) fn events(source: impl EventSource + 'static) -> Self {
-        Self { repr: BodyRepr::Events(Box::pin(source)), kind: BodyKind::Events }
+        Self { repr: BodyRepr::Events(Box::pin(source)), kind: ResponseBodyKind::Events }
     }
 
-    /// Adds the headers of the body to the response, for hyper and other applications, which do not know [`BodyKind`].
+    /// Adds the headers of the body to the response, for hyper and other applications, which do not know [`ResponseBodyKind`].
     pub(super) fn with_headers(mut response: Response<Self>) -> Response<Self> {
-        let kind = std::mem::replace(&mut response.body_mut().kind, BodyKind::Other);
+        let kind = std::mem::replace(&mut response.body_mut().kind, ResponseBodyKind::Other);
         kind.insert_headers(response.headers_mut());
         response
     }
 
-    pub(super) fn into_repr(self) -> (BodyKind, BodyRepr) {
+    pub(super) fn into_repr(self) -> (ResponseBodyKind, BodyRepr) {
         (self.kind, self.repr)
     }
 }

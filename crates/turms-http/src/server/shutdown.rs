@@ -45,8 +45,8 @@ impl GracefulShutdown {
 
     /// Runs a future. Returns `None` if it is aborted. The future is polled when the shutdown begins, so that it can
     /// check [`GracefulShutdown::is_shutting_down`].
-    pub(super) fn run<F: Future>(self: Arc<Self>, work: F) -> Run<F> {
-        Run { work, changed: self.changed.clone().notified_owned(), shutdown: self, registered: None }
+    pub(super) fn run<F: Future>(self: Arc<Self>, work: F) -> RunUntilAborted<F> {
+        RunUntilAborted { work, changed: self.changed.clone().notified_owned(), shutdown: self, registered: None }
     }
 
     /// Runs a future. Returns `None` if the shutdown begins before it completes.
@@ -64,7 +64,7 @@ impl GracefulShutdown {
 
 pin_project! {
     /// Future of [`GracefulShutdown::run`].
-    pub(super) struct Run<F> {
+    pub(super) struct RunUntilAborted<F> {
         shutdown: Arc<GracefulShutdown>,
         #[pin]
         work: F,
@@ -75,7 +75,7 @@ pin_project! {
     }
 }
 
-impl<F: Future> Future for Run<F> {
+impl<F: Future> Future for RunUntilAborted<F> {
     type Output = Option<F::Output>;
 
     fn poll(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {

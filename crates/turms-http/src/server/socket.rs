@@ -19,22 +19,22 @@ pub(super) enum Socket {
 
 impl Socket {
     /// Accepts a connection. Returns the client address for TCP only.
-    pub(super) async fn accept(&self) -> io::Result<(Stream, Option<SocketAddr>)> {
+    pub(super) async fn accept(&self) -> io::Result<(ConnectionStream, Option<SocketAddr>)> {
         match self {
             Self::Tcp(socket) => {
                 let (stream, peer) = socket.accept().await?;
                 // Responses are written at once: waiting for more bytes would only delay them.
                 let _ = stream.set_nodelay(true);
-                Ok((Stream::Tcp(stream), Some(peer)))
+                Ok((ConnectionStream::Tcp(stream), Some(peer)))
             }
             #[cfg(unix)]
-            Self::Unix(socket) => Ok((Stream::Unix(socket.accept().await?.0), None)),
+            Self::Unix(socket) => Ok((ConnectionStream::Unix(socket.accept().await?.0), None)),
         }
     }
 }
 
 /// The byte stream of an accepted connection.
-pub(super) enum Stream {
+pub(super) enum ConnectionStream {
     Tcp(TcpStream),
     #[cfg(unix)]
     Unix(UnixStream),
@@ -55,13 +55,13 @@ macro_rules! each {
     };
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for ConnectionStream {
     fn poll_read(self: Pin<&mut Self>, task: &mut TaskContext<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         each!(self, poll_read, task, buffer)
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for ConnectionStream {
     fn poll_write(self: Pin<&mut Self>, task: &mut TaskContext<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         each!(self, poll_write, task, bytes)
     }

@@ -9,18 +9,18 @@ pub(super) struct StreamLimit(Arc<AtomicUsize>);
 
 /// An open event stream. Dropping it releases the permit.
 #[derive(Debug)]
-pub(super) struct Permit(Arc<AtomicUsize>);
+pub(super) struct StreamPermit(Arc<AtomicUsize>);
 
 impl StreamLimit {
     /// Takes a permit if fewer than `max` streams are open.
-    pub(super) fn take(&self, max: usize) -> Option<Permit> {
+    pub(super) fn take(&self, max: usize) -> Option<StreamPermit> {
         let taken =
             self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < max).then_some(count + 1));
-        taken.is_ok().then(|| Permit(self.0.clone()))
+        taken.is_ok().then(|| StreamPermit(self.0.clone()))
     }
 }
 
-impl Drop for Permit {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 
-use super::io::Io;
+use super::io::ConnectionIo;
 use crate::framing::{ChunkDecoder, ChunkError};
 use crate::server::request::body::BodyError;
 
@@ -13,7 +13,7 @@ use crate::server::request::body::BodyError;
 /// arrive.
 const MAX_RESERVE: usize = 64 * 1024;
 
-impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
+impl<I: AsyncRead + AsyncWrite + Send + Unpin> ConnectionIo<I> {
     /// Reads a body with a known length.
     pub(super) async fn read_exactly(&mut self, length: usize) -> Result<Bytes, BodyError> {
         let mut body = self.input.split();

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::head::{HeadError, HeadParser, RawHead};
 use super::idle_timer::IdleTimer;
-use super::io::Io;
+use super::io::ConnectionIo;
 use super::response::ResponseMode;
 use crate::framing::Framing;
 use crate::server::PeerAddress;
@@ -49,7 +49,7 @@ pub(in crate::server) fn serve<H: HttpHandler>(
 
 /// One connection.
 pub(in crate::server) struct HttpConnection<I> {
-    pub(super) io: Io<I>,
+    pub(super) io: ConnectionIo<I>,
     idle: IdleTimer,
     is_first: bool,
     peer: Option<PeerAddress>,
@@ -75,7 +75,7 @@ struct IncomingRequest {
 }
 
 /// The next step of a connection.
-enum Next {
+enum NextStep {
     /// Wait for another request.
     Request,
     /// Close the connection, after draining the input if `drain` is `true`.
@@ -94,24 +94,24 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
         shutdown: Arc<GracefulShutdown>,
     ) -> Self {
         let idle = IdleTimer::new(limits.header_timeout);
-        Self { io: Io::new(io, limits.write_timeout), idle, is_first: true, peer, shutdown }
+        Self { io: ConnectionIo::new(io, limits.write_timeout), idle, is_first: true, peer, shutdown }
     }
 
     /// Serves the requests of the connection until it closes or turns out to be HTTP/2.
     pub(in crate::server) async fn serve<H: HttpHandler>(&mut self, handler: &H) -> HttpVersion {
         loop {
             match self.serve_next(handler).await {
-                Ok(Next::Request) => {}
-                Ok(Next::Close { drain }) => {
+                Ok(NextStep::Request) => {}
+                Ok(NextStep::Close { drain }) => {
                     self.io.close(drain).await;
                     return HttpVersion::Http1;
                 }
-                Ok(Next::Reject(error)) => {
+                Ok(NextStep::Reject(error)) => {
                     let drain = self.reject(error, handler).await.is_ok();
                     self.io.close(drain).await;
                     return HttpVersion::Http1;
                 }
-                Ok(Next::Http2) => return HttpVersion::Http2,
+                Ok(NextStep::Http2) => return HttpVersion::Http2,
                 Err(error) => {
                     // Clients may disconnect at any time: this is not a server error.
                     tracing::debug!(%error, "a connection broke");
@@ -122,7 +122,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
     }
 
     /// Serves the next request.
-    async fn serve_next<H: HttpHandler>(&mut self, handler: &H) -> std::io::Result<Next> {
+    async fn serve_next<H: HttpHandler>(&mut self, handler: &H) -> std::io::Result<NextStep> {
         let mut request = match self.next_request().await {
             Ok(request) => request,
             Err(next) => return Ok(next),
@@ -150,7 +150,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
                 let handling = pin!(handler.handle(request.head, body));
                 match self.until_disconnected(handling).await {
                     Some(response) => response,
-                    None => return Ok(Next::Close { drain: false }),
+                    None => return Ok(NextStep::Close { drain: false }),
                 }
             }
         };
@@ -162,9 +162,9 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
         self.io.release_buffer();
         self.idle.restart();
         Ok(match (keep_alive, is_at_next_request && !self.io.has_dropped_input) {
-            (true, true) => Next::Request,
-            (false, true) => Next::Close { drain: false },
-            (_, false) => Next::Close { drain: true },
+            (true, true) => NextStep::Request,
+            (false, true) => NextStep::Close { drain: false },
+            (_, false) => NextStep::Close { drain: true },
         })
     }
 
@@ -178,7 +178,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
 
     /// Waits for the next head, until the client disconnects, the connection is idle for too long, or the listener
     /// shuts down.
-    async fn next_request(&mut self) -> Result<IncomingRequest, Next> {
+    async fn next_request(&mut self) -> Result<IncomingRequest, NextStep> {
         let mut parser = HeadParser::default();
         poll_fn(|task| {
             loop {
@@ -187,11 +187,11 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
                 }
                 match self.io.poll_fill(task) {
                     Poll::Ready(Ok(count)) if count > 0 => {}
-                    Poll::Ready(_) => return Poll::Ready(Err(Next::Close { drain: false })),
+                    Poll::Ready(_) => return Poll::Ready(Err(NextStep::Close { drain: false })),
                     Poll::Pending if self.shutdown.is_shutting_down() && self.io.input.is_empty() => {
-                        return Poll::Ready(Err(Next::Close { drain: false }));
+                        return Poll::Ready(Err(NextStep::Close { drain: false }));
                     }
-                    Poll::Pending => return self.idle.poll(task).map(|()| Err(Next::Close { drain: false })),
+                    Poll::Pending => return self.idle.poll(task).map(|()| Err(NextStep::Close { drain: false })),
                 }
             }
         })
@@ -199,14 +199,14 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
     }
 
     /// Parses the buffered input. Returns `None` if the head is incomplete.
-    fn parse_buffered(&mut self, parser: &mut HeadParser) -> Option<Result<IncomingRequest, Next>> {
+    fn parse_buffered(&mut self, parser: &mut HeadParser) -> Option<Result<IncomingRequest, NextStep>> {
         let input = &mut self.io.input;
         if input.is_empty() {
             return None;
         }
         if self.is_first && cfg!(feature = "http2") {
             if input.starts_with(PREFACE) {
-                return Some(Err(Next::Http2));
+                return Some(Err(NextStep::Http2));
             }
             if PREFACE.starts_with(input) {
                 return None;
@@ -223,7 +223,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
         }
         let parsed = match parser.parse(input) {
             Ok(parsed) => parsed?,
-            Err(error) => return Some(Err(Next::Reject(error))),
+            Err(error) => return Some(Err(NextStep::Reject(error))),
         };
         let raw = RawHead::new(input.split_to(parsed.length).freeze(), parsed.target);
         Some(Ok(IncomingRequest {

@@ -25,14 +25,14 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of bytes to drain.
 const MAX_DRAIN: usize = 8 * 1024 * 1024;
 
-pub(super) struct Io<I> {
+pub(super) struct ConnectionIo<I> {
     pub(super) stream: WriteTimeout<I>,
     pub(super) input: BytesMut,
     /// `true` after input was dropped because the buffer was full: `input` then does not start with the next request.
     pub(super) has_dropped_input: bool,
 }
 
-impl<I> Io<I> {
+impl<I> ConnectionIo<I> {
     pub(super) fn new(io: I, write_timeout: Duration) -> Self {
         Self { stream: WriteTimeout::new(io, write_timeout), input: BytesMut::new(), has_dropped_input: false }
     }
@@ -50,7 +50,7 @@ impl<I> Io<I> {
     }
 }
 
-impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
+impl<I: AsyncRead + AsyncWrite + Send + Unpin> ConnectionIo<I> {
     /// Reads the available input. An idle connection has no buffer.
     pub(super) fn poll_fill(&mut self, task: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut scratch = [const { MaybeUninit::uninit() }; READ_LENGTH];

@@ -15,8 +15,8 @@ use http::{HeaderMap, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
 use super::connection::HttpConnection;
-use super::io::Io;
-use crate::server::response::{BodyKind, BodyRepr, EventSource, HttpBody};
+use super::io::ConnectionIo;
+use crate::server::response::{BodyRepr, EventSource, HttpBody, ResponseBodyKind};
 
 /// Parameters of the request and the connection that affect how a response is written.
 #[derive(Debug, Clone, Copy)]
@@ -71,11 +71,11 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
     }
 }
 
-impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
+impl<I: AsyncRead + AsyncWrite + Send + Unpin> ConnectionIo<I> {
     async fn write_whole(
         &mut self,
         response: &Parts,
-        kind: BodyKind,
+        kind: ResponseBodyKind,
         body: &[u8],
         mode: ResponseMode,
     ) -> io::Result<()> {
@@ -132,19 +132,19 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
                     match source.as_mut().poll_piece(task) {
                         Poll::Ready(Some(piece)) if is_chunked => write_chunk(&mut buffer, &piece),
                         Poll::Ready(Some(piece)) => buffer.extend_from_slice(&piece),
-                        Poll::Ready(None) => return Poll::Ready(Step::End),
+                        Poll::Ready(None) => return Poll::Ready(StreamStep::End),
                         Poll::Pending if buffer.is_empty() => {
-                            return self.poll_disconnected(task).map(|()| Step::Disconnected);
+                            return self.poll_disconnected(task).map(|()| StreamStep::Disconnected);
                         }
                         Poll::Pending => break,
                     }
                 }
-                Poll::Ready(Step::Write)
+                Poll::Ready(StreamStep::Write)
             })
             .await;
             match step {
-                Step::Write => self.write_all(&std::mem::take(&mut buffer)).await?,
-                Step::End => {
+                StreamStep::Write => self.write_all(&std::mem::take(&mut buffer)).await?,
+                StreamStep::End => {
                     drop(source);
                     if is_chunked {
                         buffer.extend_from_slice(b"0\r\n\r\n");
@@ -152,13 +152,13 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
                     self.write_all(&buffer).await?;
                     return Ok(true);
                 }
-                Step::Disconnected => return Ok(false),
+                StreamStep::Disconnected => return Ok(false),
             }
         }
     }
 }
 
-enum Step {
+enum StreamStep {
     Write,
     End,
     Disconnected,
@@ -189,11 +189,11 @@ fn write_head(
     out: &mut impl BufMut,
     status: StatusCode,
     headers: &HeaderMap,
-    kind: BodyKind,
+    kind: ResponseBodyKind,
     framing: ResponseFraming,
     mode: ResponseMode,
 ) {
-    if status == StatusCode::OK && kind == BodyKind::Json {
+    if status == StatusCode::OK && kind == ResponseBodyKind::Json {
         out.put_slice(&json_ok_head());
     } else {
         out.put_slice(b"HTTP/1.1 ");
@@ -280,7 +280,7 @@ fn json_ok_head() -> [u8; JSON_OK_HEAD.len()] {
 mod tests {
     use super::*;
 
-    fn head(status: StatusCode, kind: BodyKind, length: usize) -> String {
+    fn head(status: StatusCode, kind: ResponseBodyKind, length: usize) -> String {
         let mut out = Vec::new();
         let mode = ResponseMode { is_head_request: false, is_http10: false, keep_alive: true };
         write_head(&mut out, status, &HeaderMap::new(), kind, ResponseFraming::Length(length), mode);
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn heads_have_status_date_type_and_length() {
         for (status, reason) in [(StatusCode::OK, "200 OK"), (StatusCode::NOT_FOUND, "404 Not Found")] {
-            let head = head(status, BodyKind::Json, 7);
+            let head = head(status, ResponseBodyKind::Json, 7);
             let lines: Vec<_> = head.split("\r\n").collect();
             let [first, date, kind, length, "", ""] = lines[..] else { panic!("{head}") };
             assert_eq!((first, kind), (&*format!("HTTP/1.1 {reason}"), "content-type: application/json"));
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn lengths_of_every_size_are_written() {
         for length in [0, 1, 9, 10, 99, 100, 4_096, 1_000_000, usize::MAX] {
-            let head = head(StatusCode::OK, BodyKind::Other, length);
+            let head = head(StatusCode::OK, ResponseBodyKind::Other, length);
             assert!(head.contains(&format!("\r\ncontent-length: {length}\r\n\r\n")), "{head}");
         }
     }

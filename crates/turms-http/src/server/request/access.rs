@@ -15,15 +15,15 @@ use super::headers::KnownHeader;
 #[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct AccessPolicy {
-    hosts: Names,
-    origins: Names,
+    hosts: AllowedNames,
+    origins: AllowedNames,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-enum Names {
+enum AllowedNames {
     #[default]
     Loopback,
-    These(Vec<String>),
+    Listed(Vec<String>),
     Any,
 }
 
@@ -54,26 +54,27 @@ impl AccessPolicy {
                 "no request can match the host {host:?}: use the form of the Host header, such as example.com"
             );
         }
-        self.hosts = Names::These(hosts);
+        self.hosts = AllowedNames::Listed(hosts);
         self
     }
 
     /// Allows every host. For servers behind a proxy that checks the host.
     pub fn any_host(mut self) -> Self {
-        self.hosts = Names::Any;
+        self.hosts = AllowedNames::Any;
         self
     }
 
     /// Allows pages of these origins instead of loopback origins, in the form of the `Origin` header:
     /// `https://app.example.com`.
     pub fn origins<S: Into<String>>(mut self, origins: impl IntoIterator<Item = S>) -> Self {
-        self.origins = Names::These(origins.into_iter().map(|origin| origin.into().to_ascii_lowercase()).collect());
+        self.origins =
+            AllowedNames::Listed(origins.into_iter().map(|origin| origin.into().to_ascii_lowercase()).collect());
         self
     }
 
     /// Allows pages of every origin.
     pub fn any_origin(mut self) -> Self {
-        self.origins = Names::Any;
+        self.origins = AllowedNames::Any;
         self
     }
 
@@ -82,7 +83,7 @@ impl AccessPolicy {
     /// # Errors
     /// If the host or the origin is not allowed.
     pub fn check(&self, headers: &HeaderMap, authority: Option<&Authority>) -> Result<(), AccessDenied> {
-        if let Some(origin) = several(headers, ORIGIN)? {
+        if let Some(origin) = single_origin(headers, ORIGIN)? {
             let text = text_of(origin);
             if !self.origins.allow_origin(&text) {
                 return Err(AccessDenied::Origin(text));
@@ -90,9 +91,9 @@ impl AccessPolicy {
         }
         // HTTP/1.0 has no `Host`, but browsers always send one. All values must be allowed, and a repeated header is
         // rejected.
-        let said = headers.get_all(HOST).iter().map(|host| String::from_utf8_lossy(host.as_bytes()));
+        let sent = headers.get_all(HOST).iter().map(|host| String::from_utf8_lossy(host.as_bytes()));
         let named = authority.map(|authority| authority.as_str().into());
-        for (count, host) in said.chain(named).enumerate() {
+        for (count, host) in sent.chain(named).enumerate() {
             let is_repeated = count > 0 && count < headers.get_all(HOST).iter().count();
             if is_repeated || !self.hosts.allow_host(&host) {
                 return Err(AccessDenied::Host(host.to_ascii_lowercase()));
@@ -119,7 +120,7 @@ impl AccessPolicy {
     }
 }
 
-fn several(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, AccessDenied> {
+fn single_origin(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, AccessDenied> {
     let mut values = headers.get_all(name).iter();
     let first = values.next();
     match values.next() {
@@ -132,15 +133,15 @@ fn text_of(value: &HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase()
 }
 
-impl Names {
+impl AllowedNames {
     fn allow_host(&self, host: &str) -> bool {
         match self {
             Self::Any => true,
             Self::Loopback => is_loopback(without_port(host)),
-            Self::These(names) => {
-                let is_meant =
+            Self::Listed(names) => {
+                let matches_host =
                     |name: &String| name.eq_ignore_ascii_case(host) || name.eq_ignore_ascii_case(without_port(host));
-                names.iter().any(is_meant)
+                names.iter().any(matches_host)
             }
         }
     }
@@ -152,7 +153,7 @@ impl Names {
                 let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
                 host.is_some_and(|host| is_loopback(without_port(host)))
             }
-            Self::These(names) => names.iter().any(|name| name == origin),
+            Self::Listed(names) => names.iter().any(|name| name == origin),
         }
     }
 }

@@ -66,11 +66,11 @@ impl KnownHeader {
 /// The positions of the known headers of a request, found in one pass over all headers. Replaces nine lookups by name
 /// per request.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::server) struct HeaderIndex<P>([Place<P>; KnownHeader::COUNT]);
+pub(in crate::server) struct HeaderIndex<P>([HeaderPosition<P>; KnownHeader::COUNT]);
 
 /// The position of a known header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::server) enum Place<P> {
+pub(in crate::server) enum HeaderPosition<P> {
     Absent,
     /// The only header with its name.
     At(P),
@@ -80,11 +80,15 @@ pub(in crate::server) enum Place<P> {
 impl<P: Copy> HeaderIndex<P> {
     /// Indexes the headers of a request, each with its name and position.
     pub(in crate::server) fn new<'a>(headers: impl Iterator<Item = (&'a [u8], P)>) -> Self {
-        let mut index = Self([Place::Absent; KnownHeader::COUNT]);
+        let mut index = Self([HeaderPosition::Absent; KnownHeader::COUNT]);
         for (name, place) in headers {
             if let Some(header) = KnownHeader::find(name) {
                 let slot = &mut index.0[header as usize];
-                *slot = if matches!(slot, Place::Absent) { Place::At(place) } else { Place::Repeated };
+                *slot = if matches!(slot, HeaderPosition::Absent) {
+                    HeaderPosition::At(place)
+                } else {
+                    HeaderPosition::Repeated
+                };
             }
         }
         index
@@ -97,9 +101,9 @@ impl<P: Copy> HeaderIndex<P> {
         read: impl FnOnce(P) -> Option<&'a str>,
     ) -> HeaderLookup<'a> {
         match self.0[header as usize] {
-            Place::Absent => HeaderLookup::Absent,
-            Place::Repeated => HeaderLookup::Repeated,
-            Place::At(place) => read(place).map_or(HeaderLookup::NotText, HeaderLookup::One),
+            HeaderPosition::Absent => HeaderLookup::Absent,
+            HeaderPosition::Repeated => HeaderLookup::Repeated,
+            HeaderPosition::At(place) => read(place).map_or(HeaderLookup::NotText, HeaderLookup::One),
         }
     }
 }
@@ -177,8 +181,8 @@ pub(in crate::server) fn check_body(head: &RequestHead) -> Result<(), &'static s
 }
 
 /// Returns `true` if a content type is JSON.
-fn is_json(said: HeaderLookup<'_>) -> bool {
-    matches!(said, HeaderLookup::One(value) if value == JSON || essence(value).eq_ignore_ascii_case(JSON))
+fn is_json(content_type: HeaderLookup<'_>) -> bool {
+    matches!(content_type, HeaderLookup::One(value) if value == JSON || essence(value).eq_ignore_ascii_case(JSON))
 }
 
 pub(in crate::server) const JSON: &str = "application/json";

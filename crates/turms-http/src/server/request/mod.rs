@@ -27,10 +27,10 @@ use crate::server::http1::{HeaderSpan, RawHead, Span};
 pub struct RequestHead {
     method: Method,
     peer: Option<PeerAddress>,
-    repr: Repr,
+    repr: HeadRepr,
 }
 
-enum Repr {
+enum HeadRepr {
     /// From the HTTP/1.1 implementation of this crate.
     Raw(RawHead, HeaderIndex<Span>),
     /// From hyper, or from the application that this server is mounted in. The position is the index among the values
@@ -45,7 +45,7 @@ impl RequestHead {
         let index = HeaderIndex::new(
             parts.headers.iter().zip(0..).map(|((name, _), position)| (name.as_str().as_bytes(), position)),
         );
-        Self { method: parts.method.clone(), peer, repr: Repr::Parts(Box::new(parts), index) }
+        Self { method: parts.method.clone(), peer, repr: HeadRepr::Parts(Box::new(parts), index) }
     }
 
     /// Creates a head from raw bytes. `headers` are its headers.
@@ -56,7 +56,7 @@ impl RequestHead {
         peer: Option<PeerAddress>,
     ) -> Self {
         let index = HeaderIndex::new(headers.iter().map(|header| (head.bytes_of(header.name), header.value)));
-        Self { method, peer, repr: Repr::Raw(head, index) }
+        Self { method, peer, repr: HeadRepr::Raw(head, index) }
     }
 
     /// Returns the method of the request.
@@ -79,8 +79,8 @@ impl RequestHead {
     #[must_use]
     pub fn into_parts(self) -> Parts {
         let mut parts = match self.repr {
-            Repr::Parts(parts, _) => *parts,
-            Repr::Raw(head, _) => {
+            HeadRepr::Parts(parts, _) => *parts,
+            HeadRepr::Raw(head, _) => {
                 let (mut parts, ()) = http::Request::new(()).into_parts();
                 (parts.method, parts.uri, parts.headers) = (self.method, head.uri(), head.header_map());
                 parts
@@ -95,49 +95,49 @@ impl RequestHead {
     /// Returns all headers.
     pub(in crate::server) fn headers(&self) -> Cow<'_, HeaderMap> {
         match &self.repr {
-            Repr::Parts(parts, _) => Cow::Borrowed(&parts.headers),
-            Repr::Raw(head, _) => Cow::Owned(head.header_map()),
+            HeadRepr::Parts(parts, _) => Cow::Borrowed(&parts.headers),
+            HeadRepr::Raw(head, _) => Cow::Owned(head.header_map()),
         }
     }
 
     pub(in crate::server) fn uri(&self) -> Cow<'_, Uri> {
         match &self.repr {
-            Repr::Parts(parts, _) => Cow::Borrowed(&parts.uri),
-            Repr::Raw(head, _) => Cow::Owned(head.uri()),
+            HeadRepr::Parts(parts, _) => Cow::Borrowed(&parts.uri),
+            HeadRepr::Raw(head, _) => Cow::Owned(head.uri()),
         }
     }
 
     /// Returns a known header.
     pub(in crate::server) fn lookup(&self, header: KnownHeader) -> HeaderLookup<'_> {
         match &self.repr {
-            Repr::Parts(parts, index) => index.lookup(header, |position| {
+            HeadRepr::Parts(parts, index) => index.lookup(header, |position| {
                 parts.headers.values().nth(position.into()).and_then(|value| value.to_str().ok())
             }),
-            Repr::Raw(head, index) => index.lookup(header, |value| head.get(value)),
+            HeadRepr::Raw(head, index) => index.lookup(header, |value| head.get(value)),
         }
     }
 
     /// Returns the authority of the request target, which is separate from the `Host` header.
     pub(in crate::server) fn authority(&self) -> Option<Cow<'_, Authority>> {
         match &self.repr {
-            Repr::Parts(parts, _) => parts.uri.authority().map(Cow::Borrowed),
-            Repr::Raw(head, _) if head.is_plain_path() => None,
-            Repr::Raw(head, _) => head.uri().into_parts().authority.map(Cow::Owned),
+            HeadRepr::Parts(parts, _) => parts.uri.authority().map(Cow::Borrowed),
+            HeadRepr::Raw(head, _) if head.is_plain_path() => None,
+            HeadRepr::Raw(head, _) => head.uri().into_parts().authority.map(Cow::Owned),
         }
     }
 
     /// Returns the path and the query of the request target.
     pub(in crate::server) fn path_and_query(&self) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
         let uri = match &self.repr {
-            Repr::Parts(parts, _) => return (parts.uri.path().into(), parts.uri.query().map(Into::into)),
-            Repr::Raw(head, _) if head.is_plain_path() => {
+            HeadRepr::Parts(parts, _) => return (parts.uri.path().into(), parts.uri.query().map(Into::into)),
+            HeadRepr::Raw(head, _) if head.is_plain_path() => {
                 let target = head.target();
                 return match target.split_once('?') {
                     Some((path, query)) => (path.into(), Some(query.into())),
                     None => (target.into(), None),
                 };
             }
-            Repr::Raw(head, _) => head.uri(),
+            HeadRepr::Raw(head, _) => head.uri(),
         };
         (uri.path().to_owned().into(), uri.query().map(|query| query.to_owned().into()))
     }
@@ -145,8 +145,8 @@ impl RequestHead {
     /// Returns the extensions that the application's middleware added to the request.
     pub(in crate::server) fn extensions(&self) -> Option<&Extensions> {
         match &self.repr {
-            Repr::Parts(parts, _) => Some(&parts.extensions),
-            Repr::Raw(..) => None,
+            HeadRepr::Parts(parts, _) => Some(&parts.extensions),
+            HeadRepr::Raw(..) => None,
         }
     }
 
@@ -158,8 +158,8 @@ impl RequestHead {
     /// Returns the header map and the URI if they exist already.
     pub(in crate::server) fn built(&self) -> Option<(&HeaderMap, &Uri)> {
         match &self.repr {
-            Repr::Parts(parts, _) => Some((&parts.headers, &parts.uri)),
-            Repr::Raw(..) => None,
+            HeadRepr::Parts(parts, _) => Some((&parts.headers, &parts.uri)),
+            HeadRepr::Raw(..) => None,
         }
     }
 }

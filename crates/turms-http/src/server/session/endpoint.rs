@@ -17,13 +17,13 @@ use turms_proto::{Ability, ErrorObject, Incoming, Message, Notification, Protoco
 use super::HttpSession;
 use super::event_stream::StreamKind;
 use super::post::{PostReply, PostedMessages};
-use super::stream_reader::{Begin, StreamReader, parse_event_id};
+use super::stream_reader::{StreamReader, StreamStart, parse_event_id};
 use crate::server::options::SessionOptions;
 use crate::server::request::RequestHead;
 use crate::server::request::context::HttpRequestInfo;
 use crate::server::request::headers::{KnownHeader, McpHeaders, NamedVersion, accepts_events, single};
 use crate::server::response::{self, HttpResponse};
-use crate::server::stream_limit::Permit;
+use crate::server::stream_limit::StreamPermit;
 use crate::server::{HttpState, header_value, unreadable_version};
 
 impl HttpState {
@@ -61,12 +61,16 @@ impl HttpState {
         let reply = session.receive(posted, self.limits()).await;
         // A POST of only notifications completes the handshake, or is rare.
         if !has_request {
-            session.rest();
+            session.shrink_memory();
         }
         self.respond_to_post(&session, reply, permit, id.as_ref())
     }
 
-    fn take_stream_permit(&self, session: &HttpSession, id: Option<&RequestId>) -> Result<Permit, Box<HttpResponse>> {
+    fn take_stream_permit(
+        &self,
+        session: &HttpSession,
+        id: Option<&RequestId>,
+    ) -> Result<StreamPermit, Box<HttpResponse>> {
         let max = session.options.max_streams;
         if session.state.lock().readers as usize >= max {
             let message = format!("at most {max} streams of a session can be open at once");
@@ -81,12 +85,14 @@ impl HttpState {
         &self,
         session: &Arc<HttpSession>,
         reply: PostReply,
-        permit: Option<Permit>,
+        permit: Option<StreamPermit>,
         id: Option<&RequestId>,
     ) -> HttpResponse {
         match (reply, permit) {
             (PostReply::Response { status, body }, _) => response::json(status, body),
-            (PostReply::Stream(stream), Some(permit)) => self.read_stream(session, stream, Begin::Fresh(0), permit),
+            (PostReply::Stream(stream), Some(permit)) => {
+                self.read_stream(session, stream, StreamStart::Fresh(0), permit)
+            }
             (PostReply::Gone, _) => no_session(id),
             (PostReply::Accepted | PostReply::Stream(_), _) => response::empty(StatusCode::ACCEPTED),
         }
@@ -99,15 +105,17 @@ impl HttpState {
         head: RequestHead,
     ) -> HttpResponse {
         if self.state.sessions.len() >= options.max {
-            return full(options.max, &request.id);
+            return too_many_sessions(options.max, &request.id);
         }
         // Copied, so that the record does not keep the buffer of the request in memory, and limited in length.
-        let said = request.params.as_ref().map_or("{}", RawJson::as_str).to_owned();
-        if said.len() > MAX_CLIENT {
-            let error = ErrorObject::invalid_params(format!("the parameters of initialize must not be longer than {MAX_CLIENT} bytes"));
+        let params = request.params.as_ref().map_or("{}", RawJson::as_str).to_owned();
+        if params.len() > MAX_INITIALIZE_PARAMS {
+            let error = ErrorObject::invalid_params(format!(
+                "the parameters of initialize must not be longer than {MAX_INITIALIZE_PARAMS} bytes"
+            ));
             return response::error(StatusCode::BAD_REQUEST, Some(&request.id), &error);
         }
-        let client = RawJson::parse(said).unwrap_or_default();
+        let client = RawJson::parse(params).unwrap_or_default();
         request.params = Some(client.clone());
         let id = request.id.clone();
         let Some(permit) = self.state.streams.take(self.options.max_streams) else {
@@ -121,9 +129,9 @@ impl HttpState {
             return self.respond_to_post(&session, reply, Some(permit), Some(&id));
         };
         let record = self.state.sessions.shared(SessionRecord::new(version, client).principal(principal));
-        match options.session_store().insert(&session.id, record.clone(), options.kept()).await {
+        match options.session_store().insert(&session.id, record.clone(), options.store_ttl()).await {
             Ok(()) => {}
-            Err(StoreError::Full(max)) => return full(max, &id),
+            Err(StoreError::Full(max)) => return too_many_sessions(max, &id),
             Err(error) => {
                 tracing::warn!(%error, "a session cannot be stored");
                 let message = "sessions cannot be stored at the moment";
@@ -131,7 +139,7 @@ impl HttpState {
             }
         }
         let _ = session.record.set(record);
-        session.rest();
+        session.shrink_memory();
         let session = self.state.sessions.add(session);
         let mut answer = self.respond_to_post(&session, reply, Some(permit), Some(&id));
         answer.headers_mut().insert(HeaderName::from_static(SESSION_ID), header_value(&session.id));
@@ -163,8 +171,8 @@ impl HttpState {
         let Some(session) = here.filter(|session| session.principal() == owner) else { return Err(no_session(id)) };
         session.note_use();
         // Another process that shares the store may have closed the session.
-        let is_asked = session.claim_touch() || options.session_store().is_shared();
-        if is_asked && !options.touch(&session.id).await {
+        let must_check_store = session.claim_touch() || options.session_store().is_shared();
+        if must_check_store && !options.touch(&session.id).await {
             self.state.sessions.close(&session.id, options, CloseReason::Deleted).await;
             return Err(no_session(id));
         }
@@ -245,19 +253,19 @@ impl HttpState {
         let waiting = {
             let state = session.state.lock();
             let mut standing = state.streams.iter();
-            let left = standing.find(|(_, stream)| stream.kind == StreamKind::Standalone && stream.is_left());
+            let left = standing.find(|(_, stream)| stream.kind == StreamKind::Standalone && stream.has_no_reader());
             left.map(|(id, stream)| (*id, stream.taken(), stream.last()))
         };
         if let Some((stream, taken, last)) = waiting {
             let is_kept = last == taken || session.has_event(stream, taken + 1).await;
             if is_kept {
-                return self.read_stream(session, stream, Begin::Fresh(taken), permit);
+                return self.read_stream(session, stream, StreamStart::Fresh(taken), permit);
             }
             tracing::warn!(missed = last - taken, "undelivered events are no longer in the store");
             session.state.lock().end_if_done(stream);
         }
         let stream = session.state.lock().open_stream(StreamKind::Standalone);
-        self.read_stream(session, stream, Begin::Fresh(0), permit)
+        self.read_stream(session, stream, StreamStart::Fresh(0), permit)
     }
 
     async fn resume(&self, session: &Arc<HttpSession>, event: &str) -> HttpResponse {
@@ -273,19 +281,19 @@ impl HttpState {
             .map(|open| open.last());
         let begin = match last {
             Some(last) if number > last => return unknown(),
-            Some(last) if number == last => Begin::After(number),
-            Some(_) if session.has_event(stream, number + 1).await => Begin::After(number),
-            Some(_) => return gone(event),
+            Some(last) if number == last => StreamStart::After(number),
+            Some(_) if session.has_event(stream, number + 1).await => StreamStart::After(number),
+            Some(_) => return event_gone(event),
             None => match session.options.events.after(&session.id, stream, number, 1).await {
-                Ok(events) if !events.is_empty() => Begin::Remote(number),
+                Ok(events) if !events.is_empty() => StreamStart::Remote(number),
                 Ok(_) => match session.options.events.after(&session.id, stream, 0, 1).await {
                     Ok(events) if events.is_empty() => return unknown(),
                     // There are no later events yet.
-                    Ok(_) | Err(StoreError::Gone) => Begin::Remote(number),
-                    Err(error) => return unreadable(&error),
+                    Ok(_) | Err(StoreError::Gone) => StreamStart::Remote(number),
+                    Err(error) => return events_unreadable(&error),
                 },
-                Err(StoreError::Gone) => return gone(event),
-                Err(error) => return unreadable(&error),
+                Err(StoreError::Gone) => return event_gone(event),
+                Err(error) => return events_unreadable(&error),
             },
         };
         match self.take_stream_permit(session, None) {
@@ -294,7 +302,13 @@ impl HttpState {
         }
     }
 
-    fn read_stream(&self, session: &Arc<HttpSession>, stream: u64, begin: Begin, permit: Permit) -> HttpResponse {
+    fn read_stream(
+        &self,
+        session: &Arc<HttpSession>,
+        stream: u64,
+        begin: StreamStart,
+        permit: StreamPermit,
+    ) -> HttpResponse {
         match StreamReader::new(session, stream, begin, self.options.keep_alive, || self.shutting_down(), permit) {
             Some(reader) => response::events(reader),
             None => no_session(None),
@@ -334,23 +348,23 @@ impl HttpState {
 }
 
 /// Maximum length of the parameters of `initialize`, which are stored with the session.
-const MAX_CLIENT: usize = 64 * 1024;
+const MAX_INITIALIZE_PARAMS: usize = 64 * 1024;
 
 fn no_session(id: Option<&RequestId>) -> HttpResponse {
     let message = "there is no such session, or it has ended: start a new one with initialize";
     response::error(StatusCode::NOT_FOUND, id, &ErrorObject::invalid_request(message))
 }
 
-fn gone(event: &str) -> HttpResponse {
+fn event_gone(event: &str) -> HttpResponse {
     response::refuse(StatusCode::GONE, format!("the events after {event:?} are no longer stored"))
 }
 
-fn unreadable(error: &StoreError) -> HttpResponse {
+fn events_unreadable(error: &StoreError) -> HttpResponse {
     tracing::warn!(%error, "events cannot be read");
     response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "events cannot be read at the moment")
 }
 
-fn full(max: usize, id: &RequestId) -> HttpResponse {
+fn too_many_sessions(max: usize, id: &RequestId) -> HttpResponse {
     let message = format!("the limit of {max} sessions is reached: try again later");
     response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(id), message)
 }

@@ -23,7 +23,7 @@ pub(super) enum StreamKind {
 
 /// An event stream. An event stays in memory until it is stored and the reader has taken it.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct SessionStream {
     pub(super) kind: StreamKind,
     /// Number of calls without a response.
     pub(super) calls: usize,
@@ -31,31 +31,31 @@ pub(super) struct Stream {
     last: u64,
     /// The number of the last event that a reader has taken.
     taken: u64,
-    unread: Queue,
-    unstored: Queue,
+    unread: EventQueue,
+    unstored: EventQueue,
     is_storing: bool,
-    reader: Option<Reader>,
+    reader: Option<AttachedReader>,
     /// `true` while a reader is expected but not attached.
-    is_awaited: bool,
-    speakers: Vec<Waker>,
+    expects_reader: bool,
+    blocked_senders: Vec<Waker>,
     hang_up: Option<Duration>,
     ended: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Reader {
+struct AttachedReader {
     serial: u32,
     waker: Option<Waker>,
 }
 
 /// Events in the order of their numbers, for the reader or the store.
 #[derive(Debug, Default)]
-struct Queue {
+struct EventQueue {
     events: VecDeque<StoredEvent>,
     bytes: usize,
 }
 
-impl Queue {
+impl EventQueue {
     fn push(&mut self, event: StoredEvent) {
         self.bytes += event.data.len();
         self.events.push_back(event);
@@ -69,7 +69,7 @@ impl Queue {
 }
 
 /// The result of a lookup by a reader.
-pub(super) enum Found {
+pub(super) enum StreamLookup {
     /// The next events.
     Events(Vec<StoredEvent>),
     /// The next events must be read from the store.
@@ -81,7 +81,7 @@ pub(super) enum Found {
     End(Option<Duration>),
 }
 
-impl Stream {
+impl SessionStream {
     /// Maximum number of bytes that wait for the reader or the store before senders have to wait. Small in unit tests,
     /// which fill streams thousands of times.
     pub(super) const LIMIT: usize = if cfg!(test) { 64 } else { 256 * 1024 };
@@ -92,12 +92,12 @@ impl Stream {
             calls: 0,
             last: 0,
             taken: 0,
-            unread: Queue::default(),
-            unstored: Queue::default(),
+            unread: EventQueue::default(),
+            unstored: EventQueue::default(),
             is_storing: false,
             reader: None,
-            is_awaited: kind == StreamKind::Call,
-            speakers: Vec::new(),
+            expects_reader: kind == StreamKind::Call,
+            blocked_senders: Vec::new(),
             hang_up: None,
             ended: None,
         }
@@ -116,8 +116,8 @@ impl Stream {
     }
 
     /// Returns `true` if there is no reader and none is expected.
-    pub(super) fn is_left(&self) -> bool {
-        self.reader.is_none() && !self.is_awaited
+    pub(super) fn has_no_reader(&self) -> bool {
+        self.reader.is_none() && !self.expects_reader
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -129,14 +129,14 @@ impl Stream {
     }
 
     /// Returns `true` if the reader or the store is too slow.
-    pub(super) fn is_behind(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.unread.bytes >= Self::LIMIT || self.unstored.bytes >= Self::LIMIT
     }
 
     /// Registers a sender that is woken when the reader and the store have caught up.
-    pub(super) fn wait(&mut self, speaker: &Waker) {
-        if !self.speakers.iter().any(|waiting| waiting.will_wake(speaker)) {
-            self.speakers.push(speaker.clone());
+    pub(super) fn wait(&mut self, sender: &Waker) {
+        if !self.blocked_senders.iter().any(|waiting| waiting.will_wake(sender)) {
+            self.blocked_senders.push(sender.clone());
         }
     }
 
@@ -145,7 +145,7 @@ impl Stream {
         self.last += 1;
         let mut event = StoredEvent::new(self.last, Bytes::from(data));
         event.is_last = is_last;
-        if !self.is_left() {
+        if !self.has_no_reader() {
             self.unread.push(event.clone());
         }
         self.unstored.push(event);
@@ -184,37 +184,44 @@ impl Stream {
     /// Removes the next event after it was stored, or after storing failed.
     pub(super) fn stored(&mut self, woken: &mut WakeList) {
         self.unstored.pop();
-        self.wake_speakers(woken);
+        self.wake_senders(woken);
     }
 
     pub(super) fn has_in_memory(&self, number: u64) -> bool {
-        let has = |queue: &Queue| queue.events.iter().any(|event| event.number == number);
+        let has = |queue: &EventQueue| queue.events.iter().any(|event| event.number == number);
         has(&self.unread) || has(&self.unstored)
     }
 
     /// Attaches a reader, replacing the current one.
     pub(super) fn attach(&mut self, serial: u32, woken: &mut WakeList) {
         self.wake_all(woken);
-        self.is_awaited = false;
+        self.expects_reader = false;
         self.hang_up = self.hang_up.filter(|_| self.reader.is_none() && self.taken == 0);
-        self.reader = Some(Reader { serial, waker: None });
+        self.reader = Some(AttachedReader { serial, waker: None });
     }
 
     /// Detaches a reader. Returns `false` if there is none, or if another one is attached.
     pub(super) fn detach(&mut self, serial: Option<u32>, woken: &mut WakeList) -> bool {
         let is_gone = self.reader.take_if(|reader| serial.is_none_or(|serial| reader.serial == serial)).is_some();
         if is_gone || serial.is_none() {
-            self.is_awaited = false;
-            self.unread = Queue::default();
+            self.expects_reader = false;
+            self.unread = EventQueue::default();
             self.wake_all(woken);
         }
         is_gone
     }
 
     /// Returns the events after a number. Registers the waker of the reader.
-    pub(super) fn find(&mut self, serial: u32, after: u64, bytes: usize, waker: &Waker, woken: &mut WakeList) -> Found {
+    pub(super) fn find(
+        &mut self,
+        serial: u32,
+        after: u64,
+        bytes: usize,
+        waker: &Waker,
+        woken: &mut WakeList,
+    ) -> StreamLookup {
         let Some(reader) = self.reader.as_mut().filter(|reader| reader.serial == serial) else {
-            return Found::End(None);
+            return StreamLookup::End(None);
         };
         if !reader.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             reader.waker = Some(waker.clone());
@@ -229,16 +236,16 @@ impl Stream {
             self.look_at_unstored(after, bytes)
         };
         if !found.is_empty() {
-            self.wake_speakers(woken);
-            return Found::Events(found);
+            self.wake_senders(woken);
+            return StreamLookup::Events(found);
         }
         if self.last > after || self.kind == StreamKind::Remote {
-            return Found::InStore;
+            return StreamLookup::InStore;
         }
         match (self.ended, self.hang_up.take()) {
-            (Some(_), _) => Found::End(None),
-            (None, Some(retry)) => Found::End(Some(retry)),
-            (None, None) => Found::Nothing,
+            (Some(_), _) => StreamLookup::End(None),
+            (None, Some(retry)) => StreamLookup::End(Some(retry)),
+            (None, None) => StreamLookup::Nothing,
         }
     }
 
@@ -271,12 +278,12 @@ impl Stream {
         woken.extend(self.reader.as_mut().and_then(|reader| reader.waker.take()));
     }
 
-    fn wake_speakers(&mut self, woken: &mut WakeList) {
-        woken.extend(self.speakers.drain(..));
+    fn wake_senders(&mut self, woken: &mut WakeList) {
+        woken.extend(self.blocked_senders.drain(..));
     }
 
     pub(super) fn wake_all(&mut self, woken: &mut WakeList) {
         self.wake_reader(woken);
-        self.wake_speakers(woken);
+        self.wake_senders(woken);
     }
 }

@@ -13,14 +13,14 @@ use turms_core::store::SessionRecord;
 use super::HttpSession;
 use crate::server::options::SessionOptions;
 
-type Map = HashMap<Arc<str>, Arc<HttpSession>>;
+type SessionMap = HashMap<Arc<str>, Arc<HttpSession>>;
 
 /// The sessions by id, in several shards, so that readers rarely wait for writers.
 pub(in crate::server) struct SessionManager {
-    shards: [RwLock<Map>; SHARDS],
+    shards: [RwLock<SessionMap>; SHARDS],
     hasher: RandomState,
     count: AtomicUsize,
-    is_swept: AtomicBool,
+    has_sweeper: AtomicBool,
     /// The records of the most recent distinct clients.
     recent: Mutex<Vec<Weak<SessionRecord>>>,
 }
@@ -33,7 +33,7 @@ impl Default for SessionManager {
             shards: Default::default(),
             hasher: RandomState::new(),
             count: AtomicUsize::new(0),
-            is_swept: AtomicBool::new(false),
+            has_sweeper: AtomicBool::new(false),
             recent: Mutex::default(),
         }
     }
@@ -47,21 +47,21 @@ impl SessionManager {
     /// Returns the record of another session if one of the most recent distinct records is the same. Most sessions
     /// belong to the same few programs.
     pub(super) fn shared(&self, record: SessionRecord) -> Arc<SessionRecord> {
-        const FEW: usize = 16;
+        const MAX_RECENT: usize = 16;
         let mut recent = self.recent.lock();
         if let Some(same) = recent.iter().filter_map(Weak::upgrade).find(|other| **other == record) {
             return same;
         }
         let record = Arc::new(record);
         recent.retain(|other| other.strong_count() > 0);
-        if recent.len() == FEW {
+        if recent.len() == MAX_RECENT {
             recent.remove(0);
         }
         recent.push(Arc::downgrade(&record));
         record
     }
 
-    fn shard(&self, id: &str) -> &RwLock<Map> {
+    fn shard(&self, id: &str) -> &RwLock<SessionMap> {
         &self.shards[self.hasher.hash_one(id) as usize % SHARDS]
     }
 
@@ -78,7 +78,7 @@ impl SessionManager {
         shard.insert(session.id.clone(), session.clone());
         drop(shard);
         self.count.fetch_add(1, Ordering::AcqRel);
-        self.sweep_from_now_on(session.options.idle);
+        self.start_sweeper(session.options.idle);
         session
     }
 
@@ -120,23 +120,23 @@ impl SessionManager {
     }
 
     /// Starts the sweeper task, which expires sessions, unless it runs already. It ends when there are no sessions.
-    fn sweep_from_now_on(self: &Arc<Self>, idle: Duration) {
-        if self.is_swept.swap(true, Ordering::AcqRel) {
+    fn start_sweeper(self: &Arc<Self>, idle: Duration) {
+        if self.has_sweeper.swap(true, Ordering::AcqRel) {
             return;
         }
         let period = (idle / 4).clamp(Duration::from_millis(10), Duration::from_secs(30));
         let sessions = Arc::downgrade(self);
-        let mut sweeper = Sweeper(sessions.clone());
+        let mut sweeper = SweeperGuard(sessions.clone());
         tokio::spawn(async move {
             loop {
                 while sweep(&sessions, period).await {}
                 drop(sweeper);
                 // A session may have been added while the sweeper was still marked as running.
                 match sessions.upgrade() {
-                    Some(all) if all.len() > 0 && !all.is_swept.swap(true, Ordering::AcqRel) => {}
+                    Some(all) if all.len() > 0 && !all.has_sweeper.swap(true, Ordering::AcqRel) => {}
                     _ => return,
                 }
-                sweeper = Sweeper(sessions.clone());
+                sweeper = SweeperGuard(sessions.clone());
             }
         });
     }
@@ -148,12 +148,12 @@ impl SessionManager {
 }
 
 /// Marks the sweeper as ended when it is dropped, also after a panic of a store.
-struct Sweeper(Weak<SessionManager>);
+struct SweeperGuard(Weak<SessionManager>);
 
-impl Drop for Sweeper {
+impl Drop for SweeperGuard {
     fn drop(&mut self) {
         if let Some(sessions) = self.0.upgrade() {
-            sessions.is_swept.store(false, Ordering::Release);
+            sessions.has_sweeper.store(false, Ordering::Release);
         }
     }
 }
@@ -164,12 +164,12 @@ async fn sweep(sessions: &Weak<SessionManager>, period: Duration) -> bool {
     let Some(sessions) = sessions.upgrade() else { return false };
     for session in sessions.all() {
         let options = session.options.clone();
-        session.forget_streams();
+        session.remove_old_streams();
         if session.is_expired() {
             sessions.close(&session.id, &options, CloseReason::Idle).await;
         } else if !session.is_busy() {
             if session.unused_for() >= period {
-                session.rest();
+                session.shrink_memory();
             }
         } else if session.is_touch_due() {
             options.touch(&session.id).await;

@@ -29,12 +29,12 @@ use turms_core::{Cancelled, CloseReason, Peer, Service, SessionHandle, random_by
 use turms_proto::session::{Event, RequestError, Session, Status, Ticket};
 use turms_proto::{Ability, ProtocolVersion, RawJson, RequestId};
 
-use self::event_stream::Stream;
+use self::event_stream::SessionStream;
 use self::lock::{SessionLock, WakeList};
 pub(super) use self::manager::SessionManager;
 use self::notification_handlers::NotificationHandlers;
 pub use self::peer::EventStream;
-use self::peer::{Route, SessionPeer};
+use self::peer::{MessageRoute, SessionPeer};
 use super::options::SessionOptions;
 
 /// The sender for the response to a request from server to client.
@@ -43,7 +43,7 @@ type Waiter = oneshot::Sender<Result<RawJson, RequestError>>;
 /// The session of one client.
 pub(super) struct HttpSession {
     id: Arc<str>,
-    me: Weak<Self>,
+    weak_self: Weak<Self>,
     record: OnceLock<Arc<SessionRecord>>,
     /// The session as the service sees it.
     handle: Arc<SessionHandle>,
@@ -60,14 +60,14 @@ pub(super) struct HttpSession {
 #[cfg(not(test))]
 const _: () = assert!(size_of::<HttpSession>() <= 520);
 
-struct State {
+struct HttpSessionState {
     protocol: Session<Waiter>,
     /// Boxed, because a map node has space for several entries, and most sessions have one.
-    streams: BTreeMap<u64, Box<Stream>>,
+    streams: BTreeMap<u64, Box<SessionStream>>,
     last_stream: u64,
     /// The streams that have ended, oldest first.
     ended: VecDeque<u64>,
-    tasks: BTreeMap<Ticket, Running>,
+    tasks: BTreeMap<Ticket, RunningCall>,
     /// Cancelled calls until their futures are dropped.
     cancelled: Vec<(RequestId, Cancelled)>,
     /// Boxed, because few sessions have any.
@@ -79,7 +79,7 @@ struct State {
 }
 
 /// A call that runs as a task.
-struct Running {
+struct RunningCall {
     task: AbortHandle,
     stream: u64,
 }
@@ -115,8 +115,8 @@ impl HttpSession {
         protocol: Session<Waiter>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|session: &Weak<Self>| {
-            let handle = SessionHandle::new(Peer::new(SessionPeer::new(session.clone(), Route::Standalone)));
-            let state = State {
+            let handle = SessionHandle::new(Peer::new(SessionPeer::new(session.clone(), MessageRoute::Standalone)));
+            let state = HttpSessionState {
                 protocol,
                 streams: BTreeMap::new(),
                 last_stream: first_stream(),
@@ -131,7 +131,7 @@ impl HttpSession {
             let now = options.clock();
             Self {
                 id,
-                me: session.clone(),
+                weak_self: session.clone(),
                 record: OnceLock::new(),
                 handle,
                 service: service.clone(),
@@ -177,7 +177,7 @@ impl HttpSession {
     }
 
     /// Releases memory that an idle session does not need.
-    fn rest(&self) {
+    fn shrink_memory(&self) {
         let mut state = self.state.lock();
         state.protocol.rest();
         if state.tasks.is_empty() {
@@ -193,13 +193,13 @@ impl HttpSession {
     /// Returns `true` if the session has been idle for too long. A session with an unfinished handshake has a
     /// shorter timeout.
     fn is_expired(&self) -> bool {
-        const UNFINISHED: Duration = Duration::from_secs(60);
+        const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
         if self.is_busy() {
             self.note_use();
             return false;
         }
         let has_finished = self.state.lock().protocol.status() == Status::Ready;
-        let idle = if has_finished { self.options.idle } else { self.options.idle.min(UNFINISHED) };
+        let idle = if has_finished { self.options.idle } else { self.options.idle.min(HANDSHAKE_TIMEOUT) };
         self.unused_for() >= idle
     }
 
@@ -222,7 +222,7 @@ impl HttpSession {
         let mut woken = WakeList::default();
         streams.into_values().for_each(|mut stream| stream.wake_all(&mut woken));
         drop(woken);
-        events.into_iter().for_each(settle);
+        events.into_iter().for_each(deliver);
         drop(notifications);
         self.handle.close(reason);
     }
@@ -236,7 +236,7 @@ impl std::fmt::Debug for HttpSession {
 }
 
 /// Delivers a response to its waiter. Ignores other events.
-fn settle(event: Event<Waiter>) {
+fn deliver(event: Event<Waiter>) {
     if let Event::Answered { owner, outcome, .. } = event {
         // The waiter may have been dropped.
         let _ = owner.send(outcome);
@@ -250,7 +250,7 @@ fn first_stream() -> u64 {
 
 /// Polls a future once, and spawns it if it is pending. Callers need not be async: the first poll uses a no-op waker,
 /// and the spawned task polls it again with its own.
-fn now_or_later(work: impl Future<Output = ()> + Send + 'static) {
+fn poll_or_spawn(work: impl Future<Output = ()> + Send + 'static) {
     let mut work = Box::pin(work);
     if work.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending() {
         tokio::spawn(work);

@@ -7,19 +7,19 @@ use std::task::{Context as TaskContext, Poll};
 
 use turms_proto::Message;
 
-use super::event_stream::{Stream, StreamKind};
-use super::lock::{LockedState, WakeList};
-use super::peer::Route;
-use super::{HttpSession, State, now_or_later};
+use super::event_stream::{SessionStream, StreamKind};
+use super::lock::{LockedSession, WakeList};
+use super::peer::MessageRoute;
+use super::{HttpSession, HttpSessionState, poll_or_spawn};
 
 /// Maximum number of ended streams that are kept for clients that resume them.
-const KEPT: usize = 64;
+const MAX_ENDED_STREAMS: usize = 64;
 
 impl HttpSession {
     /// Sends a message. Returns `false` if the session is closed, or if the stream is full and `task` is `None`.
-    pub(super) fn send(&self, route: &Route, message: &Message, task: Option<&TaskContext<'_>>) -> Poll<bool> {
+    pub(super) fn send(&self, route: &MessageRoute, message: &Message, task: Option<&TaskContext<'_>>) -> Poll<bool> {
         // Log messages of a store while it stores an event are not sent. They would be stored as well, without end.
-        if Keeping::is_on() {
+        if StoreCallGuard::is_active() {
             return Poll::Ready(false);
         }
         let mut data = Vec::new();
@@ -30,7 +30,7 @@ impl HttpSession {
                 return Poll::Ready(false);
             }
             let (id, stream, woken) = state.stream_of(route);
-            if stream.is_behind() {
+            if stream.is_full() {
                 let Some(task) = task else { return Poll::Ready(false) };
                 stream.wait(task.waker());
                 return Poll::Pending;
@@ -48,8 +48,8 @@ impl HttpSession {
         if !begins {
             return;
         }
-        let (session, options, id) = (self.me.clone(), self.options.clone(), self.id.clone());
-        let keeping = async move {
+        let (session, options, id) = (self.weak_self.clone(), self.options.clone(), self.id.clone());
+        let storing_all = async move {
             loop {
                 let next = session.upgrade().and_then(|session| {
                     session.state.lock().streams.get_mut(&stream).and_then(|stream| stream.next_unstored())
@@ -73,19 +73,19 @@ impl HttpSession {
                 }
             }
         };
-        now_or_later(keeping);
+        poll_or_spawn(storing_all);
     }
 
     /// Removes streams that ended long ago, and the oldest ones if there are too many.
-    pub(super) fn forget_streams(&self) {
+    pub(super) fn remove_old_streams(&self) {
         let forgotten: Vec<u64> = {
             let mut state = self.state.lock();
-            let State { streams, ended, .. } = &mut *state;
-            let mut excess = ended.len().saturating_sub(KEPT);
+            let HttpSessionState { streams, ended, .. } = &mut *state;
+            let mut excess = ended.len().saturating_sub(MAX_ENDED_STREAMS);
             let mut forgotten = Vec::new();
             ended.retain(|id| {
                 let Some(stream) = streams.get(id) else { return false };
-                let goes = stream.is_left() && (excess > 0 || stream.ended_before(self.options.retention));
+                let goes = stream.has_no_reader() && (excess > 0 || stream.ended_before(self.options.retention));
                 if goes {
                     excess = excess.saturating_sub(1);
                     streams.remove(id);
@@ -97,7 +97,7 @@ impl HttpSession {
         };
         for stream in forgotten {
             let (events, id) = (self.options.events.clone(), self.id.clone());
-            now_or_later(async move {
+            poll_or_spawn(async move {
                 // Events that cannot be removed now are removed with the session.
                 let _ = events.remove_stream(&id, stream).await;
             });
@@ -116,7 +116,7 @@ impl HttpSession {
 
     /// Returns `true` if more streams have ended than are kept.
     pub(super) fn has_many_ended(&self) -> bool {
-        self.state.lock().ended.len() > KEPT
+        self.state.lock().ended.len() > MAX_ENDED_STREAMS
     }
 }
 
@@ -126,45 +126,45 @@ async fn without_logs(call: impl Future<Output = ()>) {
     poll_fn(|task| {
         // Set for each poll: between two polls, the thread may serve other sessions, and the call may move to another
         // thread.
-        let _keeping = Keeping::begin();
+        let _guard = StoreCallGuard::begin();
         call.as_mut().poll(task)
     })
     .await;
 }
 
 /// Marks the current thread as inside a call of a store, until it is dropped.
-struct Keeping;
+struct StoreCallGuard;
 
 thread_local! {
-    static KEEPING: Cell<bool> = const { Cell::new(false) };
+    static IN_STORE_CALL: Cell<bool> = const { Cell::new(false) };
 }
 
-impl Keeping {
+impl StoreCallGuard {
     fn begin() -> Self {
-        KEEPING.set(true);
+        IN_STORE_CALL.set(true);
         Self
     }
 
-    fn is_on() -> bool {
-        KEEPING.get()
+    fn is_active() -> bool {
+        IN_STORE_CALL.get()
     }
 }
 
-impl Drop for Keeping {
+impl Drop for StoreCallGuard {
     fn drop(&mut self) {
-        KEEPING.set(false);
+        IN_STORE_CALL.set(false);
     }
 }
 
-impl State {
+impl HttpSessionState {
     pub(super) fn open_stream(&mut self, kind: StreamKind) -> u64 {
         self.last_stream += 1;
-        self.streams.insert(self.last_stream, Box::new(Stream::new(kind)));
+        self.streams.insert(self.last_stream, Box::new(SessionStream::new(kind)));
         self.last_stream
     }
 
     /// Returns the number of the stream for a message: the stream of its call while it is open, or a standalone stream.
-    fn number_of(&mut self, route: &Route) -> u64 {
+    fn number_of(&mut self, route: &MessageRoute) -> u64 {
         let own = route.open_stream(self);
         match own.filter(|id| self.streams.get(id).is_some_and(|stream| !stream.has_ended())) {
             Some(own) => own,
@@ -183,17 +183,17 @@ impl State {
     }
 }
 
-impl LockedState<'_> {
+impl LockedSession<'_> {
     /// Returns the stream for a message with its number, and the wakers that run when the state is unlocked.
-    pub(super) fn stream_of(&mut self, route: &Route) -> (u64, &mut Stream, &mut WakeList) {
+    pub(super) fn stream_of(&mut self, route: &MessageRoute) -> (u64, &mut SessionStream, &mut WakeList) {
         let (state, woken) = self.split();
         let id = state.number_of(route);
-        let stream = state.streams.entry(id).or_insert_with(|| Box::new(Stream::new(StreamKind::Standalone)));
+        let stream = state.streams.entry(id).or_insert_with(|| Box::new(SessionStream::new(StreamKind::Standalone)));
         (id, stream, woken)
     }
 
     /// Adds a response to a stream. Ends the stream if no other responses follow.
-    pub(super) fn answer_on(&mut self, id: u64, data: Vec<u8>, left: usize) {
+    pub(super) fn respond_on_stream(&mut self, id: u64, data: Vec<u8>, left: usize) {
         let Some((stream, woken)) = self.stream(id) else { return };
         let is_last = left == 0 && stream.calls == 0;
         stream.push(data, is_last, woken);

@@ -13,11 +13,11 @@ use turms_proto::session::{Event, RequestError, RequestOptions};
 use turms_proto::{Message, Notification, RawJson, RequestId};
 
 use super::event_stream::StreamKind;
-use super::{HttpSession, State, settle};
+use super::{HttpSession, HttpSessionState, deliver};
 
 /// The stream that a message to the client is sent on.
 #[derive(Debug)]
-pub(super) enum Route {
+pub(super) enum MessageRoute {
     /// A standalone stream, which does not belong to a call.
     Standalone,
     /// The stream of a POST, which is opened on demand. `None` if the POST was answered without a stream: later
@@ -25,13 +25,13 @@ pub(super) enum Route {
     Post(OnceLock<Option<u64>>),
 }
 
-impl Route {
+impl MessageRoute {
     pub(super) fn post() -> Self {
         Self::Post(OnceLock::new())
     }
 
     /// Returns the stream of the POST, which is opened on first use.
-    pub(super) fn open_stream(&self, state: &mut State) -> Option<u64> {
+    pub(super) fn open_stream(&self, state: &mut HttpSessionState) -> Option<u64> {
         match self {
             Self::Standalone => None,
             Self::Post(stream) => *stream.get_or_init(|| Some(state.open_stream(StreamKind::Call))),
@@ -51,15 +51,15 @@ impl Route {
 #[derive(Debug)]
 pub(super) struct SessionPeer {
     session: Weak<HttpSession>,
-    route: Route,
+    route: MessageRoute,
 }
 
 impl SessionPeer {
-    pub(super) fn new(session: Weak<HttpSession>, route: Route) -> Self {
+    pub(super) fn new(session: Weak<HttpSession>, route: MessageRoute) -> Self {
         Self { session, route }
     }
 
-    pub(super) fn route(&self) -> &Route {
+    pub(super) fn route(&self) -> &MessageRoute {
         &self.route
     }
 
@@ -68,28 +68,28 @@ impl SessionPeer {
     }
 
     /// Timeout for a client that reads too slowly. Its reader is then disconnected.
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(60);
 
-    async fn tell(&self, notification: Notification) -> Result<(), PeerError> {
+    async fn send_notification(&self, notification: Notification) -> Result<(), PeerError> {
         let session = self.session()?;
         let message = Message::Notification(notification);
-        let mut said = pin!(poll_fn(|task| session.send(&self.route, &message, Some(task))));
+        let mut sending = pin!(poll_fn(|task| session.send(&self.route, &message, Some(task))));
         // Most messages are sent at once and need no timer.
-        let first = poll_fn(|task| Poll::Ready(said.as_mut().poll(task))).await;
-        let is_said = match first {
-            Poll::Ready(is_said) => is_said,
-            Poll::Pending => match tokio::time::timeout(Self::PATIENCE, said).await {
-                Ok(is_said) => is_said,
+        let first = poll_fn(|task| Poll::Ready(sending.as_mut().poll(task))).await;
+        let is_sent = match first {
+            Poll::Ready(is_sent) => is_sent,
+            Poll::Pending => match tokio::time::timeout(Self::SLOW_READER_TIMEOUT, sending).await {
+                Ok(is_sent) => is_sent,
                 Err(_) => {
-                    session.send_reader_away(&self.route);
+                    session.disconnect_reader(&self.route);
                     matches!(session.send(&self.route, &message, None), Poll::Ready(true))
                 }
             },
         };
-        is_said.then_some(()).ok_or(PeerError::Closed)
+        is_sent.then_some(()).ok_or(PeerError::Closed)
     }
 
-    async fn ask(
+    async fn send_request(
         &self,
         method: ByteString,
         params: Option<RawJson>,
@@ -97,30 +97,30 @@ impl SessionPeer {
     ) -> Result<RawJson, PeerError> {
         let session = self.session()?;
         let (reply, answer) = oneshot::channel();
-        let id = session.ask(&self.route, method, params, options, reply)?;
-        let mut forget = Forget { session: &session, route: &self.route, id: Some(id) };
+        let id = session.send_request(&self.route, method, params, options, reply)?;
+        let mut cancel = CancelOnDrop { session: &session, route: &self.route, id: Some(id) };
         let mut answer = pin!(answer);
         let outcome = loop {
             let deadline = session.state.lock().protocol.next_deadline();
-            let deadline = deadline.map_or_else(far_away, tokio::time::Instant::from_std);
+            let deadline = deadline.map_or_else(far_future, tokio::time::Instant::from_std);
             tokio::select! {
                 answer = &mut answer => break answer.unwrap_or(Err(RequestError::Closed)),
                 // The session knows which request has expired: a progress notification may have extended the deadline.
                 () = tokio::time::sleep_until(deadline) => session.expire(&self.route),
             }
         };
-        forget.id = None;
+        cancel.id = None;
         Ok(outcome?)
     }
 }
 
-fn far_away() -> tokio::time::Instant {
+fn far_future() -> tokio::time::Instant {
     tokio::time::Instant::now() + Duration::from_secs(24 * 60 * 60)
 }
 
 impl PeerTransport for SessionPeer {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
-        Box::pin(self.tell(notification))
+        Box::pin(self.send_notification(notification))
     }
 
     fn try_notify(&self, notification: Notification) -> bool {
@@ -134,7 +134,7 @@ impl PeerTransport for SessionPeer {
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
-        Box::pin(self.ask(method, params, options))
+        Box::pin(self.send_request(method, params, options))
     }
 
     fn cancelled(&self, id: &RequestId) -> Option<Cancelled> {
@@ -146,9 +146,9 @@ impl PeerTransport for SessionPeer {
 
 impl HttpSession {
     /// Sends a request to the client, even if the stream is full: the client may be waiting for it.
-    fn ask(
+    fn send_request(
         &self,
-        route: &Route,
+        route: &MessageRoute,
         method: ByteString,
         params: Option<RawJson>,
         options: RequestOptions,
@@ -169,18 +169,18 @@ impl HttpSession {
     }
 
     /// Cancels a request when its response is no longer awaited, and notifies the client.
-    fn forget(&self, route: &Route, id: &RequestId) {
+    fn cancel_request(&self, route: &MessageRoute, id: &RequestId) {
         self.change(route, |protocol| drop(protocol.cancel(id, None)));
     }
 
     /// Fails the requests that have timed out.
-    fn expire(&self, route: &Route) {
+    fn expire(&self, route: &MessageRoute) {
         let now = tokio::time::Instant::now().into_std();
         self.change(route, |protocol| protocol.expire(now));
     }
 
     /// Applies a change to the protocol session, and handles the resulting events.
-    fn change(&self, route: &Route, change: impl FnOnce(&mut turms_proto::session::Session<super::Waiter>)) {
+    fn change(&self, route: &MessageRoute, change: impl FnOnce(&mut turms_proto::session::Session<super::Waiter>)) {
         let events: Vec<_> = {
             let mut state = self.state.lock();
             change(&mut state.protocol);
@@ -191,13 +191,13 @@ impl HttpSession {
                 // If the stream is full, the message is dropped. The client learns of the cancellation when it
                 // responds.
                 Event::Send(message) => drop(self.send(route, &message, None)),
-                event => settle(event),
+                event => deliver(event),
             }
         }
     }
 
     /// Disconnects a reader that does not read.
-    fn send_reader_away(&self, route: &Route) {
+    fn disconnect_reader(&self, route: &MessageRoute) {
         tracing::debug!("a client does not read its stream: its reader is disconnected");
         let mut state = self.state.lock();
         let (_, stream, woken) = state.stream_of(route);
@@ -206,16 +206,16 @@ impl HttpSession {
 }
 
 /// Cancels a request when the future that awaits the response is dropped.
-struct Forget<'a> {
+struct CancelOnDrop<'a> {
     session: &'a HttpSession,
-    route: &'a Route,
+    route: &'a MessageRoute,
     id: Option<RequestId>,
 }
 
-impl Drop for Forget<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            self.session.forget(self.route, &id);
+            self.session.cancel_request(self.route, &id);
         }
     }
 }

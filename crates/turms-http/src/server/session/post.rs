@@ -13,8 +13,8 @@ use turms_proto::session::{Call, Event, ResponseAction, Ticket};
 use turms_proto::types::Initialize;
 use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, RequestId, Response};
 
-use super::peer::{EventStream, Route, SessionPeer};
-use super::{HttpSession, Running, settle};
+use super::peer::{EventStream, MessageRoute, SessionPeer};
+use super::{HttpSession, RunningCall, deliver};
 use crate::server::request::RequestHead;
 use crate::server::request::context::HttpRequestInfo;
 
@@ -48,7 +48,7 @@ pub(super) enum PostReply {
 }
 
 /// A POST in progress: the stream that its calls share if they need one, and the responses that are ready.
-struct Post {
+struct PostInProgress {
     peer: Arc<SessionPeer>,
     info: Arc<HttpRequestInfo>,
     is_batch: bool,
@@ -65,10 +65,10 @@ impl HttpSession {
         let PostedMessages { incoming, head } = posted;
         let has_batches = self.state.lock().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
-        let Some((call, events)) = self.decide(incoming, is_batch) else { return PostReply::Gone };
-        let peer = Arc::new(SessionPeer::new(self.me.clone(), Route::post()));
+        let Some((call, events)) = self.receive_messages(incoming, is_batch) else { return PostReply::Gone };
+        let peer = Arc::new(SessionPeer::new(self.weak_self.clone(), MessageRoute::post()));
         let info = HttpRequestInfo::streaming(head, EventStream::new(peer.clone()));
-        let mut post = Post { peer, info, is_batch, answers: SmallVec::new(), status: StatusCode::OK };
+        let mut post = PostInProgress { peer, info, is_batch, answers: SmallVec::new(), status: StatusCode::OK };
         if let Some(call) = call {
             self.start_call(call, &mut post, limits).await;
         }
@@ -79,27 +79,27 @@ impl HttpSession {
                 Event::Send(Message::Response(response)) => self.refuse(response, &mut post),
                 Event::Send(message) => {
                     // Queued until a client opens a standalone stream.
-                    let _ = self.send(&Route::Standalone, &message, None);
+                    let _ = self.send(&MessageRoute::Standalone, &message, None);
                 }
                 Event::Cancelled { ticket, reason } => self.cancel(&ticket, reason),
-                event => settle(event),
+                event => deliver(event),
             }
         }
-        let Post { peer, is_batch, answers, status, .. } = post;
+        let PostInProgress { peer, is_batch, answers, status, .. } = post;
         match peer.route().close() {
             Some(stream) => {
                 self.respond_on(stream, answers);
                 PostReply::Stream(stream)
             }
             None if answers.is_empty() => PostReply::Accepted,
-            None if is_batch => PostReply::Response { status: StatusCode::OK, body: joined(answers) },
+            None if is_batch => PostReply::Response { status: StatusCode::OK, body: join_batch(answers) },
             None => PostReply::Response { status, body: answers.into_iter().next().unwrap_or_default() },
         }
     }
 
     /// Passes the messages to the protocol session. The messages of a batch are handled one by one: over HTTP they only
     /// share a stream. Returns `None` if the session is closed.
-    fn decide(&self, incoming: Incoming, is_batch: bool) -> Option<(Option<Call>, Events)> {
+    fn receive_messages(&self, incoming: Incoming, is_batch: bool) -> Option<(Option<Call>, Events)> {
         let now = tokio::time::Instant::now().into_std();
         let mut state = self.state.lock();
         if !state.is_open {
@@ -132,7 +132,7 @@ impl HttpSession {
         let mut left = answers.len();
         for answer in answers {
             left -= 1;
-            state.answer_on(stream, answer, left);
+            state.respond_on_stream(stream, answer, left);
         }
         state.end_if_done(stream);
         drop(state);
@@ -140,7 +140,7 @@ impl HttpSession {
     }
 
     /// Starts a call. Most calls finish at the first poll and need neither a task nor a stream.
-    async fn start_call(self: &Arc<Self>, call: Call, post: &mut Post, limits: &Limits) {
+    async fn start_call(self: &Arc<Self>, call: Call, post: &mut PostInProgress, limits: &Limits) {
         let Call { request, dialect, ticket, meta, .. } = call;
         let is_full = self.state.lock().protocol.running() > limits.max_in_flight;
         let result = if is_full {
@@ -162,7 +162,7 @@ impl HttpSession {
     }
 
     /// Runs a call as a task. Its response follows on the stream of the POST.
-    fn spawn_call(self: &Arc<Self>, call: Dispatch, ticket: Ticket, post: &Post) {
+    fn spawn_call(self: &Arc<Self>, call: Dispatch, ticket: Ticket, post: &PostInProgress) {
         let mut state = self.state.lock();
         // It may have been cancelled while it was polled.
         if !state.is_open || !state.protocol.is_running(&ticket) {
@@ -180,12 +180,12 @@ impl HttpSession {
             let result = call.await;
             session.complete(&ticket, result);
         });
-        state.tasks.insert(key, Running { task: task.abort_handle(), stream });
+        state.tasks.insert(key, RunningCall { task: task.abort_handle(), stream });
     }
 
     /// Adds an error response for a request that was rejected before its handler was called. Invalid requests also set
     /// the HTTP status.
-    fn refuse(&self, response: Response, post: &mut Post) {
+    fn refuse(&self, response: Response, post: &mut PostInProgress) {
         if let Err(error) = &response.outcome
             && matches!(error.code, ErrorCode::INVALID_REQUEST | ErrorCode::PARSE_ERROR)
         {
@@ -211,7 +211,7 @@ impl HttpSession {
                 stream.calls = stream.calls.saturating_sub(1);
             }
             if state.protocol.complete(ticket, is_ok) == ResponseAction::Send {
-                state.answer_on(running.stream, message, 0);
+                state.respond_on_stream(running.stream, message, 0);
             }
             state.end_if_done(running.stream);
             running.stream
@@ -219,7 +219,7 @@ impl HttpSession {
         self.note_use();
         self.persist(stream);
         if self.has_many_ended() {
-            self.forget_streams();
+            self.remove_old_streams();
         }
     }
 
@@ -236,7 +236,7 @@ impl HttpSession {
     }
 }
 
-fn joined(answers: SmallVec<[Vec<u8>; 1]>) -> Vec<u8> {
+fn join_batch(answers: SmallVec<[Vec<u8>; 1]>) -> Vec<u8> {
     let mut all = Vec::new();
     for answer in answers {
         all.push(if all.is_empty() { b'[' } else { b',' });

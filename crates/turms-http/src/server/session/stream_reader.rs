@@ -11,24 +11,24 @@ use turms_core::BoxFuture;
 use turms_core::store::{StoreError, StoredEvent};
 
 use super::HttpSession;
-use super::event_stream::{Found, Stream, StreamKind};
+use super::event_stream::{SessionStream, StreamKind, StreamLookup};
 use crate::server::keep_alive::KeepAlive;
 use crate::server::response::EventSource;
-use crate::server::stream_limit::Permit;
+use crate::server::stream_limit::StreamPermit;
 use crate::sse;
 
 /// The position at which a reader starts.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Begin {
+pub(super) enum StreamStart {
     /// The first reader, after this event.
     Fresh(u64),
     /// A resumed stream, after the last event that the client received.
     After(u64),
-    /// Same as [`Begin::After`], for a stream of another process.
+    /// Same as [`StreamStart::After`], for a stream of another process.
     Remote(u64),
 }
 
-impl Begin {
+impl StreamStart {
     fn cursor(self) -> u64 {
         match self {
             Self::Fresh(cursor) | Self::After(cursor) | Self::Remote(cursor) => cursor,
@@ -48,43 +48,43 @@ pub(super) struct StreamReader {
     is_over: bool,
     keep_alive: KeepAlive,
     ending: Option<BoxFuture<'static, ()>>,
-    remote: Option<Remote>,
-    _permit: Permit,
+    remote: Option<RemotePolling>,
+    _permit: StreamPermit,
 }
 
 type Fetching = BoxFuture<'static, Result<Vec<StoredEvent>, StoreError>>;
 
 /// The state of polling the store for events of another process.
-struct Remote {
-    look: Interval,
+struct RemotePolling {
+    interval: Interval,
     is_due: bool,
-    heard: Instant,
+    last_event: Instant,
 }
 
 /// Interval of polling the store for events of another process.
-const LOOK: Duration = Duration::from_millis(250);
+const REMOTE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Timeout of polling without new events: the other process may have died.
-const SILENCE: Duration = Duration::from_secs(5 * 60);
+const REMOTE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// Approximate number of bytes that are written at a time.
-const PIECE: usize = 64 * 1024;
+const MAX_WRITE: usize = 64 * 1024;
 
 impl StreamReader {
     /// Creates a reader for a stream, replacing the current one.
     pub(super) fn new(
         session: &Arc<HttpSession>,
         stream: u64,
-        begin: Begin,
+        begin: StreamStart,
         keep_alive: Duration,
         ending: impl FnOnce() -> BoxFuture<'static, ()>,
-        permit: Permit,
+        permit: StreamPermit,
     ) -> Option<Self> {
         let mut state = session.state.lock();
         if !state.is_open {
             return None;
         }
-        if matches!(begin, Begin::Remote(_)) {
-            state.streams.entry(stream).or_insert_with(|| Box::new(Stream::new(StreamKind::Remote)));
+        if matches!(begin, StreamStart::Remote(_)) {
+            state.streams.entry(stream).or_insert_with(|| Box::new(SessionStream::new(StreamKind::Remote)));
         }
         state.last_reader = state.last_reader.wrapping_add(1);
         let serial = state.last_reader;
@@ -93,8 +93,12 @@ impl StreamReader {
         let kind = open.kind;
         state.readers += 1;
         let cursor = begin.cursor();
-        let is_fresh = matches!(begin, Begin::Fresh(_));
-        let remote = || Remote { look: tokio::time::interval(LOOK), is_due: true, heard: Instant::now() };
+        let is_fresh = matches!(begin, StreamStart::Fresh(_));
+        let remote = || RemotePolling {
+            interval: tokio::time::interval(REMOTE_POLL_INTERVAL),
+            is_due: true,
+            last_event: Instant::now(),
+        };
         Some(Self {
             session: session.clone(),
             stream,
@@ -111,18 +115,18 @@ impl StreamReader {
         })
     }
 
-    fn find(&self, task: &TaskContext<'_>) -> Found {
+    fn find(&self, task: &TaskContext<'_>) -> StreamLookup {
         let mut state = self.session.state.lock();
         match state.stream(self.stream) {
-            Some((stream, woken)) => stream.find(self.serial, self.cursor, PIECE, task.waker(), woken),
-            None => Found::End(None),
+            Some((stream, woken)) => stream.find(self.serial, self.cursor, MAX_WRITE, task.waker(), woken),
+            None => StreamLookup::End(None),
         }
     }
 
     fn fetch(&self) -> Fetching {
         let (events, id) = (self.session.options.events.clone(), self.session.id.clone());
         let (stream, cursor) = (self.stream, self.cursor);
-        Box::pin(async move { events.after(&id, stream, cursor, PIECE).await })
+        Box::pin(async move { events.after(&id, stream, cursor, MAX_WRITE).await })
     }
 
     /// Checks events from the store. Returns `None` if the next event is missing.
@@ -130,7 +134,7 @@ impl StreamReader {
         match fetched {
             Ok(events) if events.first().is_some_and(|event| event.number == self.cursor + 1) => {
                 if let Some(remote) = &mut self.remote {
-                    remote.heard = Instant::now();
+                    remote.last_event = Instant::now();
                 }
                 Some(events)
             }
@@ -171,11 +175,11 @@ impl StreamReader {
     /// Resolves when the store must be polled for events of another process, or when the polling has timed out.
     fn poll_remote(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
         let Some(remote) = &mut self.remote else { return Poll::Pending };
-        if remote.heard.elapsed() >= SILENCE {
+        if remote.last_event.elapsed() >= REMOTE_TIMEOUT {
             self.is_over = true;
             return Poll::Ready(());
         }
-        remote.look.poll_tick(task).map(|_| remote.is_due = true)
+        remote.interval.poll_tick(task).map(|_| remote.is_due = true)
     }
 }
 
@@ -199,16 +203,16 @@ impl EventSource for StreamReader {
                 }
             }
             match this.find(task) {
-                Found::Events(events) => return Poll::Ready(Some(this.write(events))),
-                Found::InStore if this.is_fetch_due() => this.fetching = Some(this.fetch()),
-                Found::InStore => {
+                StreamLookup::Events(events) => return Poll::Ready(Some(this.write(events))),
+                StreamLookup::InStore if this.is_fetch_due() => this.fetching = Some(this.fetch()),
+                StreamLookup::InStore => {
                     if this.poll_remote(task).is_pending() {
                         break;
                     }
                 }
-                Found::Nothing => break,
-                Found::End(None) => return Poll::Ready(None),
-                Found::End(Some(retry)) => {
+                StreamLookup::Nothing => break,
+                StreamLookup::End(None) => return Poll::Ready(None),
+                StreamLookup::End(Some(retry)) => {
                     this.is_over = true;
                     let mut piece = Vec::new();
                     sse::write_retry(&mut piece, retry.as_millis() as u64);

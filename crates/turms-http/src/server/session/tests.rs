@@ -11,7 +11,7 @@ use turms_loom::{JoinHandle, block_on, model, spawn};
 use turms_proto::{Message, Notification};
 
 use super::event_stream::StreamKind;
-use super::stream_reader::{Begin, StreamReader};
+use super::stream_reader::{StreamReader, StreamStart};
 use super::*;
 use crate::server::response::EventSource as _;
 use crate::server::stream_limit::StreamLimit;
@@ -46,16 +46,16 @@ fn message(params: &str) -> Message {
 }
 
 async fn send(session: &HttpSession, message: &Message) -> bool {
-    poll_fn(|task| session.send(&Route::Standalone, message, Some(task))).await
+    poll_fn(|task| session.send(&MessageRoute::Standalone, message, Some(task))).await
 }
 
 fn try_send(session: &HttpSession, params: &str) -> bool {
-    session.send(&Route::Standalone, &message(params), None) == Poll::Ready(true)
+    session.send(&MessageRoute::Standalone, &message(params), None) == Poll::Ready(true)
 }
 
 /// Sends more than the reader of a stream may leave unread.
 fn fill(session: &HttpSession) {
-    assert!(try_send(session, &"x".repeat(Stream::LIMIT)));
+    assert!(try_send(session, &"x".repeat(SessionStream::LIMIT)));
     assert!(!try_send(session, "too many"));
 }
 
@@ -66,8 +66,14 @@ fn spawn_sender(session: &Arc<HttpSession>) -> JoinHandle<bool> {
 
 fn reader(session: &Arc<HttpSession>, stream: u64) -> StreamReader {
     let permit = StreamLimit::default().take(1).expect("a limit of its own");
-    let reader =
-        StreamReader::new(session, stream, Begin::Fresh(0), Duration::from_secs(3600), || Box::pin(pending()), permit);
+    let reader = StreamReader::new(
+        session,
+        stream,
+        StreamStart::Fresh(0),
+        Duration::from_secs(3600),
+        || Box::pin(pending()),
+        permit,
+    );
     reader.expect("the session is open")
 }
 
@@ -181,7 +187,7 @@ struct Inline(Arc<HttpSession>);
 
 impl Wake for Inline {
     fn wake(self: Arc<Self>) {
-        self.0.rest();
+        self.0.shrink_memory();
     }
 }
 
@@ -221,7 +227,7 @@ fn senders_are_woken_without_the_lock() {
             fill(&session);
             let waker = Waker::from(Arc::new(Inline(session.clone())));
             let task = TaskContext::from_waker(&waker);
-            assert!(session.send(&Route::Standalone, &message("sent"), Some(&task)).is_pending());
+            assert!(session.send(&MessageRoute::Standalone, &message("sent"), Some(&task)).is_pending());
             change(&session, reader);
         });
     }

@@ -16,17 +16,17 @@ use super::NotificationQueue;
 use crate::server::keep_alive::KeepAlive;
 use crate::server::request::context::HttpRequestInfo;
 use crate::server::response::EventSource;
-use crate::server::stream_limit::Permit;
+use crate::server::stream_limit::StreamPermit;
 use crate::sse;
 
 /// The first output of a call: its response, or a notification before it.
 pub(super) enum FirstOutput {
     Response(CallResult),
-    Notification(Running),
+    Notification(StreamedCall),
 }
 
 /// A call that has sent a notification and may have finished.
-pub(super) enum Running {
+pub(super) enum StreamedCall {
     Pending(Dispatch),
     Finished(CallResult),
 }
@@ -42,20 +42,20 @@ pub(super) async fn first_output(mut call: Dispatch, notifications: &Notificatio
     match result {
         Some(result) if not_empty.is_pending() => FirstOutput::Response(result),
         // Notifications that were sent before the handler returned precede the response.
-        Some(result) => FirstOutput::Notification(Running::Finished(result)),
-        None => FirstOutput::Notification(Running::Pending(call)),
+        Some(result) => FirstOutput::Notification(StreamedCall::Finished(result)),
+        None => FirstOutput::Notification(StreamedCall::Pending(call)),
     }
 }
 
 /// The event stream of a call: its notifications, then its response.
 pub(super) struct CallStream {
-    call: Option<Running>,
+    call: Option<StreamedCall>,
     info: Arc<HttpRequestInfo>,
     finish: Option<Finish>,
     keep_alive: KeepAlive,
     /// The future that ends a subscription, and the result with which it ends.
     ending: Option<(BoxFuture<'static, ()>, CallResult)>,
-    _permit: Permit,
+    _permit: StreamPermit,
 }
 
 /// Encodes a result as a message.
@@ -63,10 +63,10 @@ type Finish = Box<dyn FnOnce(CallResult) -> Vec<u8> + Send>;
 
 impl CallStream {
     pub(super) fn new(
-        call: Running,
+        call: StreamedCall,
         info: Arc<HttpRequestInfo>,
         period: Duration,
-        permit: Permit,
+        permit: StreamPermit,
         finish: impl FnOnce(CallResult) -> Vec<u8> + Send + 'static,
     ) -> Self {
         let keep_alive = KeepAlive::new(period);
@@ -96,11 +96,11 @@ impl EventSource for CallStream {
         let this = &mut *self;
         // Notifications that are sent during the poll precede the response.
         let outcome = match this.call.take() {
-            Some(Running::Finished(result)) => Some(result),
-            Some(Running::Pending(mut call)) => match Pin::new(&mut call).poll(task) {
+            Some(StreamedCall::Finished(result)) => Some(result),
+            Some(StreamedCall::Pending(mut call)) => match Pin::new(&mut call).poll(task) {
                 Poll::Ready(result) => Some(result),
                 Poll::Pending => {
-                    this.call = Some(Running::Pending(call));
+                    this.call = Some(StreamedCall::Pending(call));
                     this.poll_ending(task)
                 }
             },

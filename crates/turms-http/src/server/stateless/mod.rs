@@ -86,7 +86,7 @@ impl HttpState {
             }
             FirstOutput::Notification(call) => match self.state.streams.take(self.options.max_streams) {
                 Some(permit) => {
-                    let ending = is_subscription.then(|| (self.shutting_down(), Ok(end_of_listening(&id))));
+                    let ending = is_subscription.then(|| (self.shutting_down(), Ok(listen_result(&id))));
                     let finish = move |result| encode_response(&id, result);
                     let call = CallStream::new(call, info, self.options.keep_alive, permit, finish);
                     response::events(call.until(ending))
@@ -113,7 +113,7 @@ impl HttpState {
 }
 
 /// Returns the result of a listen request that the server ends (basic/patterns/subscriptions of 2026-07-28).
-fn end_of_listening(id: &RequestId) -> Payload {
+fn listen_result(id: &RequestId) -> Payload {
     let meta = Meta::of_params(Some(&tag_subscription(None, id)));
     Payload::new(ListenResult::new().meta(meta.unwrap_or_default()))
 }
