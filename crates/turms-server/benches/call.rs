@@ -1,4 +1,4 @@
-//! What a call costs within one process, and whether it matters how much is registered.
+//! The cost of a call within one process, and its dependence on the number of registered items.
 #![allow(clippy::unwrap_used, reason = "a benchmark fails as a test does")]
 
 use std::task::{Context as TaskContext, Poll, Waker};
@@ -56,7 +56,7 @@ fn call_typed(service: &impl Service, tool: &str, arguments: Object) -> ToolResu
     outcome.complete().unwrap()
 }
 
-/// A typed call within this process, there and back.
+/// A typed call within this process.
 #[divan::bench(args = [2, 1000], sample_size = 1000)]
 fn in_process_sync(bencher: Bencher<'_, '_>, tools: usize) {
     let server = server(tools);
@@ -64,7 +64,7 @@ fn in_process_sync(bencher: Bencher<'_, '_>, tools: usize) {
     bencher.bench_local(|| call_typed(&server, black_box("add"), arguments.clone()));
 }
 
-/// The same of an asynchronous tool.
+/// A typed call of an async tool.
 #[divan::bench(args = [2, 1000], sample_size = 1000)]
 fn in_process_async(bencher: Bencher<'_, '_>, tools: usize) {
     let server = server(tools);
@@ -72,7 +72,7 @@ fn in_process_async(bencher: Bencher<'_, '_>, tools: usize) {
     bencher.bench_local(|| call_typed(&server, black_box("add_async"), arguments.clone()));
 }
 
-/// A call that comes as text and leaves as text, as over a wire.
+/// A call that is decoded from text and encoded to text, as over a transport.
 #[divan::bench(args = [2, 1000], sample_size = 1000)]
 fn as_text(bencher: Bencher<'_, '_>, tools: usize) {
     let server = server(tools);
@@ -86,7 +86,7 @@ fn as_text(bencher: Bencher<'_, '_>, tools: usize) {
     });
 }
 
-/// A list that was written when it last changed.
+/// A list that is already encoded.
 #[divan::bench(args = [10, 1000], sample_size = 1000)]
 fn list(bencher: Bencher<'_, '_>, tools: usize) {
     let server = server(tools);

@@ -121,7 +121,7 @@ pub trait ServeHttp: IntoEndpoint + Sized {
     }
 
     /// Listens on an address and serves all paths until the server shuts down or the process receives Ctrl-C or
-    /// SIGTERM. Running calls then have ten seconds to finish. A second signal ends the process at once.
+    /// SIGTERM. Running calls then have ten seconds to finish. A second signal aborts them.
     ///
     /// Only requests to loopback hosts are accepted (`localhost`, `127.0.0.1`, `[::1]`), so that web pages cannot
     /// access local servers by DNS rebinding. To allow other hosts:

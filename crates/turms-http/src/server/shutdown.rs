@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(never.await.unwrap(), None);
     }
 
-    /// Two of them in one task, as in a `select!`: each poll may come with another waker.
+    /// Two futures in one task, as in a `select!`: each poll may have another waker.
     #[tokio::test]
     async fn it_can_share_a_task_with_others() {
         let shutdown = Arc::new(GracefulShutdown::default());

@@ -71,7 +71,7 @@ impl Tasks {
     }
 
     /// Sets the time to live of a task, counted from its creation. Default: one hour. A task that still runs then is
-    /// cancelled. Clients of 2025-11-25 can request a shorter time.
+    /// stopped. Clients of 2025-11-25 can request a shorter time.
     pub fn keep_for(mut self, time: Duration) -> Self {
         self.keep = Some(time);
         self

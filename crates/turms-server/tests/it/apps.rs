@@ -1,4 +1,4 @@
-//! Pages that hosts show, and who sees what of them.
+//! Pages that hosts display, and their visibility.
 
 use serde_json::json;
 use turms_proto::types::{
@@ -41,7 +41,7 @@ async fn tools(client: &TestClient) -> Vec<String> {
     list.tools.into_iter().map(|tool| tool.name).collect()
 }
 
-/// The revisions in which tools and resources can say something of pages.
+/// The revisions in which tools and resources can refer to pages.
 fn with_pages() -> impl Iterator<Item = ProtocolVersion> {
     ProtocolVersion::ALL.into_iter().filter(|version| version.has(Ability::ItemMeta))
 }
@@ -83,7 +83,7 @@ async fn a_client_that_cannot_show_pages_sees_what_is_left() {
     }
 }
 
-/// There a host could not know that a tool is not for the model.
+/// In those revisions, a host could not know that a tool is not for the model.
 #[tokio::test]
 async fn where_nothing_can_be_said_of_pages_a_host_is_a_client_as_any_other() {
     for version in [ProtocolVersion::V2024_11_05, ProtocolVersion::V2025_03_26] {
@@ -112,7 +112,7 @@ fn a_link_to_a_page_that_is_not_there_keeps_the_server_from_being_built() {
     }
     let fault = linked("https://example.com").build().unwrap_err().to_string();
     assert!(fault.contains(r#"tool "t": a page has to be at a ui:// URI, not at "https://example.com""#), "{fault}");
-    // In whichever order, and if it is one of a family.
+    // In either order, and for a resource template.
     assert!(linked(VIEW).extension(Apps::new().app(App::new(VIEW, ""))).build().is_ok());
     assert!(linked(VIEW).resource(Resource::builder("ui://weather/{name}").handler_sync(|| "")).build().is_ok());
 }

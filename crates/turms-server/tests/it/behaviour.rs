@@ -1,4 +1,4 @@
-//! One suite of behaviour, run for every revision over memory, pipes and sockets.
+//! One test suite, run for every revision over memory, pipes and sockets.
 
 mod arguments;
 mod asking;
@@ -31,7 +31,7 @@ use turms_testkit::behaviour_server::{Sum, server_with};
 use turms_testkit::tools::{Add, Name};
 use turms_testkit::{CallCounters, within};
 
-/// The behaviour server, for tests that do not read its counters.
+/// The test server, for tests that do not read its counters.
 fn router() -> Router {
     server_with(&Arc::default()).build().unwrap()
 }
@@ -46,7 +46,7 @@ fn person() -> Script {
         .roots([Root::new("file:///home")])
 }
 
-/// A way to reach the fixture.
+/// A transport to the test server.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Memory,
@@ -77,7 +77,7 @@ async fn connect(way: Way, router: &Router, version: ProtocolVersion, script: Sc
     }
 }
 
-/// Runs a test for every revision, every way.
+/// Runs a test for every revision and transport.
 async fn everywhere<F>(test: impl Fn(TestClient, Router, Arc<CallCounters>) -> F)
 where
     F: Future<Output = ()>,

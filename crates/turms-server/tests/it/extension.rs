@@ -1,4 +1,4 @@
-//! Extensions of the protocol on the side of a server, with clients of every revision.
+//! Protocol extensions of a server, with clients of every revision.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,8 @@ use turms_server::{Context, ExtensionScope, Item, Router, Server, ServerExtensio
 
 const ID: &str = "com.example/echo";
 
-/// Echoes; counts who opens; hides one tool from clients that do not declare it.
+/// An extension with an echo method, a count of sessions, and a tool that is hidden from clients that do not declare
+/// it.
 struct Echo {
     id: &'static str,
     opened: Arc<AtomicUsize>,
@@ -197,7 +198,7 @@ async fn a_notification_is_heard_from_clients_that_declare_the_extension() {
     }
 }
 
-/// Wants a method that the protocol has.
+/// An extension that registers a method of the protocol.
 struct Usurper(&'static str);
 
 impl ServerExtension for Usurper {

@@ -1,4 +1,4 @@
-//! Layers around a server and around one item, and when a call begins to run.
+//! Layers around a server and around one item, and the start of a call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -101,7 +101,7 @@ async fn a_handler_gets_the_argument_that_a_layer_has_changed() {
     }
 }
 
-/// A layer that records the methods of everything that passes it, in both directions.
+/// A layer that records the methods of all messages in both directions.
 #[derive(Clone, Default)]
 struct Record(Arc<Mutex<Vec<String>>>);
 
@@ -269,7 +269,7 @@ async fn a_call_that_is_dropped_unpolled_has_not_run() {
     }
 }
 
-/// A layer that calls the service behind it a second time if the first call fails.
+/// A layer that retries the inner service once after an error.
 struct RetryOnce;
 
 struct RetryingService(SharedService);

@@ -1,4 +1,4 @@
-//! What a server says to lines written by hand, good and bad.
+//! The responses of a server to valid and invalid raw lines.
 
 mod call_log;
 mod second_initialize;
@@ -52,7 +52,7 @@ impl Wire {
         self.hear().await
     }
 
-    /// The next call is served, and nothing else was said in between.
+    /// Checks that the next call is served, and that no other message precedes its response.
     async fn still_serves(&mut self) {
         let answer = self.ask(json!({ "jsonrpc": "2.0", "id": "still", "method": "ping" })).await;
         assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": "still", "result": {} }));
@@ -170,7 +170,7 @@ async fn a_client_that_does_not_read_does_not_fill_the_servers_memory() {
     let hello = format!("{initialize}\n{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}}\n");
     writer.write_all(hello.as_bytes()).await.unwrap();
     reader.next_line().await.unwrap().unwrap();
-    // Far more than its queue and its buffers hold.
+    // Far more than its queue and its buffers can hold.
     for round in 0..100_000 {
         router.handle().log(turms_proto::types::LoggingLevel::Error, "x".repeat(100));
         if round % 100 == 0 {

@@ -1,4 +1,4 @@
-//! Skills of a server, from memory and from directories.
+//! Skills of a server, from code and from directories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use turms_proto::{Ability, ErrorCode, ProtocolVersion};
 use turms_server::testing::TestClient;
 use turms_server::{Router, Server, Skill, Skills};
 
-/// A directory that is there as long as its test.
+/// A temporary directory that is removed at the end of its test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -246,7 +246,7 @@ async fn reloads_at_the_same_time_end_with_what_is_there() {
                 let (folder, skills) = (&folder, &skills);
                 scope.spawn(move || {
                     let name = format!("s-{round}-{thread}");
-                    // Names with a dot are passed over, so the skill is there all at once.
+                    // Names that start with a dot are skipped, so the skill appears at once.
                     folder.write(&format!(".{name}/SKILL.md"), manifest(&name));
                     fs::rename(folder.0.join(format!(".{name}")), folder.0.join(&name)).unwrap();
                     skills.reload().unwrap();

@@ -18,7 +18,7 @@ use turms_testkit::within;
 const E: ProtocolVersion = ProtocolVersion::V2026_07_28;
 const D: ProtocolVersion = ProtocolVersion::V2025_11_25;
 
-/// What handlers wait for and leave.
+/// The signals that handlers wait for, and the values that they record.
 struct Stage {
     go: Semaphore,
     dropped: Arc<Notify>,
@@ -133,7 +133,7 @@ async fn get(client: &TestClient, id: &str) -> Task {
     client.request::<GetTask>(&TaskParams::new(id)).await.unwrap()
 }
 
-/// Waits until the task is in a state; every look is a round trip.
+/// Polls until the task has a status.
 async fn until(client: &TestClient, id: &str, wanted: impl Fn(&Task) -> bool) -> Task {
     let waiting = async {
         loop {
@@ -203,7 +203,7 @@ async fn what_is_done_at_once_needs_no_task_and_other_tools_make_none() {
     for (tool, said) in [("quick", "at once"), ("plain", "plain")] {
         assert_eq!(client.call_tool(tool, json!({})).await.unwrap().text(), said);
     }
-    // The wish of the older dialect means nothing here.
+    // The task request of 2025-11-25 is ignored in this revision.
     let params = CallToolParams::new("plain").task(TaskRequest::new());
     assert!(matches!(client.request::<CallTool>(&params).await.unwrap(), Outcome::Complete(_)));
     for method in ["tasks/list", "tasks/result"] {
@@ -241,7 +241,7 @@ async fn cancelling_ends_the_task_and_drops_its_handler() {
     assert_eq!(done.member("resultType").unwrap().as_str(), "\"complete\"");
     assert_eq!(get(&client, &task.task_id).await.status, TaskStatus::Cancelled);
     within("the handler to be dropped", stage.dropped.notified()).await;
-    // Once more does no harm, and changes nothing.
+    // A second cancellation has no effect.
     client.request::<CancelTask>(&TaskParams::new(&*task.task_id)).await.unwrap();
     assert_eq!(get(&client, &task.task_id).await.status, TaskStatus::Cancelled);
 }
@@ -262,7 +262,7 @@ async fn questions_of_a_task_are_answered_one_by_one_and_once() {
     let task = update(json!({"nobody asked": 5, "two": answer("B")})).await;
     assert_eq!(task.status, TaskStatus::InputRequired);
     assert_eq!(task.input_requests.unwrap().keys().collect::<Vec<_>>(), ["one"]);
-    // What was answered stays answered.
+    // A response is not replaced by a later one.
     update(json!({"two": answer("C")})).await;
     update(json!({"one": answer("A")})).await;
     let task = until(&client, &id, is(TaskStatus::Completed)).await;
@@ -463,7 +463,7 @@ async fn older_clients_say_themselves_what_is_to_be_a_task() {
     let core = client.request::<GetCoreTask>(&TaskParams::new(&*task.task_id)).await.unwrap();
     assert_eq!((core.status, core.ttl, core.poll_interval), (TaskStatus::Completed, Some(60_000), Some(20)));
     assert_eq!(client.expect_notification::<CoreTaskStatus>().await.status, TaskStatus::Completed);
-    // What is done at once is a task as well, if that is what was asked for.
+    // A task is created even for a result that is available at once, if the client requests one.
     begin(&client, "quick").await;
     let error = client.request::<CancelCoreTask>(&TaskParams::new(&*task.task_id)).await.unwrap_err();
     assert_eq!(error.server_error().code, ErrorCode::INVALID_PARAMS);
@@ -496,7 +496,7 @@ async fn questions_reach_older_clients_while_they_wait_for_the_result() {
         let params = object(json!({"taskId": task.task_id}));
         client.request_raw("tasks/result", params).await.unwrap().decode::<ToolResult>().unwrap().text()
     };
-    // Whoever waits beside is not asked, too, and hears the same.
+    // Another waiting request does not send the input request again, and gets the same result.
     let (one, two) = tokio::join!(wait(), wait());
     assert_eq!((one.as_str(), two.as_str()), ("\"one\" \"two\"", "\"one\" \"two\""));
 }

@@ -1,4 +1,4 @@
-//! Tasks where things happen at the same time, too late, or for somebody who should not know.
+//! Tasks with concurrent or late operations, and with callers that may not see them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use turms_testkit::{eventually, within};
 const E: ProtocolVersion = ProtocolVersion::V2026_07_28;
 const D: ProtocolVersion = ProtocolVersion::V2025_11_25;
 
-/// How many questions the tool asks.
+/// Number of input requests of the tool.
 const QUESTIONS: usize = 20;
 
 fn server(store: Arc<dyn TaskStore>) -> Server {
@@ -72,7 +72,7 @@ async fn begin(client: &TestClient, tool: &str) -> String {
     }
 }
 
-/// A client of 2025-11-25 in this process, which answers what it is asked or lets it lie.
+/// A client of 2025-11-25 in the same process, which responds to requests or leaves them unanswered.
 #[derive(Default)]
 struct Asked {
     answers: bool,
@@ -102,7 +102,7 @@ impl PeerTransport for Asked {
     }
 }
 
-/// Calls a method as a client that has no session.
+/// Calls a method as a client without a session.
 fn call(router: &Router, link: Arc<Asked>, method: &str, params: Value) -> turms_core::ResponseFuture {
     let cx = turms_core::CallContext::new(Dialect::Handshake(D), Peer::shared(link));
     let params = turms_core::Payload::json(RawJson::from(object(params)));
@@ -180,7 +180,7 @@ async fn work_beside_the_handler_hears_that_nobody_answers_a_task_that_is_over()
         if cancels {
             client.request::<CancelTask>(&TaskParams::new(&*id)).await.unwrap();
         }
-        // Unless it is cancelled it expires.
+        // Unless it is cancelled, it expires.
         let heard = tokio::time::timeout(Duration::from_secs(2 * 60 * 60), hears.recv()).await;
         let error = heard.expect("the question comes to an end").unwrap().unwrap_err();
         assert_eq!(error.to_string(), "the task has ended: its input requests are not answered any more");
@@ -201,7 +201,7 @@ async fn what_is_done_at_once_leaves_its_place_to_the_next() {
     }
 }
 
-/// A store in which somebody is quicker than whoever cancels a task.
+/// A store in which a concurrent change precedes a cancellation.
 struct Racing(MemoryTasks);
 
 impl TaskStore for Racing {

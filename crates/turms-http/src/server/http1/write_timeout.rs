@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// A byte stream with a write timeout: writes fail if the client does not read for too long, so that a slow client cannot hold server
-/// memory.
+/// A byte stream with a write timeout: writes fail if the client does not read for too long, so that a slow client
+/// cannot hold server memory.
 pub(in crate::server) struct WriteTimeout<I> {
     io: I,
     timeout: Duration,

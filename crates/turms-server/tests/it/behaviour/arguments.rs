@@ -1,4 +1,4 @@
-//! Arguments that a tool does not take.
+//! Unexpected arguments of a tool.
 
 use super::wire::Wire;
 use super::*;

@@ -1,4 +1,4 @@
-//! What is asked of clients, and the state that they carry between rounds.
+//! Input requests to clients, and the state that they carry between rounds.
 
 use super::wire::Wire;
 use super::*;
@@ -10,7 +10,7 @@ async fn the_client_is_asked_in_one_way_for_all_revisions() {
         if version.has(Ability::FormElicitation) {
             let result = client.call_tool("greet", json!({})).await.unwrap();
             assert_eq!(text_of(&result), "Paris, Ann! (1)");
-            // Two questions make three rounds, but the side effect happens once.
+            // Two input requests make three rounds, but the side effect happens once.
             let runs = if version.has(Ability::InputRequired) { 3 } else { 1 };
             assert_eq!((counters.count("runs"), counters.count("effects")), (runs, 1));
         } else {
@@ -103,7 +103,7 @@ async fn a_state_is_only_good_for_the_arguments_it_was_given_for() {
     assert_eq!(error.server_error().code.0, -32602);
 }
 
-/// Arguments of which the handler reads one.
+/// Arguments of which the handler reads only one.
 #[derive(Deserialize, JsonSchema)]
 struct Payment {
     #[serde(rename = "amount")]
@@ -170,7 +170,7 @@ async fn arguments_that_cannot_be_bound_are_refused_when_something_is_asked() {
         let message = format!("arguments: a call that asks for input cannot be repeated with these: {reason}");
         assert_eq!(error["message"], message);
         assert_eq!(effects.load(Ordering::SeqCst), 0);
-        // A tool that asks nothing takes them as before.
+        // A tool without input requests accepts them.
         wire.start(2, "tools/call", &format!(r#"{{"name":"silent","arguments":{arguments}}}"#)).await;
         assert_eq!(wire.receive().await["result"]["content"][0]["text"], "fine", "{arguments}");
     }

@@ -1,4 +1,4 @@
-//! Changes that a session has no room for when they happen.
+//! Changes that do not fit into the queue of a session.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -10,7 +10,7 @@ use turms_testkit::eventually;
 
 use super::*;
 
-/// A client that takes no notifications while it is blocked.
+/// A client that accepts no notifications while it is blocked.
 #[derive(Default)]
 struct Slow {
     is_blocked: AtomicBool,
@@ -49,7 +49,7 @@ impl PeerTransport for Slow {
     }
 }
 
-/// Opens a session of a client; it lasts as long as what is returned.
+/// Opens a session of a client. It ends when the returned value is dropped.
 async fn open(router: &Router, client: &Arc<Slow>) -> Arc<SessionHandle> {
     let peer = Peer::shared(client.clone());
     let session = SessionHandle::new(peer.clone());

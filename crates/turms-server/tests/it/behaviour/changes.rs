@@ -1,4 +1,4 @@
-//! What sessions remember, what changes, and what stands in front of handlers.
+//! Session state, notifications of changes, and layers.
 
 use super::*;
 use turms_core::{CallContext, NotifyFuture};
@@ -120,7 +120,7 @@ async fn every_change_is_heard_even_by_a_client_with_a_full_queue() {
     let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
     client.request::<Subscribe>(&ResourceParams::new("data://blob")).await.unwrap();
     client.request::<Subscribe>(&ResourceParams::new("config://app")).await.unwrap();
-    // Nothing is sent while this does not yield, so the queue is full long before the last of these.
+    // Nothing is sent before this task yields, so the queue is full long before the last one.
     for _ in 0..2000 {
         router.handle().resource_updated("data://blob");
     }

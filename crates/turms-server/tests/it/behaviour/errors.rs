@@ -1,4 +1,4 @@
-//! The errors that handlers return: their causes, and errors of the protocol among them.
+//! The errors that handlers return: their causes, and protocol errors among them.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Forms that are made from types have the shapes that the specification allows, and no others.
+//! Forms that are generated from types have only fields that the specification allows.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ fn two() -> u8 {
     2
 }
 
-/// A form of everything that every revision with forms has.
+/// A form with all fields that every revision with forms supports.
 #[derive(Deserialize, JsonSchema, Debug, PartialEq)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Everything")]
@@ -70,7 +70,7 @@ struct Flat {
     next_plan: Option<Plan>,
 }
 
-/// A form of what 2025-06-18 lacks.
+/// A form with fields that 2025-06-18 does not support.
 #[derive(Deserialize, JsonSchema, Debug, PartialEq)]
 struct Several {
     sizes: Vec<Size>,
@@ -92,7 +92,7 @@ fn revisions() -> impl Iterator<Item = ProtocolVersion> {
     ProtocolVersion::ALL.into_iter().filter(|version| version.has(Ability::FormElicitation))
 }
 
-/// What the client is sent when a tool asks, as it stands on the wire.
+/// Returns the elicitation request of a tool, as it is sent on the wire.
 async fn sent<T: JsonSchema + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static>(
     version: ProtocolVersion,
 ) -> Value {
@@ -104,7 +104,7 @@ async fn sent<T: JsonSchema + serde::de::DeserializeOwned + std::fmt::Debug + Se
     }
 }
 
-/// Compiles what a revision allows as a form, with no members besides those that it names.
+/// Compiles the schema of forms in a revision, without additional members.
 fn allowed(version: ProtocolVersion) -> Option<Validator> {
     let mut schema: Value = serde_json::from_str(&official_schema(version.as_str())?).unwrap();
     let definitions = if schema.get("$defs").is_some() { "$defs" } else { "definitions" };
@@ -149,7 +149,7 @@ async fn forms_have_the_shapes_that_each_revision_allows() {
             assert_eq!(form["required"], json!(["sizes", "unique"]), "{version}");
             assert_eq!(violations(&validator, form), [] as [&str; 0], "{version}: {form:#}");
         }
-        // The check sees what used to be sent.
+        // Checks that the schema rejects what earlier versions sent.
         let nullable = json!({ "type": "object", "properties": { "age": { "type": ["integer", "null"] } } });
         assert!(!violations(&validator, &nullable).is_empty(), "{version}");
         let sized = json!({ "type": "object", "properties": { "age": { "type": "integer", "format": "uint8" } } });
@@ -216,7 +216,7 @@ async fn several_choices_are_answered() {
     }
 }
 
-/// The text of a tool that asks for `T`, whose form must not be sent.
+/// Returns the text of a tool that requests `T`. Its form must not be sent.
 async fn refused<T: JsonSchema + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static>() -> String {
     let mut texts = BTreeSet::new();
     for version in revisions() {

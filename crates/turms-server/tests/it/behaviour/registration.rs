@@ -1,4 +1,4 @@
-//! Registration: names are unique, and what cannot be used is refused.
+//! Registration: names are unique, and invalid items are rejected.
 
 use turms_server::RegistrationError;
 
@@ -16,7 +16,7 @@ fn resource(uri: &str) -> Resource {
     Resource::builder(uri).handler_sync(|| "")
 }
 
-/// The start of what is said of something that was registered at two lines of this file.
+/// Returns the start of the error message for an item that is registered at two lines of this file.
 fn twice(what: &str, lines: [u32; 2]) -> [String; 2] {
     let file = file!();
     [format!("{what} is registered twice: at {file}:{}:", lines[0]), format!(" and at {file}:{}:", lines[1])]
@@ -70,7 +70,7 @@ async fn adding_refuses_what_is_there_and_replacing_does_not() {
     assert_eq!(message(handle.add_tool(tool("a"))), exists("tool \"a\""));
     assert_eq!(message(handle.add_prompt(prompt("a"))), exists("prompt \"a\""));
     assert_eq!(message(handle.add_resource(resource("a://b"))), exists("resource \"a://b\""));
-    // A session sees its own instead of the server's, but has only one of a name to itself.
+    // A session's own item takes precedence over the server's, but its own names are unique.
     for is_new in [true, false] {
         assert_eq!(handle.add_session_tool(&session, tool("a")).is_ok(), is_new);
         assert_eq!(handle.add_session_prompt(&session, prompt("a")).is_ok(), is_new);

@@ -1,4 +1,4 @@
-//! The constraints on arguments of prompts and on variables of URIs, which are texts on the wire.
+//! The constraints on prompt arguments and URI variables, which are strings on the wire.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ fn server() -> Server {
         )
 }
 
-/// What is given beside valid values, and what is wrong with it.
+/// Invalid values, each with the expected error. The other arguments are valid.
 const CASES: [(&str, &str, Result<&str, &str>); 14] = [
     ("stars", "3", Ok("3 abc None None None None None")),
     ("stars", " 3", Ok("3 abc None None None None None")),
@@ -124,7 +124,7 @@ async fn variables_of_uris_are_validated() {
     }
 }
 
-/// How a number is written may not matter more because another argument has a constraint.
+/// A constraint on one argument does not change which spellings of a number another one accepts.
 #[tokio::test]
 async fn a_constraint_on_one_argument_changes_nothing_for_the_others() {
     #[derive(Deserialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! What the schemas of tools demand, and how much work that may be.
+//! Validation against the schemas of tools, and its limits.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! What a caller must not see stays unseen, whatever is asked for it.
+//! Hidden items are invisible to every method.
 
 use std::sync::atomic::AtomicBool;
 
@@ -9,7 +9,7 @@ struct UserId {
     id: u32,
 }
 
-/// A server whose items with "secret" in their names are hidden while `hidden` says so.
+/// A server that hides items with "secret" in their names while `hidden` is set.
 fn hiding(hidden: &Arc<AtomicBool>) -> Router {
     let hidden = hidden.clone();
     Server::new("s", "1")
@@ -29,7 +29,7 @@ fn hiding(hidden: &Arc<AtomicBool>) -> Router {
         )
         .cache(Duration::from_secs(60), CacheScope::Public)
         .visible(move |item, context| {
-            // A view that depends on the client must be able to ask who it is, whenever it is asked.
+            // A visibility check can always read the client info.
             let is_known = context.client_info().is_some_and(|client| client.name == "test-client");
             !item.name().contains("secret") || is_known && !hidden.load(Ordering::SeqCst)
         })
@@ -51,7 +51,7 @@ async fn a_hidden_resource_can_be_neither_subscribed_to_nor_completed() {
     for version in ProtocolVersion::ALL {
         let client = TestClient::connect(&router, version).await;
         if version.has(Ability::ListenStreams) {
-            // What is hidden is told apart from what does not exist by nothing.
+            // Hidden items are indistinguishable from missing ones.
             let asked = ["secret://x", "open://x", "secret-users://1", "nothing://x"];
             assert_eq!(listen(&client, &asked).await, ["open://x"]);
         } else {
@@ -98,7 +98,7 @@ async fn updates_of_what_has_become_hidden_are_not_delivered() {
         router.handle().resource_updated("secret-users://1");
         router.handle().resource_updated("open://x");
         assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "open://x", "{version}");
-        // What is gone is told of.
+        // The removal of an item is announced.
         assert!(router.handle().remove_resource("open://x"));
         router.handle().resource_updated("open://x");
         assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "open://x", "{version}");
@@ -128,7 +128,7 @@ async fn lists_that_depend_on_the_caller_are_not_public() {
     assert_eq!(tools.cache_scope, Some(CacheScope::Public));
 }
 
-/// A template must not be asked for what a hidden resource is, by spelling its URI in another way.
+/// A template must not serve the URI of a hidden resource in another spelling.
 #[tokio::test]
 async fn a_hidden_resource_is_hidden_in_every_spelling() {
     let resource = |uri: &str| Resource::builder(uri).handler_sync(|| "one");

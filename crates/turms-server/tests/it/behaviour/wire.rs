@@ -1,4 +1,4 @@
-//! A client of any revision that writes its lines by hand.
+//! A client of any revision that writes raw lines.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
@@ -15,7 +15,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Connects, and shakes hands where the revision has a handshake.
+    /// Connects, and performs the handshake if the revision has one.
     pub(crate) async fn open(router: &Router, version: ProtocolVersion, capabilities: Value) -> Self {
         let (near, far) = memory();
         let router = router.clone();
@@ -47,13 +47,13 @@ impl Wire {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Sends a request with what the revision wants in `_meta`, and returns the next message.
+    /// Sends a request with the `_meta` that the revision requires, and returns the next message.
     pub(crate) async fn request(&mut self, method: &str, params: Value) -> Value {
         self.start(1, method, &params.to_string()).await;
         self.receive().await
     }
 
-    /// Sends a request whose parameters are an object written by hand.
+    /// Sends a request with raw parameters.
     pub(crate) async fn start(&mut self, id: u32, method: &str, params: &str) {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": self.version.as_str(),

@@ -1,4 +1,4 @@
-//! The `tracing` events of calls that fail.
+//! The `tracing` events of failed calls.
 
 use std::sync::Arc;
 use turms_proto::Notification;
@@ -41,7 +41,7 @@ fn assert_event(event: &TraceEvent, level: Level, tool: Option<&str>, code: Opti
     assert!(event.fields.values().all(|value| !value.contains(SECRET)), "{event:?}");
 }
 
-/// What each call of [`server`] is logged as.
+/// The expected events for each call of [`server`].
 const CALLS: [(&str, Level, Option<&str>); 5] = [
     ("fails", Level::INFO, None),
     ("errs", Level::INFO, Some("-32050")),
@@ -96,7 +96,7 @@ async fn requests_that_the_connection_refuses_are_logged() {
     assert_eq!(logged[0].field("code"), Some("-32600"));
 }
 
-/// The client's side, which answers nothing.
+/// The client side, which rejects every request.
 struct Nothing;
 
 impl Service for Nothing {

@@ -1,4 +1,4 @@
-//! A second `initialize` on one connection, as bridges send it that connect several clients to one server process.
+//! A second `initialize` on one connection, as sent by bridges that connect several clients to one server process.
 
 use std::sync::{Arc, Mutex};
 
@@ -80,7 +80,7 @@ async fn a_second_initialize_ends_what_belongs_to_the_first_session() {
     let sessions = seen.opened.lock().unwrap().clone();
     assert_eq!(sessions.iter().map(|session| client_name(session)).collect::<Vec<_>>(), ["one", "two"]);
 
-    // Nothing of the first session reaches the second client: no subscription, no log level, no peer that was kept.
+    // The second client receives nothing of the first session: no subscription, no log level, no stored peer.
     handle.resource_updated("config://app");
     let stale = sessions[0].peer();
     let _ = stale.try_notify_raw(Notification::raw("notifications/stale", None));
@@ -106,7 +106,7 @@ async fn an_initialize_that_is_refused_leaves_the_session_as_it_is() {
     assert_eq!(wire.hear().await["result"]["content"][0]["text"], "one");
 }
 
-/// A client that never sends `initialized` has no session that is open, so nothing is closed either.
+/// A client that never sends `initialized` has no open session, so `on_close` is not called either.
 #[tokio::test]
 async fn on_close_runs_only_for_sessions_that_on_open_ran_for() {
     let seen = Arc::<Seen>::default();
