@@ -338,7 +338,7 @@ fn find_page<'a>(pages: &'a [RawJson], cursor: Option<&Cursor>) -> Result<&'a Ra
         Some(cursor) => page_of(cursor),
     };
     let page = index.and_then(|index| pages.get(index));
-    page.ok_or_else(|| ErrorObject::invalid_params("not a cursor of this list in params.cursor"))
+    page.ok_or_else(|| ErrorObject::invalid_params("params.cursor is not a cursor of this list"))
 }
 
 fn page_of(cursor: &Cursor) -> Option<usize> {

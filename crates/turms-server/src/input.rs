@@ -248,7 +248,7 @@ fn binding(
 ) -> Result<Vec<u8>, ErrorObject> {
     let arguments = arguments.map(Object::canonical).transpose().map_err(|error| {
         ErrorObject::invalid_params(format!(
-            "arguments: a call that asks for input cannot be repeated with these: {error}"
+            "arguments: a call that requests input cannot be repeated with these arguments: {error}"
         ))
     })?;
     let mut bound_to = serde_json::to_vec(&(method, subject, principal)).unwrap_or_default();
@@ -380,7 +380,7 @@ mod tests {
         ] {
             let error = bound(arguments).unwrap_err();
             assert_eq!(error.code.0, -32602);
-            let text = "arguments: a call that asks for input cannot be repeated with these: ";
+            let text = "arguments: a call that requests input cannot be repeated with these arguments: ";
             assert_eq!(error.message, format!("{text}{reason}"));
         }
     }

@@ -67,7 +67,7 @@ impl HttpState {
             return response::method_not_allowed("POST");
         }
         if !headers::accepts_events(&head) {
-            let message = "this address opens a stream of events: send \"Accept: text/event-stream\"";
+            let message = "this URL opens an event stream: send \"Accept: text/event-stream\"";
             return response::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
         if self.state.shutdown.has_begun() {

@@ -277,10 +277,10 @@ impl HttpState {
         if !self.state.has_denied.swap(true, Ordering::Relaxed) {
             let remedy = match denied {
                 AccessDenied::Host(_) => {
-                    "if it should, name the host in AccessPolicy::hosts and give the policy to HttpService::access"
+                    "to allow it, add the host to AccessPolicy::hosts and pass the policy to HttpService::access"
                 }
                 AccessDenied::Origin(_) => {
-                    "if it may, name the origin in AccessPolicy::origins and give the policy to HttpService::access"
+                    "to allow it, add the origin to AccessPolicy::origins and pass the policy to HttpService::access"
                 }
             };
             tracing::warn!("{denied}; {remedy}. Further rejections are logged at level debug");

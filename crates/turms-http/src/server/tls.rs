@@ -23,7 +23,7 @@ pub(super) fn acceptor(certificate: &[u8], key: &[u8]) -> Result<TlsAcceptor, Se
         .map_err(|problem| bad("TLS", &problem))?
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .map_err(|problem| bad("it does not go with its key", &problem))?;
+        .map_err(|problem| bad("it does not match its key", &problem))?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -37,7 +37,7 @@ use crate::resource::{Resource, Uri};
 /// use turms_proto::types::{ListSkills, PaginatedParams};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let refunds = Skill::new("refunds", "Process refunds as the company wants it.")
+/// let refunds = Skill::new("refunds", "Process refunds by company policy.")
 ///     .instructions("# Refunds\n\nAnswer with the text of examples/email.md.\n")
 ///     .file("examples/email.md", "Dear customer, ...\n");
 /// let server = Server::new("shop", "1.0.0").extension(Skills::new().skill(refunds)).build()?;

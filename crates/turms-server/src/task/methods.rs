@@ -120,7 +120,7 @@ impl TaskManager {
         let params: PaginatedParams = params.take()?;
         let after = params.cursor.as_ref().map(Cursor::as_str);
         let records = self.store().list(&creator, after, TASK_PAGE_SIZE).await.map_err(|error| match error {
-            StoreError::Gone => ErrorObject::invalid_params("the cursor is not one that this server gave"),
+            StoreError::Gone => ErrorObject::invalid_params("the cursor was not issued by this server"),
             error => task_store_error(&error),
         })?;
         let visible = records.iter().filter(|record| is_owned(record, context));
@@ -195,7 +195,7 @@ impl InputRequestClaim {
                 TaskAnswer::Refused(ErrorObject::internal(PeerError::Request(error).to_string()))
             }
             // Another connection may send it later.
-            Err(error) => return Err(ErrorObject::internal(format!("the client could not be asked: {error}"))),
+            Err(error) => return Err(ErrorObject::internal(format!("the input request could not be sent: {error}"))),
         };
         let take = |record: &mut TaskRecord| resolve_request(record, &self.key, Some(answer.clone()));
         edit_record(&**self.manager.store(), &self.id, take).await.map_err(|error| task_store_error(&error))?;

@@ -278,7 +278,7 @@ async fn a_list_does_not_tell_that_there_are_tasks_of_others() {
     let id = begin(&one, "endless").await;
     for cursor in [id, "unknown".to_owned()] {
         let error = other.request_raw("tasks/list", object(json!({"cursor": cursor}))).await.unwrap_err();
-        assert_eq!(error.server_error().message, "the cursor is not one that this server gave");
+        assert_eq!(error.server_error().message, "the cursor was not issued by this server");
     }
 }
 

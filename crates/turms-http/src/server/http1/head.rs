@@ -89,7 +89,7 @@ pub(in crate::server) enum HeadError {
     TooManyHeaders,
     #[error("not a valid HTTP/1.1 request: {0}")]
     Syntax(#[from] httparse::Error),
-    #[error("a line of the request ends in LF alone: lines must end in CR LF")]
+    #[error("a line of the request ends in LF only: lines must end in CR LF")]
     BareLineFeed,
     #[error("the method or the target of the request is invalid: the target must be a path, or an http or https URL")]
     Target,

@@ -167,7 +167,8 @@ async fn arguments_that_cannot_be_bound_are_refused_when_something_is_asked() {
         wire.start(1, "tools/call", &format!(r#"{{"name":"pay","arguments":{arguments}}}"#)).await;
         let error = wire.receive().await["error"].clone();
         assert_eq!(error["code"], -32602, "{arguments}");
-        let message = format!("arguments: a call that asks for input cannot be repeated with these: {reason}");
+        let message =
+            format!("arguments: a call that requests input cannot be repeated with these arguments: {reason}");
         assert_eq!(error["message"], message);
         assert_eq!(effects.load(Ordering::SeqCst), 0);
         // A tool without input requests accepts them.

@@ -183,7 +183,7 @@ async fn a_handler_that_takes_a_session_says_what_to_take_instead() {
         } else {
             let error = answer.unwrap_err();
             let message = &error.server_error().message;
-            assert!(message.contains("requests of 2026-07-28 belong to no session"), "{message}");
+            assert!(message.contains("requests of 2026-07-28 have no session"), "{message}");
             assert!(message.contains("take `Option<Arc<Session>>`"), "{message}");
         }
     }

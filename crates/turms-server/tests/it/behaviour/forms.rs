@@ -325,7 +325,7 @@ async fn the_error_of_the_client_reaches_the_tool() {
             wire.send(&json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string()).await;
             let answer = wire.receive().await;
             assert_eq!(answer["result"]["isError"], true, "{version} {tool}: {answer}");
-            let text = "the client answered with an error: not today (-1 user rejected)";
+            let text = "the client responded with an error: not today (-1 user rejected)";
             assert_eq!(answer["result"]["content"][0]["text"], text, "{version} {tool}");
         }
     }
