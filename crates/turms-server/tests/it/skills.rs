@@ -301,7 +301,7 @@ fn what_is_wrong_in_a_directory_is_named_with_its_place() {
         ("other", manifest("name"), r#"the skill is called "name" and its directory "other""#),
         ("Bad", manifest("Bad"), r#""Bad" is not a name for a skill"#),
         ("a", "---\nname: a\n---\n".to_owned(), "the front matter has no description"),
-        ("a", "---\nname: a\ndescription: 5\n---\n".to_owned(), "description has to be text"),
+        ("a", "---\nname: a\ndescription: 5\n---\n".to_owned(), "description has to be a string"),
         ("a", format!("---\nname: a\ndescription: {}\n---\n", "x".repeat(1025)), "more than 1024"),
         ("a", "---\nname: a\n description: x\n---\n".to_owned(), "line 3"),
         (
@@ -355,7 +355,7 @@ fn a_skill_from_memory_that_cannot_be_served_keeps_the_server_from_being_built()
     let fault =
         |skill: Skill| Server::new("s", "1").extension(Skills::new().skill(skill)).build().unwrap_err().to_string();
     assert!(fault(Skill::new("Bad", "d")).contains(r#"skill "Bad": "Bad" is not a name"#));
-    assert!(fault(Skill::new("a", " ")).contains("description has to be text"));
+    assert!(fault(Skill::new("a", " ")).contains("description has to be a string"));
     assert!(fault(Skill::new("a", "d").file("../b", "")).contains(r#"".." cannot be a part of its path"#));
     assert!(fault(Skill::new("a", "d").file("/b", "")).contains(r#""" cannot be a part of its path"#));
     assert!(fault(Skill::new("a", "d").file("SKILL.md", "")).contains("is generated from its front matter"));
