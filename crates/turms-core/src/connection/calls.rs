@@ -146,10 +146,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         match Pin::new(&mut call).poll(task) {
             Poll::Ready(result) => self.finish_call(FinishedCall { ticket, result }),
             Poll::Pending => {
-                let (finished, cancelled) = (self.finished_calls_sender.clone(), self.handle.cancelled.clone());
+                let finished = self.finished_calls_sender.clone();
+                // Made here, so that it is dropped also if the task is aborted before it is polled.
+                let reason = self.handle.cancelled.clone().forget_on_drop(ticket.id().clone());
                 self.in_flight.spawn(ticket.clone(), is_subscription, async move {
-                    // Declared first, so dropped after the call, which may ask for the reason of its cancellation.
-                    let _reason = cancelled.forget_on_drop(ticket.id().clone());
+                    // The reason is captured and declared so that it is dropped after the call, which may ask for it.
+                    let (call, _reason) = (call, reason);
                     let result = call.await;
                     // The connection may have ended meanwhile.
                     let _ = finished.send(FinishedCall { ticket, result });

@@ -132,7 +132,8 @@ impl HttpState {
     fn revision_of(&self, incoming: &Incoming, head: &RequestHead) -> Result<PostRevision, Box<HttpResponse>> {
         let (mcp, id) = (McpHeaders::of(head), incoming.request_id());
         let bad_request = |error: &ErrorObject| Box::new(response::error(StatusCode::BAD_REQUEST, id, error));
-        let has_session = head.lookup(KnownHeader::SessionId) != HeaderLookup::Absent;
+        let in_session =
+            head.lookup(KnownHeader::SessionId) != HeaderLookup::Absent && self.speaks_with(Ability::Handshake);
         let assumed = Ok(PostRevision::Handshake(ProtocolVersion::ASSUMED_OVER_HTTP));
         if let Incoming::One(Message::Request(request)) = incoming
             && &*request.method == Initialize::NAME
@@ -143,10 +144,10 @@ impl HttpState {
             (NamedVersion::Handshake(version), _) => Ok(PostRevision::Handshake(version)),
             (NamedVersion::Unsupported(name), _) => Err(self.refuse_version(id, name).into()),
             (NamedVersion::Unreadable, _) => Err(unreadable_version(&mcp, id).into()),
-            (NamedVersion::Stateless(name), _) if has_session && name.parse::<ProtocolVersion>().is_err() => {
+            (NamedVersion::Stateless(name), _) if in_session && name.parse::<ProtocolVersion>().is_err() => {
                 Err(self.refuse_version(id, name).into())
             }
-            _ if has_session && self.speaks_with(Ability::Handshake) => assumed,
+            _ if in_session => assumed,
             (NamedVersion::Stateless(_), Incoming::One(Message::Request(_))) => {
                 Err(bad_request(&missing_meta(key::PROTOCOL_VERSION)))
             }

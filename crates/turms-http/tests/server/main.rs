@@ -24,6 +24,7 @@ mod raw;
 mod requests;
 mod resume;
 mod sessions;
+mod shared_sessions;
 mod stores;
 mod tasks;
 mod text_arguments;

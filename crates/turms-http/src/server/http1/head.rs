@@ -342,6 +342,14 @@ enum HeadText {
 }
 
 impl RawHead {
+    /// Returns its length in bytes.
+    pub(in crate::server) fn length(&self) -> usize {
+        match &self.text {
+            HeadText::Ascii(text) => text.len(),
+            HeadText::Other(bytes) => bytes.len(),
+        }
+    }
+
     /// Creates a head from its bytes and the span of its target.
     pub(in crate::server) fn new(bytes: Bytes, target: RequestTarget) -> Self {
         let text = if bytes.is_ascii() {

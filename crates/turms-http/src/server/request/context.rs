@@ -49,6 +49,11 @@ impl HttpRequestInfo {
         Arc::new(Self { head, built, mirrors_body, stream, notifications })
     }
 
+    /// The memory that the head takes, about.
+    pub(in crate::server) fn head_bytes(&self) -> usize {
+        self.head.bytes()
+    }
+
     pub(in crate::server) fn notifications(&self) -> &NotificationQueue {
         &self.notifications
     }

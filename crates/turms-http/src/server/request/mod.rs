@@ -155,6 +155,16 @@ impl RequestHead {
         self.extensions()?.get::<Principal>()
     }
 
+    /// Returns the approximate memory of the head in bytes.
+    pub(in crate::server) fn bytes(&self) -> usize {
+        match &self.repr {
+            HeadRepr::Parts(parts, _) => {
+                parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
+            }
+            HeadRepr::Raw(head, _) => head.length(),
+        }
+    }
+
     /// Returns the header map and the URI if they exist already.
     pub(in crate::server) fn built(&self) -> Option<(&HeaderMap, &Uri)> {
         match &self.repr {

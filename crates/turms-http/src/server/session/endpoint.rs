@@ -5,10 +5,8 @@ use std::sync::Arc;
 use http::StatusCode;
 use http::header::HeaderName;
 use turms_core::store::{SessionRecord, StoreError};
-use turms_core::{
-    CallContext, CloseReason, Payload, Peer, Request, dispatch, dispatch_notification, is_random_id, random_id,
-};
-use turms_proto::header::{LAST_EVENT_ID, SESSION_ID};
+use turms_core::{CallContext, CloseReason, Payload, Peer, Principal, Request, dispatch, is_random_id, random_id};
+use turms_proto::header::{HeaderLookup, LAST_EVENT_ID, SESSION_ID};
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::session::Dialect;
 use turms_proto::types::{Initialize, Initialized};
@@ -104,9 +102,9 @@ impl HttpState {
         options: &Arc<SessionOptions>,
         head: RequestHead,
     ) -> HttpResponse {
-        if self.state.sessions.len() >= options.max {
+        let Some(place) = self.state.sessions.reserve(options.max) else {
             return too_many_sessions(options.max, &request.id);
-        }
+        };
         // Copied, so that the record does not keep the buffer of the request in memory, and limited in length.
         let params = request.params.as_ref().map_or("{}", RawJson::as_str).to_owned();
         if params.len() > MAX_INITIALIZE_PARAMS {
@@ -140,7 +138,7 @@ impl HttpState {
         }
         let _ = session.record.set(record);
         session.shrink_memory();
-        let session = self.state.sessions.add(session);
+        let session = self.state.sessions.add(session, place);
         let mut answer = self.respond_to_post(&session, reply, Some(permit), Some(&id));
         answer.headers_mut().insert(HeaderName::from_static(SESSION_ID), header_value(&session.id));
         answer
@@ -162,9 +160,19 @@ impl HttpState {
         let owner = head.principal().map(|principal| &*principal.subject);
         let here = match self.state.sessions.get(named) {
             Some(session) => Some(session),
-            None => Box::pin(self.load(named, owner, options)).await.map_err(|error| {
-                tracing::warn!(%error, "sessions cannot be looked up");
-                response::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "sessions cannot be looked up at the moment")
+            None => Box::pin(self.load(named, head.principal(), options)).await.map_err(|error| match error {
+                StoreError::Full(max) => {
+                    let message = format!("no more than {max} sessions can be served here: try again later");
+                    response::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, message)
+                }
+                error => {
+                    tracing::warn!(%error, "sessions cannot be looked up");
+                    response::overloaded(
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        id,
+                        "sessions cannot be looked up at the moment",
+                    )
+                }
             })?,
         };
         // A client cannot distinguish a session of another principal from a missing one.
@@ -183,27 +191,34 @@ impl HttpState {
     async fn load(
         &self,
         id: &str,
-        owner: Option<&str>,
+        owner: Option<&Principal>,
         options: &Arc<SessionOptions>,
     ) -> Result<Option<Arc<HttpSession>>, StoreError> {
-        if !is_random_id(id) || self.state.sessions.len() >= options.max {
+        if !is_random_id(id) {
             return Ok(None);
         }
         let Some(record) = options.session_store().load(id).await? else { return Ok(None) };
-        if record.principal.as_deref() != owner {
+        if record.principal.as_deref() != owner.map(|owner| &*owner.subject) {
             return Ok(None);
         }
+        let Some(place) = self.state.sessions.reserve(options.max) else { return Err(StoreError::Full(options.max)) };
         let session = HttpSession::resumed(id.into(), self.endpoint.service(), options.clone(), record.clone());
         // The handshake is replayed, so that the service knows the client.
         let dialect = Dialect::Handshake(record.version);
-        let cx = || CallContext::new(dialect, Peer::nobody()).with_session(session.handle.clone());
+        let cx = || {
+            let mut cx = CallContext::new(dialect, Peer::nobody()).with_session(session.handle.clone());
+            if let Some(owner) = owner {
+                cx.insert_extension(owner.clone());
+            }
+            cx
+        };
         let initialize = Request::raw(Initialize::NAME, Payload::json(record.client.clone()));
         if dispatch(&*session.service, initialize, cx()).await.is_err() {
             return Ok(None);
         }
         let initialized = Notification::raw(Initialized::NAME, None);
-        dispatch_notification(&*session.service, initialized, cx()).await;
-        let session = self.state.sessions.add(session);
+        session.run_notification(initialized, cx()).await;
+        let session = self.state.sessions.add(session, place);
         // The session may have been closed in the meantime.
         if options.session_store().load(id).await?.is_none() {
             self.state.sessions.close(id, options, CloseReason::Deleted).await;
@@ -220,7 +235,7 @@ impl HttpState {
             return response::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
         let head = McpHeaders::of(&request_head);
-        if let Some(answer) = self.refuse_named(&head) {
+        if let Some(answer) = self.refuse_named(&head, &request_head) {
             return answer;
         }
         let session = match self.find_session(&request_head, options, None).await {
@@ -234,10 +249,13 @@ impl HttpState {
         }
     }
 
-    /// Rejects requests that name a revision without sessions.
-    fn refuse_named(&self, head: &McpHeaders<'_>) -> Option<HttpResponse> {
+    /// Rejects requests that name a revision without sessions, unless they name a session, too, which decides first.
+    fn refuse_named(&self, head: &McpHeaders<'_>, request_head: &RequestHead) -> Option<HttpResponse> {
+        let has_session = request_head.lookup(KnownHeader::SessionId) != HeaderLookup::Absent;
         match head.named(self.versions()) {
             NamedVersion::Absent | NamedVersion::Handshake(_) => None,
+            NamedVersion::Stateless(named) if has_session && named.parse::<ProtocolVersion>().is_ok() => None,
+            NamedVersion::Stateless(named) if has_session => Some(self.refuse_version(None, named)),
             NamedVersion::Stateless(_) => Some(response::method_not_allowed("POST")),
             NamedVersion::Unsupported(named) => Some(self.refuse_version(None, named)),
             NamedVersion::Unreadable => Some(unreadable_version(head, None)),
@@ -317,7 +335,7 @@ impl HttpState {
 
     pub(in crate::server) async fn delete(&self, head: RequestHead) -> HttpResponse {
         let Some(options) = &self.options.sessions else { return response::method_not_allowed("POST") };
-        if let Some(answer) = self.refuse_named(&McpHeaders::of(&head)) {
+        if let Some(answer) = self.refuse_named(&McpHeaders::of(&head), &head) {
             return answer;
         }
         match self.find_session(&head, options, None).await {

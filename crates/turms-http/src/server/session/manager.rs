@@ -69,15 +69,22 @@ impl SessionManager {
         self.shard(id).read().get(id).cloned()
     }
 
-    /// Adds a session. Returns the existing one if it was added concurrently.
-    pub(super) fn add(self: &Arc<Self>, session: Arc<HttpSession>) -> Arc<HttpSession> {
+    /// Reserves the place of a session; `None` if there are `max` already.
+    pub(super) fn reserve(self: &Arc<Self>, max: usize) -> Option<SessionPlace> {
+        let reserved =
+            self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| (count < max).then_some(count + 1));
+        reserved.is_ok().then(|| SessionPlace { sessions: self.clone(), is_taken: false })
+    }
+
+    /// Adds a session, or returns the one that another request has added meanwhile.
+    pub(super) fn add(self: &Arc<Self>, session: Arc<HttpSession>, mut place: SessionPlace) -> Arc<HttpSession> {
         let mut shard = self.shard(&session.id).write();
         if let Some(there) = shard.get(&session.id) {
             return there.clone();
         }
         shard.insert(session.id.clone(), session.clone());
         drop(shard);
-        self.count.fetch_add(1, Ordering::AcqRel);
+        place.is_taken = true;
         self.start_sweeper(session.options.idle);
         session
     }
@@ -108,6 +115,16 @@ impl SessionManager {
             tracing::warn!(%error, "the events of a session that has ended cannot be removed from the store");
         }
         here.is_some() || is_there
+    }
+
+    /// Closes a session that is idle here. Where processes share the store, another one may use the session, and the store forgets it
+    /// when none does.
+    async fn close_idle(&self, id: &str, options: &SessionOptions) {
+        if !options.session_store().is_shared() {
+            self.close(id, options, CloseReason::Idle).await;
+        } else if let Some(session) = self.take(id) {
+            session.close(CloseReason::Idle);
+        }
     }
 
     /// Closes the sessions of this process. They stay in the store for other processes.
@@ -147,6 +164,20 @@ impl SessionManager {
     }
 }
 
+/// A place for a session that is about to be added. Dropping it frees the place.
+pub(super) struct SessionPlace {
+    sessions: Arc<SessionManager>,
+    is_taken: bool,
+}
+
+impl Drop for SessionPlace {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            self.sessions.count.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
 /// Marks the sweeper as ended when it is dropped, also after a panic of a store.
 struct SweeperGuard(Weak<SessionManager>);
 
@@ -166,13 +197,13 @@ async fn sweep(sessions: &Weak<SessionManager>, period: Duration) -> bool {
         let options = session.options.clone();
         session.remove_old_streams();
         if session.is_expired() {
-            sessions.close(&session.id, &options, CloseReason::Idle).await;
+            sessions.close_idle(&session.id, &options).await;
         } else if !session.is_busy() {
             if session.unused_for() >= period {
                 session.shrink_memory();
             }
-        } else if session.is_touch_due() {
-            options.touch(&session.id).await;
+        } else if session.claim_touch() && !options.touch(&session.id).await {
+            sessions.close(&session.id, &options, CloseReason::Deleted).await;
         }
     }
     sessions.len() > 0

@@ -22,10 +22,17 @@ pub(super) struct NotificationHandlers {
     running: usize,
     tasks: JoinSet<()>,
     /// Oldest first.
-    waiting: VecDeque<(Notification, CallContext)>,
+    waiting: VecDeque<WaitingNotification>,
     waiting_bytes: usize,
     /// Set if the last notification was dropped.
     is_dropping: bool,
+}
+
+struct WaitingNotification {
+    notification: Notification,
+    cx: CallContext,
+    /// Of the notification, and of the head of its request, which the context keeps.
+    bytes: usize,
 }
 
 impl NotificationHandlers {
@@ -35,11 +42,12 @@ impl NotificationHandlers {
 
     /// Queues a notification unless the queue exceeds its limits. The notification must not share the buffer of its
     /// message.
-    fn push(&mut self, notification: Notification, cx: CallContext, limits: &Limits) {
-        let bytes = size_of(&notification);
+    fn push(&mut self, notification: Notification, cx: CallContext, head_bytes: usize, limits: &Limits) {
+        let params = notification.params.as_ref().map_or(0, |params| params.as_str().len());
+        let bytes = notification.method.len() + params + head_bytes;
         if self.waiting.len() < limits.max_queued && self.waiting_bytes + bytes <= limits.max_queued_bytes {
             self.waiting_bytes += bytes;
-            self.waiting.push_back((notification, cx));
+            self.waiting.push_back(WaitingNotification { notification, cx, bytes });
             self.is_dropping = false;
         } else if !std::mem::replace(&mut self.is_dropping, true) {
             tracing::warn!(
@@ -51,14 +59,10 @@ impl NotificationHandlers {
     }
 
     fn pop(&mut self) -> Option<(Notification, CallContext)> {
-        let next = self.waiting.pop_front()?;
-        self.waiting_bytes -= size_of(&next.0);
-        Some(next)
+        let WaitingNotification { notification, cx, bytes } = self.waiting.pop_front()?;
+        self.waiting_bytes -= bytes;
+        Some((notification, cx))
     }
-}
-
-fn size_of(notification: &Notification) -> usize {
-    notification.method.len() + notification.params.as_ref().map_or(0, |params| params.as_str().len())
 }
 
 impl HttpSession {
@@ -86,9 +90,14 @@ impl HttpSession {
             let mut state = self.state.lock();
             // A handler may have ended in the meantime. If none is running, the queue would not be read.
             if let Some(handlers) = state.notifications.as_mut().filter(|handlers| !handlers.is_idle()) {
-                return handlers.push(notification, cx, limits);
+                return handlers.push(notification, cx, info.head_bytes(), limits);
             }
         }
+        self.run_notification(notification, cx).await;
+    }
+
+    /// Runs the handler of a notification; nothing waits for more than its first step.
+    pub(super) async fn run_notification(self: &Arc<Self>, notification: Notification, cx: CallContext) {
         let mut handler = notification_guard(&*self.service, notification, cx);
         if poll_fn(|task| Poll::Ready(Pin::new(&mut handler).poll(task))).await.is_ready() {
             return;

@@ -62,6 +62,7 @@ type Events = SmallVec<[Event<super::Waiter>; 1]>;
 impl HttpSession {
     /// Handles the messages of one POST, and starts its calls.
     pub(super) async fn receive(self: &Arc<Self>, posted: PostedMessages, limits: &Limits) -> PostReply {
+        let has_request = posted.has_request();
         let PostedMessages { incoming, head } = posted;
         let has_batches = self.state.lock().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
@@ -91,6 +92,7 @@ impl HttpSession {
                 self.respond_on(stream, answers);
                 PostReply::Stream(stream)
             }
+            None if answers.is_empty() && has_request && !self.state.lock().is_open => PostReply::Gone,
             None if answers.is_empty() => PostReply::Accepted,
             None if is_batch => PostReply::Response { status: StatusCode::OK, body: join_batch(answers) },
             None => PostReply::Response { status, body: answers.into_iter().next().unwrap_or_default() },
@@ -173,10 +175,12 @@ impl HttpSession {
             open.calls += 1;
         }
         let (session, key) = (self.clone(), ticket.clone());
+        // Made here, so that it is dropped also if the task is aborted before it is polled.
+        let reason = ForgetCancelled { session: self.clone(), id: ticket.id().clone() };
         // The task cannot end before it is in the table, because it needs the lock for that.
         let task = tokio::spawn(async move {
-            // Declared first, so dropped after the call, which may read the reason of its cancellation.
-            let _reason = ForgetCancelled { session: &session, id: ticket.id() };
+            // The reason is captured and declared so that it is dropped after the call, which may ask for it.
+            let (call, _reason) = (call, reason);
             let result = call.await;
             session.complete(&ticket, result);
         });
@@ -247,13 +251,13 @@ fn join_batch(answers: SmallVec<[Vec<u8>; 1]>) -> Vec<u8> {
 }
 
 /// Removes the reason of a cancellation when the cancelled call is dropped.
-struct ForgetCancelled<'a> {
-    session: &'a HttpSession,
-    id: &'a RequestId,
+struct ForgetCancelled {
+    session: Arc<HttpSession>,
+    id: RequestId,
 }
 
-impl Drop for ForgetCancelled<'_> {
+impl Drop for ForgetCancelled {
     fn drop(&mut self) {
-        self.session.state.lock().cancelled.retain(|(id, _)| id != self.id);
+        self.session.state.lock().cancelled.retain(|(id, _)| *id != self.id);
     }
 }

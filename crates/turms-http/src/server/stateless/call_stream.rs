@@ -31,6 +31,15 @@ pub(super) enum StreamedCall {
     Finished(CallResult),
 }
 
+impl StreamedCall {
+    pub(super) async fn finish(self) -> CallResult {
+        match self {
+            Self::Pending(call) => call.await,
+            Self::Finished(result) => result,
+        }
+    }
+}
+
 /// Waits until the handler has returned or has sent a notification.
 pub(super) async fn first_output(mut call: Dispatch, notifications: &NotificationQueue) -> FirstOutput {
     let result = poll_fn(|task| match Pin::new(&mut call).poll(task) {

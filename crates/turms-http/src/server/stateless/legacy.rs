@@ -22,6 +22,12 @@ impl HttpState {
         named: ProtocolVersion,
         info: &Arc<HttpRequestInfo>,
     ) -> HttpResponse {
+        let is_initialize =
+            matches!(&incoming, Incoming::One(Message::Request(request)) if &*request.method == Initialize::NAME);
+        // Without a header the revision is assumed, and need not be one of the server's.
+        if !is_initialize && !self.versions().contains(&named) {
+            return self.refuse_version(incoming.request_id(), named.as_str());
+        }
         match incoming {
             Incoming::One(Message::Request(request)) => {
                 let version = match self.legacy_version(&request, named) {

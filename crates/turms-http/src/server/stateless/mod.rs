@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use turms_core::{
-    CallContext, ErrorOrigin, Payload, Peer, Request, ServiceError, dispatch, dispatch_notification, encode_response,
+    CallContext, CallResult, ErrorOrigin, Payload, Peer, Request, ServiceError, dispatch, dispatch_notification,
+    encode_response,
 };
 use turms_proto::header::{HeaderLookup, HeaderMismatch, check_method, check_name, check_version, name_member};
 use turms_proto::method::Method;
@@ -71,29 +72,26 @@ impl HttpState {
         let cx = CallContext::new(dialect, Peer::shared(info.clone())).with_id(id.clone()).with_meta(meta);
         let cx = cx.with_request_info(info.clone());
         let call = dispatch(&**self.endpoint.service(), Request::from(request), cx);
+        // What a handler leaves behind learns that the call is over, also if the call is dropped.
+        let open = CloseOnDrop(Some(info.clone()));
         match first_output(call, info.notifications()).await {
-            FirstOutput::Response(result) => {
-                info.notifications().close();
-                let (status, retry_after) = match &result {
-                    Ok(_) => (StatusCode::OK, None),
-                    Err(error) => (status(error), retry_after(error)),
-                };
-                let mut answer = response::json(status, encode_response(&id, result));
-                if let Some(seconds) = retry_after.filter(|_| status != StatusCode::OK) {
-                    answer.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
-                }
-                answer
-            }
+            FirstOutput::Response(result) => respond(&id, result, status),
             FirstOutput::Notification(call) => match self.state.streams.take(self.options.max_streams) {
                 Some(permit) => {
+                    open.keep();
                     let ending = is_subscription.then(|| (self.shutting_down(), Ok(listen_result(&id))));
                     let finish = move |result| encode_response(&id, result);
                     let call = CallStream::new(call, info, self.options.keep_alive, permit, finish);
                     response::events(call.until(ending))
                 }
-                None => {
-                    info.notifications().close();
+                None if is_subscription => {
                     response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open")
+                }
+                // The call runs already: it is answered without its notifications.
+                None => {
+                    drop(open);
+                    tracing::debug!("notifications of a call are dropped: too many streams are open");
+                    respond(&id, call.finish().await, status)
                 }
             },
         }
@@ -110,6 +108,36 @@ impl HttpState {
         dispatch_notification(&**self.endpoint.service(), notification, cx).await;
         response::empty(StatusCode::ACCEPTED)
     }
+}
+
+/// Closes the queue of a call that is dropped before its response.
+struct CloseOnDrop(Option<Arc<HttpRequestInfo>>);
+
+impl CloseOnDrop {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        if let Some(info) = &self.0 {
+            info.notifications().close();
+        }
+    }
+}
+
+/// The JSON response of a call.
+fn respond(id: &RequestId, result: CallResult, status: fn(&ServiceError) -> StatusCode) -> HttpResponse {
+    let (status, retry_after) = match &result {
+        Ok(_) => (StatusCode::OK, None),
+        Err(error) => (status(error), retry_after(error)),
+    };
+    let mut response = response::json(status, encode_response(id, result));
+    if let Some(seconds) = retry_after.filter(|_| status != StatusCode::OK) {
+        response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
+    }
+    response
 }
 
 /// Returns the result of a listen request that the server ends (basic/patterns/subscriptions of 2026-07-28).
