@@ -11,7 +11,7 @@ use crate::server::request::body::BodyError;
 
 /// Maximum number of bytes that are reserved at once, so that a large announced length costs nothing before its bytes
 /// arrive.
-const MAX_RESERVE: usize = 64 * 1024;
+const MAX_RESERVE: usize = 256 * 1024;
 
 impl<I: AsyncRead + AsyncWrite + Send + Unpin> ConnectionIo<I> {
     /// Reads a body with a known length.
