@@ -1,4 +1,4 @@
-//! What a client speaks through: a channel to one server, and what opens channels.
+//! Channels to a server, and connectors that open them.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,25 +18,25 @@ use crate::peer::{BoxFuture, PeerError};
 use crate::service::Service;
 use crate::text::error_chain;
 
-/// A request on its way to a server, in the words of the server's revision.
+/// A request to a server, in the revision of the server.
 #[non_exhaustive]
 pub struct OutgoingRequest {
     /// The method.
     pub method: ByteString,
-    /// What it takes.
+    /// The parameters.
     pub params: Payload,
-    /// What goes beside it, as `_meta` where there is a wire.
+    /// Protocol metadata, sent as `_meta`.
     pub meta: Option<Meta>,
     /// `true` to request progress notifications.
     pub wants_progress: bool,
     /// The time of the call. See [`Channel::call`].
     pub clock: CallClock,
-    /// Who hears what the server tells about this request before it answers.
+    /// The receiver of progress and notifications of this request.
     pub updates: Option<Updates>,
 }
 
 impl OutgoingRequest {
-    /// A request with the usual options.
+    /// Creates a request with the default options.
     pub fn new(method: impl Into<ByteString>, params: impl Into<Payload>) -> Self {
         Self {
             method: method.into(),
@@ -48,14 +48,14 @@ impl OutgoingRequest {
         }
     }
 
-    /// With a `_meta`.
+    /// Sets the protocol metadata.
     #[must_use]
     pub fn meta(mut self, meta: impl Into<Option<Meta>>) -> Self {
         self.meta = meta.into();
         self
     }
 
-    /// With other options.
+    /// Sets the limits of its time, and whether progress is requested.
     #[must_use]
     pub fn options(mut self, options: RequestOptions) -> Self {
         self.wants_progress = options.progress;
@@ -76,7 +76,7 @@ impl OutgoingRequest {
         Some(CallUpdates { receiver: self.updates.take()?, clock: self.clock.clone() })
     }
 
-    /// With somebody who hears what is told about it.
+    /// Sets the receiver of updates.
     #[must_use]
     pub fn updates(mut self, updates: impl Into<Option<Updates>>) -> Self {
         self.updates = updates.into();
@@ -135,7 +135,7 @@ pub fn write_params(params: &Payload, meta: Option<&Meta>, out: &mut Vec<u8>) ->
     Ok(())
 }
 
-/// Whether a member of an object may be its `_meta`. Nearly none is, and looking for the word is cheaper than reading.
+/// Returns `true` if an object may have a member `_meta`. Looking for the word is cheaper than parsing.
 fn may_have_meta(object: &[u8]) -> bool {
     let follows = |start: u8, word: &[u8]| {
         let mut places = memchr::memchr_iter(start, object);
@@ -162,11 +162,11 @@ impl fmt::Debug for OutgoingRequest {
     }
 }
 
-/// What a server tells about a request before it answers it.
+/// A message of the server about a request, before its response.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Update {
-    /// How far it has come.
+    /// Progress of the request.
     Progress(ProgressParams),
     /// Something that a listen request asked to hear.
     Told(Notification),
@@ -250,8 +250,8 @@ pub trait ChannelControl: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransportInfo {
-    /// Returns `true` if the server sees requests in the order in which they are sent. A request without a response can then be told by
-    /// the response to a later one. Where each request has its own connection, the server refuses it instead.
+    /// `true` if the server receives requests in the order in which they are sent. The response to a later request then shows that an
+    /// earlier one was ignored.
     pub is_ordered: bool,
 }
 
@@ -285,15 +285,15 @@ pub enum InboundStream {
     Broken(PeerError),
 }
 
-/// How a channel ended.
+/// The end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Ended {
-    /// What became of the other side, for people: `"exited with status 1"`.
+    /// A description of the end: `"exited with status 1"`.
     pub how: Option<String>,
     /// The last lines that it wrote to standard error, if it is a process.
     pub stderr: Vec<String>,
-    /// Whether the other side is still there and only wants to be connected anew, as when an HTTP session has expired.
+    /// `true` if the server still runs and a new connection will work, as after an HTTP session has expired.
     pub renewable: bool,
 }
 
@@ -304,7 +304,7 @@ impl Ended {
         Self::default()
     }
 
-    /// What became of the other side.
+    /// Sets the description.
     #[must_use]
     pub fn how(mut self, how: impl Into<String>) -> Self {
         self.how = Some(how.into());
@@ -318,7 +318,7 @@ impl Ended {
         self
     }
 
-    /// What it wrote last.
+    /// Sets the last lines of standard error.
     #[must_use]
     pub fn stderr(mut self, lines: Vec<String>) -> Self {
         self.stderr = lines;
@@ -327,7 +327,7 @@ impl Ended {
 }
 
 impl Ended {
-    /// How it ended, before what: `"before it answered"`. The last words come last.
+    /// Returns a sentence about the end, with `what` it preceded, such as `"before it answered"`, and the last line of standard error.
     #[must_use]
     pub fn before(&self, what: &str) -> String {
         let how = self.how.as_deref().unwrap_or("closed the connection");
@@ -375,7 +375,7 @@ impl fmt::Debug for OpenChannel {
     }
 }
 
-/// What opens channels to one server: starts a program, connects a socket, joins a service.
+/// Opens channels to one server: starts a program, connects a socket, joins a service.
 pub trait Connector: Send + Sync + 'static {
     /// Opens a channel. What the server asks and tells goes to `service`.
     fn connect(
@@ -384,11 +384,12 @@ pub trait Connector: Send + Sync + 'static {
         service: Arc<dyn Service>,
     ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>>;
 
-    /// Whether another channel can be opened when one has ended. A byte stream can be used once, a program be started again.
+    /// Returns `true` if another channel can be opened after one has closed. A byte stream can be used once, a program can be started
+    /// again.
     fn is_repeatable(&self) -> bool;
 
-    /// What tells this server from others, such as its command line or its URL, so that what was found out about it can be
-    /// remembered. `None` if nothing does. It may hold a secret and is not for people.
+    /// Returns a text that identifies the server, such as its command line or URL, for what is remembered about it. `None` if there
+    /// is none. It may contain a secret and is not shown.
     fn identity(&self) -> Option<String>;
 }
 
@@ -417,7 +418,7 @@ pub enum ConnectError {
     /// There is no way to it: the program does not start, the address does not answer.
     #[error("cannot reach {server}")]
     Unreachable {
-        /// What was to be reached.
+        /// The server.
         server: String,
         /// Why not.
         #[source]
@@ -427,9 +428,9 @@ pub enum ConnectError {
     /// at this address, that it has a fault.
     #[error("the server at {server} turned the connection down")]
     Rejected {
-        /// What was reached.
+        /// The server.
         server: String,
-        /// What it answered.
+        /// The response.
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
@@ -448,15 +449,15 @@ pub enum ConnectError {
     /// The server at an address did not become ready in time.
     #[error("the server at {server} was not ready within {limit:?}")]
     Late {
-        /// What was to be reached.
+        /// The server.
         server: String,
-        /// How long was waited.
+        /// The timeout.
         limit: Duration,
     },
     /// The client was told to declare something that cannot be declared.
     #[error("the extension {id:?} cannot be declared: {problem}")]
     Undeclarable {
-        /// What was to be declared.
+        /// The id of the extension.
         id: String,
         /// Why it cannot be.
         problem: &'static str,
@@ -484,7 +485,7 @@ impl ConnectError {
         Self::Rejected { server: server.into(), source: Arc::from(source.into()) }
     }
 
-    /// Whether it did not become ready in time.
+    /// Returns `true` if the server was not ready in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::TimedOut(_) | Self::Late { .. } | Self::Refused(OpenError::TimedOut))

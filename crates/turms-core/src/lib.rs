@@ -13,6 +13,7 @@ mod channel;
 mod clock;
 mod connection;
 mod context;
+mod counters;
 mod dispatch;
 mod endpoint;
 mod error;
@@ -41,6 +42,7 @@ pub use self::channel::{
 pub use self::clock::CallClock;
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, OpenFailure};
 pub use self::context::{CallContext, Cancelled, RequestInfo};
+pub use self::counters::{CountedRequest, Counters};
 pub use self::dispatch::{
     Dispatch, dispatch, dispatch_in_process, dispatch_notification, encode_response, notification_guard, write_response,
 };

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytestring::ByteString;
@@ -22,8 +22,8 @@ use turms_proto::{Ability, Notification, ProtocolVersion, RawJson, RequestId};
 use crate::channel::{
     CallUpdates, Channel, ChannelControl, ConnectError, Connector, Ended, OpenChannel, OutgoingRequest, Update,
 };
-use crate::clock::CallClock;
 use crate::context::CallContext;
+use crate::counters::Counters;
 use crate::dispatch::{Dispatch, dispatch, dispatch_in_process, dispatch_notification, notification_guard};
 use crate::error::ServiceError;
 use crate::panic_guard::PanicGuard;
@@ -107,26 +107,15 @@ pub struct LocalChannel {
     link: LocalLink,
     /// The client, for calls that nobody hears updates of.
     peer: Peer,
-    state: Arc<State>,
+    state: Arc<LocalState>,
 }
 
-/// What a call outlives its beginning with.
-struct State {
+/// The state of the channel.
+struct LocalState {
     counters: Counters,
     open: watch::Sender<bool>,
     /// As `open`, to look at without a lock.
     closed: AtomicBool,
-}
-
-#[derive(Default)]
-struct Counters {
-    /// The last of them has this number as its id.
-    requests: AtomicI64,
-    notifications: AtomicU64,
-    completed: AtomicU64,
-    failed: AtomicU64,
-    timed_out: AtomicU64,
-    cancelled: AtomicU64,
 }
 
 impl LocalChannel {
@@ -135,7 +124,7 @@ impl LocalChannel {
         let peer = Peer::new(link.clone());
         let session = matches!(dialect, Dialect::Handshake(_)).then(|| SessionHandle::new(peer.clone()));
         let (counters, open, closed) = (Counters::default(), watch::Sender::new(true), AtomicBool::new(false));
-        let state = Arc::new(State { counters, open, closed });
+        let state = Arc::new(LocalState { counters, open, closed });
         Self { service: service.clone(), session, link, peer, state }
     }
 
@@ -153,7 +142,8 @@ impl LocalChannel {
         }
         let updates = request.take_updates();
         let OutgoingRequest { method, params, mut meta, wants_progress, clock, .. } = request;
-        let id = self.state.counters.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let counted = self.state.counters.request(clock);
+        let id = i64::try_from(counted.number()).unwrap_or(i64::MAX);
         if wants_progress {
             meta.get_or_insert_default().insert_raw(key::PROGRESS_TOKEN, &RawJson::number(id));
         }
@@ -164,9 +154,8 @@ impl LocalChannel {
         let cx = self.context(peer).with_meta(meta).with_id(RequestId::Number(id));
         let dispatch = if self.session.is_some() { dispatch } else { dispatch_in_process };
         let call = dispatch(&*self.service, Request::raw(method, params), cx);
-        let mut outcome = CallOutcome { counters: &self.state.counters, clock, is_counted: false };
         let result = self.state.until_closed(call).await;
-        outcome.count(result.and_then(|result| result.map_err(refused)))
+        counted.finish(result.and_then(|result| result.map_err(refused)))
     }
 
     async fn shake_hands(&self, meta: &RequestMeta) -> Result<DiscoverResult, OpenError> {
@@ -189,12 +178,12 @@ impl LocalChannel {
 
     async fn tell(&self, notification: Notification) {
         let cx = self.context(self.peer.clone());
-        self.state.counters.notifications.fetch_add(1, Ordering::Relaxed);
+        self.state.counters.notification_sent();
         dispatch_notification(&*self.service, notification, cx).await;
     }
 }
 
-impl State {
+impl LocalState {
     fn is_open(&self) -> bool {
         !self.closed.load(Ordering::Acquire)
     }
@@ -210,31 +199,6 @@ impl State {
             biased;
             outcome = &mut call => Ok(outcome),
             _ = open.wait_for(|open| !open) => Err(PeerError::Request(RequestError::Closed)),
-        }
-    }
-}
-
-/// Counts the outcome of a call, also if it is dropped.
-struct CallOutcome<'a> {
-    counters: &'a Counters,
-    clock: CallClock,
-    is_counted: bool,
-}
-
-impl CallOutcome<'_> {
-    fn count(&mut self, outcome: Result<Payload, PeerError>) -> Result<Payload, PeerError> {
-        self.is_counted = true;
-        let counter = if outcome.is_ok() { &self.counters.completed } else { &self.counters.failed };
-        counter.fetch_add(1, Ordering::Relaxed);
-        outcome
-    }
-}
-
-impl Drop for CallOutcome<'_> {
-    fn drop(&mut self) {
-        if !self.is_counted {
-            let counter = if self.clock.is_over() { &self.counters.timed_out } else { &self.counters.cancelled };
-            counter.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -274,15 +238,7 @@ impl Channel for LocalChannel {
 
 impl ChannelControl for LocalChannel {
     fn stats(&self) -> Stats {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (mut stats, counters) = (Stats::default(), &self.state.counters);
-        stats.requests_sent = counters.requests.load(Ordering::Relaxed).unsigned_abs();
-        stats.notifications_sent = count(&counters.notifications);
-        stats.completed = count(&counters.completed);
-        stats.failed = count(&counters.failed);
-        stats.timed_out = count(&counters.timed_out);
-        stats.cancelled = count(&counters.cancelled);
-        stats
+        self.state.counters.stats()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -11,8 +11,8 @@ use futures_util::future::join_all;
 use http::HeaderMap;
 use tokio::sync::Notify;
 use turms_core::{
-    BoxFuture, CallClock, CallContext, CallUpdates, Channel, ChannelControl, Ended, OutgoingRequest, Payload, Peer,
-    PeerError, Service, TransportInfo, Update, dispatch_notification, write_params,
+    BoxFuture, CallClock, CallContext, CallUpdates, Channel, ChannelControl, Counters, Ended, OutgoingRequest, Payload,
+    Peer, PeerError, Service, TransportInfo, Update, dispatch_notification, write_params,
 };
 use turms_proto::jsonrpc::encode;
 use turms_proto::method::{Method as _, Notification as _};
@@ -67,19 +67,6 @@ impl Gate {
     }
 }
 
-#[derive(Default)]
-struct Counters {
-    requests: AtomicU64,
-    notifications: AtomicU64,
-    heard: AtomicU64,
-    completed: AtomicU64,
-    failed: AtomicU64,
-    timed_out: AtomicU64,
-    cancelled: AtomicU64,
-    sent: AtomicU64,
-    received: AtomicU64,
-}
-
 /// How many pages of tools are fetched to find out what is to be repeated in headers.
 const MOST_PAGES: usize = 100;
 
@@ -103,20 +90,13 @@ impl StatelessChannel {
         if self.gate.is_closed() {
             return Err(PeerError::Closed);
         }
-        self.counters.requests.fetch_add(1, Ordering::Relaxed);
-        let mut given_up = GivenUp { counters: Some(&self.counters), clock };
+        let counted = self.counters.request(clock);
         let outcome = tokio::select! {
             biased;
             outcome = self.call(&call) => outcome,
             () = self.gate.closed() => Err(PeerError::Request(RequestError::Closed)),
         };
-        given_up.counters = None;
-        let counter = match &outcome {
-            Ok(_) => &self.counters.completed,
-            Err(_) => &self.counters.failed,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-        outcome.map(Payload::json)
+        counted.finish(outcome).map(Payload::json)
     }
 
     async fn call(&self, call: &Call) -> Result<RawJson, PeerError> {
@@ -169,7 +149,7 @@ impl StatelessChannel {
         let reply = self.post(body.into(), headers).await?;
         let result = match reply {
             Reply::Json(body) => {
-                self.counters.received.fetch_add(body.len() as u64, Ordering::Relaxed);
+                self.counters.received(body.len());
                 read_answer(Incoming::decode(body, 1), &asked)
             }
             Reply::Events(events) => Box::pin(self.read_events(*events, &asked)).await,
@@ -183,7 +163,7 @@ impl StatelessChannel {
     }
 
     async fn post(&self, body: Bytes, headers: HeaderMap) -> Result<Reply, HttpError> {
-        self.counters.sent.fetch_add(body.len() as u64, Ordering::Relaxed);
+        self.counters.sent(body.len());
         let response = self.endpoint.post(body, headers).await?;
         Reply::read(&self.endpoint, response).await
     }
@@ -191,7 +171,7 @@ impl StatelessChannel {
     async fn read_events(&self, mut events: EventStream, asked: &Asked<'_>) -> Result<RawJson, PeerError> {
         loop {
             let Some(event) = events.next().await? else { return Err(HttpError::Cut.into()) };
-            self.counters.received.fetch_add(event.data.len() as u64, Ordering::Relaxed);
+            self.counters.received(event.data.len());
             match messages(event, 1) {
                 None => {}
                 Some(Ok(Incoming::One(Message::Notification(notification)))) => self.hear(notification, asked).await,
@@ -210,7 +190,7 @@ impl StatelessChannel {
 
     /// Delivers a notification to the request that it belongs to, or to the service.
     async fn hear(&self, notification: Notification, asked: &Asked<'_>) {
-        self.counters.heard.fetch_add(1, Ordering::Relaxed);
+        self.counters.notification_received();
         if let (Some(update), Some(updates)) = (asked.update(&notification), asked.updates) {
             return updates.send(update);
         }
@@ -230,7 +210,7 @@ impl StatelessChannel {
         let headers = self.mirror.headers(self.version, &notification.method, None)?;
         let mut body = Vec::new();
         notification.encode(&mut body);
-        self.counters.notifications.fetch_add(1, Ordering::Relaxed);
+        self.counters.notification_sent();
         match CallClock::from(RequestOptions::default()).run(self.post(body.into(), headers)).await?? {
             Reply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
             _ => Ok(()),
@@ -308,21 +288,6 @@ impl Asked<'_> {
     }
 }
 
-/// Counts a request that is dropped before its end as timed out or cancelled.
-struct GivenUp<'a> {
-    counters: Option<&'a Counters>,
-    clock: CallClock,
-}
-
-impl Drop for GivenUp<'_> {
-    fn drop(&mut self) {
-        if let Some(counters) = self.counters {
-            let counter = if self.clock.is_over() { &counters.timed_out } else { &counters.cancelled };
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
 impl Channel for StatelessChannel {
     fn call(&self, request: OutgoingRequest) -> BoxFuture<'_, Result<Payload, PeerError>> {
         Box::pin(self.exchange(request))
@@ -346,18 +311,7 @@ impl ChannelControl for StatelessChannel {
     }
 
     fn stats(&self) -> Stats {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let mut stats = Stats::default();
-        stats.requests_sent = count(&self.counters.requests);
-        stats.notifications_sent = count(&self.counters.notifications);
-        stats.notifications_received = count(&self.counters.heard);
-        stats.completed = count(&self.counters.completed);
-        stats.failed = count(&self.counters.failed);
-        stats.timed_out = count(&self.counters.timed_out);
-        stats.cancelled = count(&self.counters.cancelled);
-        stats.bytes_sent = count(&self.counters.sent);
-        stats.bytes_received = count(&self.counters.received);
-        stats
+        self.counters.stats()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
