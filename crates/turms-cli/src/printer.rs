@@ -11,15 +11,15 @@ use serde::Serialize;
 use crate::exit::{Done, Exit, Failure};
 use crate::text::{Style, Text, json_line, shown_json, shown_line};
 
-/// How much is told beside the data.
+/// The amount of messages beside the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verbosity {
     /// Errors only.
     Quiet,
     Usual,
-    /// What the server tells unasked: its log and its standard error.
+    /// The log messages and the standard error of the server.
     Talkative,
-    /// What the library says about its work, too.
+    /// The log messages of the library, too.
     Debug,
     /// Every request and every answer, too.
     Trace,
@@ -48,9 +48,9 @@ struct Inner {
     colour_err: bool,
     /// Takes what is not data while a line is being edited.
     beside: RwLock<Option<Print>>,
-    /// Whether whoever read the data has gone away.
+    /// `true` after the reader of the data has closed its end.
     unread: AtomicBool,
-    /// Whether a line of progress stands on the terminal, unfinished.
+    /// `true` while a line of progress is on the terminal.
     unfinished: AtomicBool,
 }
 
@@ -74,12 +74,12 @@ impl Printer {
         }))
     }
 
-    /// Whether data is printed as the protocol has it.
+    /// Returns `true` if data is printed as the JSON of the protocol.
     pub(crate) fn is_json(&self) -> bool {
         self.0.json
     }
 
-    /// Whether nobody reads the data any more, so that nothing that goes on for its sake need go on.
+    /// Returns `true` if the reader of the data has closed its end, so that the command can stop.
     pub(crate) fn is_unread(&self) -> bool {
         self.0.unread.load(Ordering::Relaxed)
     }
@@ -148,7 +148,7 @@ impl Printer {
         }
     }
 
-    /// What somebody has to know who is about to be asked, however quiet it should be.
+    /// Prints the context of a question, also with `--quiet`.
     pub(crate) fn question(&self, text: impl Into<Text>) {
         self.say(&text.into());
     }

@@ -32,15 +32,15 @@ pub(crate) struct Socket<S> {
     role: Role,
     stage: Stage,
     limit: usize,
-    /// What is left of the message that is being read.
+    /// The rest of the message that is being read.
     incoming: Option<Bytes>,
-    /// What has come of the message that is being written and has not left.
+    /// The buffered part of the message that is being written.
     outgoing: BytesMut,
-    /// Whether a part of the message that is being written has left.
+    /// `true` if a part of the message that is being written was sent.
     begun: bool,
     /// A frame for which there was no room.
     held: Option<Frame>,
-    /// Whether the peer had to be waited for when something was last written.
+    /// `true` if the last write had to wait for the peer.
     blocked: bool,
     pulse: Pulse,
     farewell: Arc<Farewell>,
@@ -48,22 +48,22 @@ pub(crate) struct Socket<S> {
     patience: Option<Pin<Box<Sleep>>>,
 }
 
-/// How much of a message one frame holds at most.
+/// Maximum number of bytes of a message in one frame.
 const FRAGMENT: usize = 64 * 1024;
 
-/// How much gathers before it is written without being asked for.
+/// Number of buffered bytes above which they are written without a flush.
 const GATHERED: usize = 16 * 1024;
 
-/// How much room there is for pings, pongs and goodbyes beside messages.
+/// Number of bytes for pings, pongs and close frames beside messages.
 const CONTROL: usize = 4 * 1024;
 
-/// How much is read at once. It is there for every connection, however idle.
+/// Size of the read buffer, which every connection has.
 const READ: usize = 8 * 1024;
 
-/// How long the peer's goodbye is waited for.
+/// Timeout for the close frame of the peer.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// How far a socket is on its way to the end.
+/// The state of closing a socket.
 #[derive(Debug)]
 enum Stage {
     Open,
@@ -396,7 +396,7 @@ fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "the peer has closed the connection")
 }
 
-/// Whether a connection has ended because the peer has gone, as peers do.
+/// Returns `true` if an error only says that the peer has disconnected.
 #[cfg(feature = "server")]
 pub(crate) fn is_gone(error: &ConnectionError) -> bool {
     matches!(error, ConnectionError::Read(error) if error.kind() == io::ErrorKind::ConnectionAborted)

@@ -34,19 +34,19 @@ impl ConfigError {
         self.file.as_deref()
     }
 
-    /// What is wrong.
+    /// The problem.
     #[must_use]
     pub fn problem(&self) -> &ConfigProblem {
         &self.problem
     }
 
-    /// Whether there is no such file.
+    /// Returns `true` if the file does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(&self.problem, ConfigProblem::Read(ReadError::Io(error)) if error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Whether the file is in order but says nothing about servers, as the settings of an editor may well not.
+    /// Returns `true` if the file is valid but names no servers, such as the settings of an editor.
     #[must_use]
     pub fn is_without_servers(&self) -> bool {
         matches!(self.problem, ConfigProblem::NoServers)
@@ -66,7 +66,7 @@ impl Error for ConfigError {
     }
 }
 
-/// What can be wrong with a configuration as a whole.
+/// A problem of a configuration as a whole.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigProblem {
@@ -80,7 +80,7 @@ pub enum ConfigProblem {
         line: usize,
         /// The column in characters, from 1.
         column: usize,
-        /// What is wrong there.
+        /// The problem.
         problem: Problem,
     },
     /// A `/*` has no `*/`.
@@ -96,7 +96,7 @@ pub enum ConfigProblem {
     NotAnObject {
         /// The place, such as `mcpServers`; empty for the file itself.
         path: String,
-        /// What is there, such as `an array`.
+        /// The kind of the value, such as `an array`.
         found: &'static str,
     },
     /// There is no member that could hold servers.
@@ -146,13 +146,13 @@ impl EntryError {
         &self.0.fault.path
     }
 
-    /// What is wrong there.
+    /// The problem.
     #[must_use]
     pub fn problem(&self) -> &EntryProblem {
         &self.0.fault.problem
     }
 
-    /// Whether the entry is switched off, so that the problem is nobody's now.
+    /// Returns `true` if the entry is disabled, so that the problem does not matter now.
     #[must_use]
     pub fn is_disabled(&self) -> bool {
         self.0.fault.disabled
@@ -176,16 +176,16 @@ impl Error for EntryError {
     }
 }
 
-/// What can be wrong with an entry.
+/// A problem of an entry.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryProblem {
     /// A value is of another type than what belongs there.
     #[error("expected {expected}, found {found}")]
     WrongType {
-        /// What belongs there, such as `a string`.
+        /// The expected kind, such as `a string`.
         expected: &'static str,
-        /// What is there, such as `an array`.
+        /// The kind of the value, such as `an array`.
         found: &'static str,
     },
     /// There is neither a command nor a URL.
@@ -276,7 +276,7 @@ pub enum EntryProblem {
     /// `${kind:…}` of a kind that nobody here knows.
     #[error("${{…}} of the kind {kind:?} is not known; a literal ${{ is written $${{")]
     UnknownReference {
-        /// What stands before the colon.
+        /// The text before the colon.
         kind: String,
     },
     /// `${` without `}`.
@@ -290,7 +290,7 @@ pub enum EntryProblem {
     NestedReference,
 }
 
-/// What a value is, in words.
+/// Returns the kind of a value in words.
 pub(super) fn kind_of(value: &RawJson) -> &'static str {
     match value.as_str().as_bytes().first() {
         Some(b'{') => "an object",

@@ -29,7 +29,7 @@ pub enum HttpError {
     Broken {
         /// To whom: scheme, host and port.
         server: String,
-        /// How.
+        /// The cause.
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
@@ -39,7 +39,7 @@ pub enum HttpError {
     /// The server says no, and not in JSON-RPC.
     #[error("status {status}{}", shown(body))]
     Status {
-        /// What it says.
+        /// The text of the response.
         status: StatusCode,
         /// The beginning of what else it says.
         body: String,
@@ -52,7 +52,7 @@ pub enum HttpError {
         status: StatusCode,
         /// Its `WWW-Authenticate`.
         challenge: Option<String>,
-        /// Whether the request had an `Authorization`.
+        /// `true` if the request had an `Authorization`.
         given: bool,
         /// The beginning of what else it says.
         body: String,
@@ -62,11 +62,11 @@ pub enum HttpError {
     Scheme {
         /// To whom: scheme, host and port.
         server: String,
-        /// What was spoken to it.
+        /// The transport that was tried.
         spoken: &'static str,
-        /// What it may speak.
+        /// The transport that the server may have.
         other: &'static str,
-        /// What came of it.
+        /// The cause.
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
@@ -75,7 +75,7 @@ pub enum HttpError {
     ContentType {
         /// The status.
         status: StatusCode,
-        /// What it says it is; empty if it says nothing.
+        /// Its `Content-Type`; empty without one.
         content_type: String,
     },
     /// The answer is no message of JSON-RPC.
@@ -87,9 +87,9 @@ pub enum HttpError {
     /// The server sends us elsewhere, where credentials must not go.
     #[error("redirected from {from} to {to}, another origin: credentials are not sent there")]
     Redirect {
-        /// Where it was asked: scheme, host and port.
+        /// The origin of the request: scheme, host and port.
         from: String,
-        /// Where it sends us.
+        /// The target of the redirect.
         to: String,
     },
     /// The server sends us round and round, or nowhere.
@@ -116,9 +116,9 @@ pub enum HttpError {
     /// HTTP+SSE: the server wants messages to be posted elsewhere, where credentials must not go.
     #[error("the server at {from} wants messages to be posted to {to}, another origin")]
     ForeignEndpoint {
-        /// Where it was asked: scheme, host and port.
+        /// The origin of the request: scheme, host and port.
         from: String,
-        /// Where it wants them.
+        /// The target.
         to: String,
     },
     /// The server understands none of what it was asked; what it said to each.
@@ -134,7 +134,7 @@ impl fmt::Debug for HttpError {
 }
 
 impl HttpError {
-    /// Whether the server has certainly not seen the request.
+    /// Returns `true` if the server has certainly not received the request.
     #[must_use]
     pub fn is_unsent(&self) -> bool {
         matches!(
@@ -148,7 +148,7 @@ impl HttpError {
         )
     }
 
-    /// Whether the same request may fare better another time.
+    /// Returns `true` if the same request may succeed later.
     fn is_passing(&self) -> bool {
         match self {
             Self::Connect { .. } | Self::Broken { .. } | Self::Cut => true,
@@ -157,7 +157,7 @@ impl HttpError {
         }
     }
 
-    /// Whether the server was there and answered.
+    /// Returns `true` if the server responded.
     pub(super) fn is_answer(&self) -> bool {
         !self.is_unsent() && !matches!(self, Self::Broken { .. } | Self::Cut | Self::TimedOut(_))
     }
@@ -194,7 +194,7 @@ impl From<HttpError> for PeerError {
     }
 }
 
-/// What a refusal is about. Only 401 is always about credentials.
+/// Returns the subject of a refusal. Only 401 is always about credentials.
 fn wanted(status: StatusCode, given: bool) -> &'static str {
     match (status, given) {
         (StatusCode::UNAUTHORIZED, false) => ": the server wants authorization, and the request had none",
@@ -203,7 +203,7 @@ fn wanted(status: StatusCode, given: bool) -> &'static str {
     }
 }
 
-/// What `WWW-Authenticate` says is wrong (RFC 6750, 3), if it does.
+/// Returns the error that `WWW-Authenticate` names (RFC 6750, 3).
 fn complaint(challenge: Option<&str>) -> String {
     let said = |name| challenge.and_then(|challenge| parameter(challenge, name));
     match (said("error"), said("error_description")) {
@@ -226,7 +226,7 @@ fn parameter<'a>(challenge: &'a str, name: &str) -> Option<&'a str> {
     }
 }
 
-/// What the server says, for people, if it says anything.
+/// Returns the text of a response, for error messages.
 fn shown(body: &str) -> String {
     if body.is_empty() { String::new() } else { format!(": {body:?}") }
 }

@@ -39,7 +39,7 @@ pub(super) struct StatelessChannel {
     gate: Gate,
 }
 
-/// Whether the channel is open.
+/// The open or closed state of the channel.
 #[derive(Default)]
 struct Gate {
     closed: AtomicBool,
@@ -67,8 +67,8 @@ impl Gate {
     }
 }
 
-/// How many pages of tools are fetched to find out what is to be repeated in headers.
-const MOST_PAGES: usize = 100;
+/// Maximum number of pages of tools that are fetched to learn which arguments headers mirror.
+const MAX_PAGES: usize = 100;
 
 impl StatelessChannel {
     pub(super) fn new(endpoint: Arc<Endpoint>, service: Arc<dyn Service>, version: ProtocolVersion) -> Self {
@@ -120,7 +120,7 @@ impl StatelessChannel {
     /// Asks for the list of tools, to see what they want to be repeated.
     async fn relearn(&self, call: &Call) {
         let mut cursor: Option<RawJson> = None;
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let mut params = Object::new();
             if let Some(cursor) = &cursor {
                 params.insert_raw("cursor", cursor);
@@ -237,7 +237,7 @@ fn read_answer(answer: Result<Incoming, turms_proto::InvalidMessage>, asked: &As
 struct Call {
     method: ByteString,
     params: Payload,
-    /// What goes into their `_meta` beside what is there.
+    /// Protocol metadata to be merged into the `_meta` of the parameters.
     meta: Option<Meta>,
     wants_progress: bool,
     updates: Option<CallUpdates>,
@@ -268,7 +268,7 @@ impl Call {
     }
 }
 
-/// How long most messages are, apart from what is known of them before they are written.
+/// Number of bytes that most messages have beside their parameters and metadata.
 const USUAL_SIZE: usize = 256;
 
 /// A request that was made.
