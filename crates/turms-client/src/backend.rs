@@ -139,8 +139,8 @@ impl ClientControl for ServerBackend {
         self.0.pending.list()
     }
 
-    fn cancel(&self, key: u64) -> bool {
-        self.0.pending.cancel(key)
+    fn cancel(&self, id: u64, reason: Option<&str>) -> bool {
+        self.0.pending.cancel(id, reason)
     }
 
     fn stats(&self) -> Stats {

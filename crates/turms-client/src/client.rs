@@ -121,20 +121,26 @@ impl Client {
 
     /// The calls without a response, the oldest first.
     #[must_use]
-    pub fn pending(&self) -> Vec<PendingCall> {
+    pub fn pending_calls(&self) -> Vec<PendingCall> {
         self.control().pending_calls()
     }
 
-    /// Cancels a call by its [key](PendingCall::key). Returns `false` if it has ended.
+    /// Cancels a call by its [id](PendingCall::id). Returns `false` if it has ended.
     #[expect(clippy::must_use_candidate, reason = "few callers care whether it came too late")]
-    pub fn cancel(&self, key: u64) -> bool {
-        self.control().cancel(key)
+    pub fn cancel(&self, id: u64) -> bool {
+        self.control().cancel(id, None)
+    }
+
+    /// Cancels a call by its [id](PendingCall::id) and gives the server a reason. Returns `false` if the call has ended.
+    #[expect(clippy::must_use_candidate, reason = "few callers care whether it came too late")]
+    pub fn cancel_with_reason(&self, id: u64, reason: &str) -> bool {
+        self.control().cancel(id, Some(reason))
     }
 
     /// Cancels all pending calls. Returns their number.
     #[expect(clippy::must_use_candidate, reason = "few callers care how many there were")]
     pub fn cancel_all(&self) -> usize {
-        self.pending().into_iter().filter(|call| self.cancel(call.key)).count()
+        self.pending_calls().into_iter().filter(|call| self.cancel(call.id)).count()
     }
 
     /// The roots that the server may list, if this client has any.

@@ -13,8 +13,8 @@ pub(crate) trait ClientControl: Send + Sync {
     fn server(&self) -> Option<Arc<Opened>>;
     fn events(&self, interest: EventInterest) -> Events;
     fn pending_calls(&self) -> Vec<PendingCall>;
-    /// Cancels a pending call; `false` if it has ended.
-    fn cancel(&self, key: u64) -> bool;
+    /// Cancels a pending call by its id; `false` if it has ended.
+    fn cancel(&self, id: u64, reason: Option<&str>) -> bool;
     /// The counters of the current connection.
     fn stats(&self) -> Stats;
     /// Closes the client and waits until nothing of it is left, such as a process.

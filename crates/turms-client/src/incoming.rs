@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
+use turms_core::{CallContext, NotifyFuture, ObservedCall, Payload, Request, ResponseFuture, Service};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{Translate, task_of_core};
 use turms_proto::types::{
@@ -12,7 +12,7 @@ use turms_proto::types::{
     Log, LogMessage, LoggingLevel, Ping, Progress, ProgressParams, PromptListChanged, ResourceListChanged,
     ResourceUpdated, Task, TaskChanged, ToolListChanged,
 };
-use turms_proto::{ErrorObject, Notification, ProtocolVersion};
+use turms_proto::{DecodeError, ErrorObject, Notification};
 
 use crate::event::{Event, EventHub};
 use crate::extension::{self, ClientExtension};
@@ -125,23 +125,34 @@ impl IncomingHandler {
         self.events.publish(&Event::Log(Arc::new(message)));
     }
 
+    /// Responds to an input request: by the observer of the call that it belongs to, or by the handlers of the client.
     fn handle<M: Method>(
         &self,
         params: Payload,
-        version: ProtocolVersion,
+        cx: &CallContext,
         input: impl FnOnce(M::Params) -> InputRequest,
     ) -> ResponseFuture
     where
-        M::Params: DeserializeOwned,
+        M::Params: DeserializeOwned + Clone,
         M::Result: DeserializeOwned + Translate,
     {
+        let invalid = |error: DecodeError| -> ResponseFuture {
+            Box::pin(std::future::ready(Err(ErrorObject::invalid_params(error.to_string()).into())))
+        };
         let mut params: M::Params = match params.take() {
             Ok(params) => params,
-            Err(error) => {
-                return Box::pin(std::future::ready(Err(ErrorObject::invalid_params(error.to_string()).into())));
-            }
+            Err(error) => return invalid(error),
         };
-        params.raise(version);
+        params.raise(cx.version());
+        if let Some(call) = cx.extension::<ObservedCall>() {
+            match call.request(Request::new::<M>(params)) {
+                Ok(response) => return response,
+                Err(request) => match request.params.take() {
+                    Ok(unchanged) => params = unchanged,
+                    Err(error) => return invalid(error),
+                },
+            }
+        }
         let (input, handlers) = (input(params), self.handlers.clone());
         Box::pin(async move {
             let answer = handlers.answer(input).await.map_err(ErrorObject::from)?;
@@ -152,22 +163,25 @@ impl IncomingHandler {
 
 impl Service for IncomingHandler {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
-        let version = cx.version();
         match &*request.method {
             Ping::NAME => Box::pin(std::future::ready(Ok(Payload::new(EmptyResult::new())))),
             CreateMessage::NAME => {
-                self.handle::<CreateMessage>(request.params, version, |params| InputRequest::Sample(Box::new(params)))
+                self.handle::<CreateMessage>(request.params, &cx, |params| InputRequest::Sample(Box::new(params)))
             }
-            Elicit::NAME => {
-                self.handle::<Elicit>(request.params, version, |params| InputRequest::Elicit(Box::new(params)))
-            }
-            ListRoots::NAME => self.handle::<ListRoots>(request.params, version, InputRequest::Roots),
+            Elicit::NAME => self.handle::<Elicit>(request.params, &cx, |params| InputRequest::Elicit(Box::new(params))),
+            ListRoots::NAME => self.handle::<ListRoots>(request.params, &cx, InputRequest::Roots),
             _ => extension::ask(&self.extensions, request),
         }
     }
 
-    fn notify(&self, notification: Notification, _: CallContext) -> NotifyFuture {
-        self.on_notification(notification);
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        let unhandled = match cx.extension::<ObservedCall>() {
+            Some(call) if &*notification.method == Log::NAME => call.notification(notification),
+            _ => Err(notification),
+        };
+        if let Err(notification) = unhandled {
+            self.on_notification(notification);
+        }
         Box::pin(async {})
     }
 }

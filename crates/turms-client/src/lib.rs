@@ -8,7 +8,6 @@ mod backend;
 mod batch;
 mod builder;
 mod call;
-mod cancel;
 mod client;
 mod config;
 mod connection;
@@ -41,7 +40,6 @@ pub use self::call::error::{
     UnsupportedCause,
 };
 pub use self::call::{Call, CallFuture};
-pub use self::cancel::Cancel;
 pub use self::client::Client;
 pub use self::config::{
     Config, ConfigError, ConfigProblem, EntryError, EntryProblem, EnvFileError, Place, PlaceScope, Platform, ReadError,
@@ -65,5 +63,5 @@ pub use self::task::TaskHandle;
 pub use self::version_cache::VersionMemory;
 
 pub use turms_core::transport::ChildCommand;
-pub use turms_core::{ConnectError, Ended, UrlTransport};
+pub use turms_core::{CancellationToken, ConnectError, Ended, UrlTransport};
 pub use turms_proto::session::VersionChoice;

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service, ServiceError};
+use turms_core::{
+    CallContext, CallObserver, NotifyFuture, Payload, PeerError, Request, ResponseFuture, Service, ServiceError,
+};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{raise_result, tag_subscription};
+use turms_proto::session::{RequestError, RequestOptions};
 use turms_proto::types::{
-    Acknowledged, AcknowledgedParams, ClientCapabilities, Listen, ListenResult, Meta, Outcome, Ping, Progress,
-    ProgressParams, PromptListChanged, ResourceListChanged, ResourceParams, ResourceUpdated, SetLevel, Subscribe,
-    ToolListChanged, Unsubscribe, key,
+    Acknowledged, AcknowledgedParams, ClientCapabilities, ClientCapability, CreateMessage, Discover, DiscoverResult,
+    Elicit, ListRoots, Listen, ListenResult, Log, Meta, Outcome, Ping, Progress, ProgressParams, PromptListChanged,
+    ResourceListChanged, ResourceParams, ResourceUpdated, SetLevel, SetLevelParams, Subscribe, ToolListChanged,
+    Unsubscribe, key,
 };
 use turms_proto::{Ability, DecodeError, ErrorObject, Notification, Object, ProtocolVersion, RawJson, RequestId};
 
@@ -23,7 +27,16 @@ impl Service for Client {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let client = self.clone();
         Box::pin(async move {
-            let call = call_of(request)?.with_options(options_of(&cx));
+            if &*request.method == Discover::NAME
+                && let Some(server) = client.handshake_result()
+            {
+                return Ok(Payload::new(server));
+            }
+            let mut call = call_of(request, &cx)?.with_options(options_of(&cx));
+            if let Some(token) = cx.cancellation() {
+                // Its reason is sent to the server when the future of this call is dropped.
+                call.cancellation = token.clone();
+            }
             let mut output = client.backend().call(&call).await.map_err(CallError::into_error_object)?;
             if let Some(subscription) = output.subscription.take() {
                 return forward_changes(*subscription, &cx).await;
@@ -49,8 +62,18 @@ impl Service for Client {
     }
 }
 
+impl Client {
+    /// The response to `server/discover` for a server that has told of itself in its handshake.
+    fn handshake_result(&self) -> Option<DiscoverResult> {
+        let negotiated = self.opened()?;
+        let mut server = negotiated.server.clone().filter(|_| !negotiated.dialect.version().has(Ability::Stateless))?;
+        server.supported_versions = vec![ProtocolVersion::LATEST.to_string()];
+        Some(server)
+    }
+}
+
 /// The call of a request. Those that differ by era are typed, so that they are translated; all others pass as they are.
-fn call_of(request: Request) -> Result<CallRequest, ServiceError> {
+fn call_of(request: Request, cx: &CallContext) -> Result<CallRequest, ServiceError> {
     fn typed<M: Method>(params: Payload) -> Result<CallRequest, ServiceError>
     where
         M::Params: Clone,
@@ -60,7 +83,13 @@ fn call_of(request: Request) -> Result<CallRequest, ServiceError> {
     }
     match &*request.method {
         Ping::NAME => typed::<Ping>(request.params),
-        SetLevel::NAME => typed::<SetLevel>(request.params),
+        SetLevel::NAME => {
+            let call = typed::<SetLevel>(request.params)?;
+            if let (Some(session), Ok(params)) = (cx.session(), call.params_as::<SetLevelParams>()) {
+                session.set_log_level(params.level);
+            }
+            Ok(call)
+        }
         Subscribe::NAME => typed::<Subscribe>(request.params),
         Unsubscribe::NAME => typed::<Unsubscribe>(request.params),
         Listen::NAME => typed::<Listen>(request.params),
@@ -79,8 +108,8 @@ fn options_of(cx: &CallContext) -> CallOptions {
     if !cx.meta().is_some_and(declares_tasks) {
         options.task = TaskMode::Refuse;
     }
-    let Some(meta) = cx.meta() else { return options };
-    if let Some(token) = Object::from(meta.clone()).get(key::PROGRESS_TOKEN) {
+    options.observer = Some(Arc::new(CallerObserver(cx.clone())));
+    if let Some(token) = cx.meta().and_then(|meta| Object::from(meta.clone()).get(key::PROGRESS_TOKEN)) {
         let peer = cx.peer().clone();
         options.on_progress = Some(Arc::new(move |progress: &ProgressParams| {
             if let Some(progress) = with_token(progress, &token) {
@@ -88,15 +117,65 @@ fn options_of(cx: &CallContext) -> CallOptions {
             }
         }));
     }
-    let mut forwarded = forwarded(meta);
+    let mut forwarded = cx.meta().map(forwarded).unwrap_or_default();
+    // Capabilities and levels always serialize.
+    if let (true, Some(level)) = (cx.session().is_some(), cx.log_level()) {
+        let _ = forwarded.insert(key::LOG_LEVEL, &level);
+    }
     // A caller that gives input itself gets the input requests; for others the handlers of this client respond.
     if let Some(capabilities) = input_capabilities(cx) {
         options.return_input = true;
-        // Capabilities always serialize.
         let _ = forwarded.insert(key::CLIENT_CAPABILITIES, &capabilities);
     }
     options.meta = Some(forwarded).filter(|meta| !meta.is_empty());
     options
+}
+
+/// The caller of a call: gets its log messages, and the input requests of servers with a handshake.
+struct CallerObserver(CallContext);
+
+impl CallObserver for CallerObserver {
+    fn notification(&self, notification: Notification) -> Result<(), Notification> {
+        let Self(cx) = self;
+        let level = match &*notification.method {
+            Log::NAME => notification.params::<Log>().map(|message| message.level),
+            _ => return Err(notification),
+        };
+        if level.is_ok_and(|level| cx.wants_log(level)) {
+            let _ = cx.peer().try_notify_raw(notification);
+            return Ok(());
+        }
+        Err(notification)
+    }
+
+    /// A caller without a handshake cannot be sent requests.
+    fn request(&self, request: Request) -> Result<ResponseFuture, Request> {
+        let Self(cx) = self;
+        let capability = match &*request.method {
+            CreateMessage::NAME => ClientCapability::Sampling,
+            Elicit::NAME => ClientCapability::FormElicitation,
+            ListRoots::NAME => ClientCapability::Roots,
+            _ => return Err(request),
+        };
+        let session = cx.session().and_then(|session| session.client());
+        if !session.is_some_and(|client| client.capabilities.supports(capability)) {
+            return Err(request);
+        }
+        let cx = cx.clone();
+        Ok(Box::pin(async move {
+            let Request { method, mut params, .. } = request;
+            let unsupported = |error: String| ErrorObject::internal(format!("{method}: {error}"));
+            params.lower_params(&method, cx.version()).map_err(|error| unsupported(error.to_string()))?;
+            let params = params.into_raw().map_err(|error| unsupported(error.to_string()))?;
+            // The caller of the server's request runs its clock.
+            let options = RequestOptions::default().for_ever();
+            match cx.peer().request_raw(method.clone(), Some(params), options).await {
+                Ok(response) => Ok(Payload::json(response)),
+                Err(PeerError::Request(RequestError::Peer(error))) => Err((*error).into()),
+                Err(error) => Err(unsupported(error.to_string()).into()),
+            }
+        }))
+    }
 }
 
 /// The capabilities of a caller without a handshake that responds to input requests.

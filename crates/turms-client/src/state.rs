@@ -16,10 +16,10 @@ pub enum Status {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PendingCall {
-    /// The key to [cancel](crate::Client::cancel) it by.
-    pub key: u64,
-    /// The method, and the name of the tool, the prompt or the resource.
-    pub subject: String,
-    /// The time since it was sent.
-    pub waiting: Duration,
+    /// The id to [cancel](crate::Client::cancel) it by.
+    pub id: u64,
+    /// The method, and the name of the tool, the prompt or the resource: `tools/call "add"`.
+    pub target: String,
+    /// The time since the call began.
+    pub elapsed: Duration,
 }

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
-use turms_core::{OutgoingRequest, Payload, Update};
+use turms_core::{CallObserver, OutgoingRequest, Payload};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::session::RequestOptions;
 use turms_proto::types::{
@@ -448,30 +448,8 @@ async fn listen_once(
     forward: &Forward,
     waiting: Arc<Mutex<OnAcknowledged>>,
 ) -> Result<(), CallError> {
-    let (forward, wanted) = (forward.clone(), filter.clone());
     let (refuse, mut refused) = mpsc::channel(1);
-    let updates = Arc::new(move |update: Update| {
-        let Update::Told(notification) = update else { return };
-        if &*notification.method != Acknowledged::NAME {
-            if is_wanted(&wanted, &notification) {
-                forward(notification);
-            } else {
-                let method = &*notification.method;
-                tracing::debug!(target: "turms::client", method, "a notification outside the filter is dropped");
-            }
-            return;
-        }
-        if let Ok(params) = notification.params::<Acknowledged>() {
-            if let Some(excess) = excess(&params.notifications, &wanted) {
-                let _ = refuse.try_send(excess);
-                return;
-            }
-            // Runs outside the lock.
-            let waiting =
-                std::mem::replace(&mut *waiting.lock(), OnAcknowledged { done: true, ..OnAcknowledged::default() });
-            waiting.run(params.notifications);
-        }
-    });
+    let observer = ListenObserver { wanted: filter.clone(), forward: forward.clone(), refuse, waiting };
     let params = Payload::new(ListenParams::new(filter.clone()));
     let meta = match filter.task_ids {
         Some(_) => connected.metadata().map(declare_tasks),
@@ -480,7 +458,7 @@ async fn listen_once(
     let request = OutgoingRequest::new(ByteString::from_static(Listen::NAME), params)
         .meta(meta)
         .options(RequestOptions::default().for_ever())
-        .updates(updates as turms_core::Updates);
+        .observer(Some(Arc::new(observer) as Arc<dyn CallObserver>));
     tokio::select! {
         biased;
         Some(excess) = refused.recv() => {
@@ -489,6 +467,43 @@ async fn listen_once(
         ended = connected.channel.call_in_time(request) => {
             ended.map(drop).map_err(|error| CallError::of_peer(Listen::NAME, error))
         }
+    }
+}
+
+/// Receives the acknowledgement and the notifications of a subscription.
+struct ListenObserver {
+    wanted: SubscriptionFilter,
+    forward: Forward,
+    /// Gets what the server acknowledges beyond the filter.
+    refuse: mpsc::Sender<String>,
+    waiting: Arc<Mutex<OnAcknowledged>>,
+}
+
+impl CallObserver for ListenObserver {
+    fn notification(&self, notification: Notification) -> Result<(), Notification> {
+        if &*notification.method == Acknowledged::NAME {
+            self.acknowledged(&notification);
+        } else if is_wanted(&self.wanted, &notification) {
+            (self.forward)(notification);
+        } else {
+            let method = &*notification.method;
+            tracing::debug!(target: "turms::client", method, "a notification outside the filter is dropped");
+        }
+        Ok(())
+    }
+}
+
+impl ListenObserver {
+    fn acknowledged(&self, notification: &Notification) {
+        let Ok(params) = notification.params::<Acknowledged>() else { return };
+        if let Some(excess) = excess(&params.notifications, &self.wanted) {
+            let _ = self.refuse.try_send(excess);
+            return;
+        }
+        // Runs outside the lock.
+        let done = OnAcknowledged { done: true, ..OnAcknowledged::default() };
+        let waiting = std::mem::replace(&mut *self.waiting.lock(), done);
+        waiting.run(params.notifications);
     }
 }
 

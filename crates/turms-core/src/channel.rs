@@ -11,11 +11,12 @@ use turms_proto::session::{ClientOptions, OpenError, Opened, RequestOptions, Sta
 use turms_proto::types::{Meta, ProgressParams};
 use turms_proto::{EncodeError, Notification, Object, RawJson};
 
+use crate::cancellation::CancellationToken;
 use crate::clock::CallClock;
 use crate::connection::OpenFailure;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, PeerError};
-use crate::service::Service;
+use crate::service::{Request, ResponseFuture, Service};
 use crate::text::error_chain;
 
 /// A request to a server, in the revision of the server.
@@ -31,8 +32,10 @@ pub struct OutgoingRequest {
     pub wants_progress: bool,
     /// The time of the call. See [`Channel::call`].
     pub clock: CallClock,
-    /// The receiver of progress and notifications of this request.
-    pub updates: Option<Updates>,
+    /// The receiver of what the server sends for this request before its response.
+    pub observer: Option<Arc<dyn CallObserver>>,
+    /// The token whose reason is sent to the server if the future of the call is dropped.
+    pub cancellation: Option<CancellationToken>,
 }
 
 impl OutgoingRequest {
@@ -44,7 +47,8 @@ impl OutgoingRequest {
             meta: None,
             wants_progress: false,
             clock: RequestOptions::default().into(),
-            updates: None,
+            observer: None,
+            cancellation: None,
         }
     }
 
@@ -71,15 +75,28 @@ impl OutgoingRequest {
         options
     }
 
-    /// Takes the receiver of updates, with the clock that progress renews.
-    pub fn take_updates(&mut self) -> Option<CallUpdates> {
-        Some(CallUpdates { receiver: self.updates.take()?, clock: self.clock.clone() })
+    /// Takes the observer, with the clock that progress renews.
+    pub fn take_observer(&mut self) -> Option<ObservedCall> {
+        Some(ObservedCall { observer: self.observer.take()?, clock: self.clock.clone() })
     }
 
-    /// Sets the receiver of updates.
+    /// The state that says why the future of the call is dropped.
     #[must_use]
-    pub fn updates(mut self, updates: impl Into<Option<Updates>>) -> Self {
-        self.updates = updates.into();
+    pub fn drop_cause(&self) -> DropCause {
+        DropCause { clock: self.clock.clone(), cancellation: self.cancellation.clone() }
+    }
+
+    /// Sets the observer.
+    #[must_use]
+    pub fn observer(mut self, observer: impl Into<Option<Arc<dyn CallObserver>>>) -> Self {
+        self.observer = observer.into();
+        self
+    }
+
+    /// Sets the token whose reason is sent to the server.
+    #[must_use]
+    pub fn cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = Some(token);
         self
     }
 
@@ -162,39 +179,89 @@ impl fmt::Debug for OutgoingRequest {
     }
 }
 
-/// A message of the server about a request, before its response.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Update {
-    /// Progress of the request.
-    Progress(ProgressParams),
-    /// Something that a listen request asked to hear.
-    Told(Notification),
-}
+/// An observer of one call: receives what the server sends for it before its response. Its methods are called where the connection is
+/// driven: they must be quick and must not block.
+pub trait CallObserver: Send + Sync + 'static {
+    /// Receives progress.
+    fn progress(&self, params: &ProgressParams) {
+        let _ = params;
+    }
 
-/// A receiver of updates. It is called where the connection is driven: it must be quick and must not block.
-pub type Updates = Arc<dyn Fn(Update) + Send + Sync>;
+    /// Receives another notification of the call, such as a log message or a change of a subscription.
+    ///
+    /// # Errors
+    /// The notification, if the client is to handle it as any other.
+    fn notification(&self, notification: Notification) -> Result<(), Notification> {
+        Err(notification)
+    }
 
-/// The updates of one call, as a channel delivers them.
-#[derive(Clone)]
-pub struct CallUpdates {
-    receiver: Updates,
-    clock: CallClock,
-}
-
-impl CallUpdates {
-    /// Delivers an update. Progress renews the timeout of the call. A panic of the receiver ends nothing else.
-    pub fn send(&self, update: Update) {
-        if matches!(update, Update::Progress(_)) {
-            self.clock.renew();
-        }
-        let _ = catch_unwind(AssertUnwindSafe(|| (self.receiver)(update)));
+    /// Responds to a request of the server that belongs to the call, such as `elicitation/create`.
+    ///
+    /// # Errors
+    /// The request, if the handlers of the client are to respond.
+    fn request(&self, request: Request) -> Result<ResponseFuture, Request> {
+        Err(request)
     }
 }
 
-impl fmt::Debug for CallUpdates {
+/// The observer of a call, as a channel uses it.
+///
+/// Channels send progress and notifications of subscriptions to it. All other messages of the server go to the service of the client; if
+/// the channel knows the call that a message belongs to, this is an extension of the context.
+#[derive(Clone)]
+pub struct ObservedCall {
+    observer: Arc<dyn CallObserver>,
+    clock: CallClock,
+}
+
+impl ObservedCall {
+    /// Delivers progress, which renews the timeout of the call. A panic of the observer ends nothing else.
+    pub fn progress(&self, params: &ProgressParams) {
+        self.clock.renew();
+        let _ = catch_unwind(AssertUnwindSafe(|| self.observer.progress(params)));
+    }
+
+    /// Delivers a notification of the call. A panic of the observer ends nothing else.
+    ///
+    /// # Errors
+    /// The notification, if the observer does not handle it.
+    pub fn notification(&self, notification: Notification) -> Result<(), Notification> {
+        catch_unwind(AssertUnwindSafe(|| self.observer.notification(notification))).unwrap_or(Ok(()))
+    }
+
+    /// Passes a request of the server to the observer.
+    ///
+    /// # Errors
+    /// The request, if the observer does not respond to it.
+    pub fn request(&self, request: Request) -> Result<ResponseFuture, Request> {
+        self.observer.request(request)
+    }
+}
+
+impl fmt::Debug for ObservedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CallUpdates").finish_non_exhaustive()
+        f.debug_struct("ObservedCall").finish_non_exhaustive()
+    }
+}
+
+/// The cause for which the future of a call is dropped before its response, known when it is dropped.
+#[derive(Debug, Clone)]
+pub struct DropCause {
+    clock: CallClock,
+    cancellation: Option<CancellationToken>,
+}
+
+impl DropCause {
+    /// Returns `true` if the time of the call was over.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        self.clock.is_over()
+    }
+
+    /// The reason that the caller gave for cancelling the call.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        self.cancellation.as_ref()?.reason()
     }
 }
 

@@ -9,6 +9,7 @@ use turms_proto::session::Dialect;
 use turms_proto::types::{ClientCapabilities, Implementation, LoggingLevel, Meta, RequestMeta};
 use turms_proto::{Object, ProtocolVersion, RequestId};
 
+use crate::cancellation::CancellationToken;
 use crate::error::ServiceError;
 use crate::peer::Peer;
 use crate::principal::Principal;
@@ -24,29 +25,14 @@ pub struct CallContext {
     pub(crate) session: Option<Arc<SessionHandle>>,
     pub(crate) request: Option<Arc<dyn RequestInfo>>,
     pub(crate) extensions: Option<Arc<Extensions>>,
-}
-
-/// The cancellation of a call, as its peer asked for it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Cancelled {
-    /// The reason that the peer gave.
-    pub reason: Option<String>,
-}
-
-impl Cancelled {
-    /// A cancellation with a reason, if the peer gave one.
-    #[must_use]
-    pub fn new(reason: Option<String>) -> Self {
-        Self { reason }
-    }
+    pub(crate) cancellation: Option<CancellationToken>,
 }
 
 impl CallContext {
     /// Creates the context of a call in a dialect, from a peer.
     #[must_use]
     pub fn new(dialect: Dialect, peer: Peer) -> Self {
-        Self { dialect, id: None, meta: None, peer, session: None, request: None, extensions: None }
+        Self { dialect, id: None, meta: None, peer, session: None, request: None, extensions: None, cancellation: None }
     }
 
     /// Creates the context of a call within this process: the newest revision, and no peer.
@@ -80,6 +66,13 @@ impl CallContext {
     #[must_use]
     pub fn with_request_info(mut self, request: Arc<dyn RequestInfo>) -> Self {
         self.request = Some(request);
+        self
+    }
+
+    /// Sets the token that the transport cancels, with the reason of the peer, before it drops the future of the call.
+    #[must_use]
+    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = Some(token);
         self
     }
 
@@ -165,15 +158,20 @@ impl CallContext {
         }
     }
 
+    /// The lowest level of log messages that the client wants: of this request in 2026-07-28, of the session before. `None` if it wants
+    /// no log messages.
+    #[must_use]
+    pub fn log_level(&self) -> Option<LoggingLevel> {
+        match self.dialect {
+            Dialect::Stateless(_) => self.request_meta()?.log_level,
+            _ => Some(self.session.as_ref()?.log_level()),
+        }
+    }
+
     /// Returns `true` if the client wants log messages of this level.
     #[must_use]
     pub fn wants_log(&self, level: LoggingLevel) -> bool {
-        match self.dialect {
-            Dialect::Stateless(_) => {
-                self.request_meta().and_then(|meta| meta.log_level).is_some_and(|wanted| level >= wanted)
-            }
-            _ => self.session.as_ref().is_some_and(|session| session.wants_log(level)),
-        }
+        self.log_level().is_some_and(|wanted| level >= wanted)
     }
 
     fn request_meta(&self) -> Option<RequestMeta> {
@@ -186,10 +184,10 @@ impl CallContext {
         self.extension()
     }
 
-    /// The cancellation of the call, while its future is dropped because of one. `None` if it was not cancelled by its peer.
+    /// The token that is cancelled if the peer cancels the call; `None` for transports that only drop its future.
     #[must_use]
-    pub fn cancelled(&self) -> Option<Cancelled> {
-        self.peer.cancelled(self.id.as_ref()?)
+    pub fn cancellation(&self) -> Option<&CancellationToken> {
+        self.cancellation.as_ref()
     }
 
     /// A value that the transport or middleware attached to the request.

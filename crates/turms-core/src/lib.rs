@@ -9,6 +9,7 @@
 //! - [`transport`] has standard input and output, programs started as servers, and pipes within one process.
 
 mod blocking;
+mod cancellation;
 mod channel;
 mod clock;
 mod connection;
@@ -35,13 +36,14 @@ pub mod transport;
 mod url;
 
 pub use self::blocking::run_blocking;
+pub use self::cancellation::CancellationToken;
 pub use self::channel::{
-    CallUpdates, Channel, ChannelControl, ConnectError, Connector, Ended, InboundStream, OpenChannel, OutgoingRequest,
-    TransportInfo, Update, Updates, write_params,
+    CallObserver, Channel, ChannelControl, ConnectError, Connector, DropCause, Ended, InboundStream, ObservedCall,
+    OpenChannel, OutgoingRequest, TransportInfo, write_params,
 };
 pub use self::clock::CallClock;
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, OpenFailure};
-pub use self::context::{CallContext, Cancelled, RequestInfo};
+pub use self::context::{CallContext, RequestInfo};
 pub use self::counters::{CountedRequest, Counters};
 pub use self::dispatch::{
     Dispatch, dispatch, dispatch_in_process, dispatch_notification, encode_response, notification_guard, write_response,

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use bytestring::ByteString;
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::session::{RequestError, RequestOptions, SessionError};
-use turms_proto::{EncodeError, Notification, RawJson, RequestId};
-
-use crate::context::Cancelled;
+use turms_proto::{EncodeError, Notification, RawJson};
 
 /// A future that can be kept in a field.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -27,12 +25,6 @@ pub trait PeerTransport: Send + Sync + 'static {
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>>;
-
-    /// The cancellation of one of the peer's requests, while the future of its call is dropped because of it.
-    fn cancelled(&self, id: &RequestId) -> Option<Cancelled> {
-        let _ = id;
-        None
-    }
 }
 
 /// Why the other side could not be reached, or did not answer.
@@ -118,12 +110,6 @@ impl Peer {
     #[must_use]
     pub fn try_notify_raw(&self, notification: Notification) -> bool {
         self.0.as_ref().is_some_and(|link| link.try_notify(notification))
-    }
-
-    /// See [`PeerTransport::cancelled`]. A transport that wraps a peer forwards it, so that handlers still see the reason.
-    #[must_use]
-    pub fn cancelled(&self, id: &RequestId) -> Option<Cancelled> {
-        self.0.as_ref()?.cancelled(id)
     }
 
     /// Tells the peer something that the protocol defines.

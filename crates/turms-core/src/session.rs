@@ -111,6 +111,12 @@ impl SessionHandle {
         level as u8 >= self.log_level.load(Ordering::Relaxed)
     }
 
+    /// The lowest level of log messages that the client wants. Default: info.
+    #[must_use]
+    pub fn log_level(&self) -> LoggingLevel {
+        LoggingLevel::ALL[usize::from(self.log_level.load(Ordering::Relaxed))]
+    }
+
     /// Sets the lowest level of log messages that the client wants.
     pub fn set_log_level(&self, level: LoggingLevel) {
         self.log_level.store(level as u8, Ordering::Relaxed);

@@ -150,7 +150,7 @@ const FIELD_ATTRIBUTES: [&str; 4] = ["serde", "schemars", "validate", "garde"];
 
 /// Extractors, by the last segment of their path.
 const EXTRACTORS: [&str; 10] = [
-    "Cancellation",
+    "CancellationToken",
     "ClientInfo",
     "Completing",
     "Context",

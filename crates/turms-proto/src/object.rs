@@ -143,6 +143,9 @@ macro_rules! string_enum {
         pub enum $Name { $( $(#[$vmeta])* $Variant, )+ }
 
         impl $Name {
+            /// All values, in their order.
+            pub const ALL: &'static [Self] = &[$( Self::$Variant, )+];
+
             /// Returns the wire format.
             #[must_use]
             pub fn as_str(&self) -> &'static str {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::store::{StoreError, TaskAnswer};
-use turms_core::{CallContext, Cancelled, Peer, PeerError, random_id};
+use turms_core::{CallContext, CancellationToken, Peer, PeerError, random_id};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{CannotExpress, Translate as _, lower_elicitation};
 use turms_proto::session::{RequestError, RequestOptions};
@@ -163,11 +163,16 @@ impl Context {
         self.call().client_capabilities().map(Cow::into_owned).unwrap_or_default()
     }
 
-    /// Returns the cancellation of the call and its reason, while the handler is being dropped because of it. For the
-    /// `drop` of a guard. `None` if the client has not cancelled the call.
+    /// Returns `true` if the client has cancelled the call. The handler is then being dropped: this is for the `drop` of a guard.
     #[must_use]
-    pub fn cancelled(&self) -> Option<Cancelled> {
-        self.call().cancelled()
+    pub fn is_cancelled(&self) -> bool {
+        self.call().cancellation().is_some_and(CancellationToken::is_cancelled)
+    }
+
+    /// Returns the reason of the client for cancelling the call, if it gave one.
+    #[must_use]
+    pub fn cancellation_reason(&self) -> Option<&str> {
+        self.call().cancellation()?.reason()
     }
 
     /// Returns the id of the task that the handler runs as, if any.

@@ -7,14 +7,13 @@ use http::HeaderMap;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::watch;
 use turms_proto::types::{Implementation, Meta};
 use turms_proto::{DecodeError, ErrorObject, Number};
 
 use crate::context::Context;
 use crate::handler::{Call, FromCall, Rejection, schema_of};
 use crate::session::Session;
-use turms_core::Principal;
+use turms_core::{CancellationToken, Principal};
 
 /// Extracts the arguments of a tool or a prompt, or the variables of a resource URI.
 ///
@@ -133,44 +132,11 @@ impl FromCall for Progress {
     }
 }
 
-/// Signals work outside the handler that the call has ended. The handler itself is dropped on cancellation and need not
-/// check.
-///
-/// Keep it in the handler; pass [`Cancellation::token`] to tasks and threads.
-#[derive(Debug)]
-pub struct Cancellation {
-    // Dropped with the handler, whether the call finished or was cancelled.
-    alive: watch::Sender<()>,
-}
-
-impl Cancellation {
-    /// Returns a token for work outside the handler.
-    #[must_use]
-    pub fn token(&self) -> CancellationToken {
-        CancellationToken(self.alive.subscribe())
-    }
-}
-
-/// A token that is cancelled when the handler has finished or was dropped.
-#[derive(Debug, Clone)]
-pub struct CancellationToken(watch::Receiver<()>);
-
-impl CancellationToken {
-    /// Returns `true` if the handler has finished or was dropped.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.0.has_changed().is_err()
-    }
-
-    /// Waits until the handler has finished or was dropped.
-    pub async fn cancelled(&mut self) {
-        while self.0.changed().await.is_ok() {}
-    }
-}
-
-impl FromCall for Cancellation {
-    fn from_call(_: &mut Call) -> Result<Self, Rejection> {
-        Ok(Self { alive: watch::Sender::new(()) })
+/// Extracts a token for work outside of the handler, such as a thread. It is cancelled when the handler returns or is dropped, with the
+/// reason of the client if the client has cancelled the call. The handler itself is dropped on cancellation and need not check.
+impl FromCall for CancellationToken {
+    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+        Ok(call.cancellation_token())
     }
 }
 

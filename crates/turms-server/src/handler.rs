@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use turms_core::BoxFuture;
+use turms_core::{BoxFuture, CancellationToken};
 use turms_proto::types::{CallToolParams, ToolResult};
 use turms_proto::{Ability, DecodeError, ErrorCode, ErrorObject, Object, ProtocolVersion, decode_strings};
 
@@ -18,6 +18,8 @@ use crate::schema;
 pub struct Call {
     pub(crate) context: Context,
     pub(crate) input: Input,
+    /// Set if the handler has extracted a token.
+    pub(crate) cancel_on_drop: Option<Arc<CancelOnDrop>>,
 }
 
 /// The input of a call.
@@ -52,6 +54,19 @@ impl Input {
 }
 
 impl Call {
+    pub(crate) fn new(context: Context, input: Input) -> Self {
+        Self { context, input, cancel_on_drop: None }
+    }
+
+    /// A token that is cancelled when the handler returns or is dropped.
+    pub(crate) fn cancellation_token(&mut self) -> CancellationToken {
+        let make = || {
+            let (token, of_call) = (CancellationToken::new(), self.context.call().cancellation().cloned());
+            Arc::new(CancelOnDrop { token, of_call })
+        };
+        self.cancel_on_drop.get_or_insert_with(make).token.clone()
+    }
+
     /// Returns the context of the call.
     #[must_use]
     pub fn context(&self) -> &Context {
@@ -66,6 +81,22 @@ impl Call {
         match self.context.rounds() {
             Some(rounds) => Ok(rounds.check_without_context()?),
             None => Ok(()),
+        }
+    }
+}
+
+/// Cancels a token on drop, with the reason of the client if that has cancelled the call.
+#[derive(Debug)]
+pub(crate) struct CancelOnDrop {
+    token: CancellationToken,
+    of_call: Option<CancellationToken>,
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        match &self.of_call {
+            Some(of_call) => self.token.cancel_as(of_call),
+            None => self.token.cancel(),
         }
     }
 }
@@ -121,7 +152,7 @@ impl From<ErrorObject> for Rejection {
     message = "a handler cannot take `{Self}`",
     label = "not an extractor",
     note = "take `Args<T>` for the arguments, where `T` derives `serde::Deserialize` and `schemars::JsonSchema`, `State<T>`, `Context`, `Progress`, \
-            `Cancellation`, `ClientInfo`, `Headers`, `Principal`, `Arc<Session>`, `Extension<T>`, `Meta`, `Uri`, or an \
+            `CancellationToken`, `ClientInfo`, `Headers`, `Principal`, `Arc<Session>`, `Extension<T>`, `Meta`, `Uri`, or an \
             `Option` of one of these"
 )]
 pub trait FromCall: Sized {
@@ -202,6 +233,8 @@ macro_rules! handlers {
                     call.check()?;
                     self($($T),*)
                 };
+                // The arguments are not needed any more.
+                let _cancel_on_drop = call.cancel_on_drop.take();
                 drop(call);
                 Ok(running.await)
             }

@@ -63,7 +63,7 @@ pub use self::app::{App, Apps};
 pub use self::completion::Completing;
 pub use self::context::{AskError, Context, Elicited};
 pub use self::extension::{ExtensionScope, ServerExtension};
-pub use self::extract::{Args, Cancellation, CancellationToken, ClientInfo, Extension, Headers, Progress, State};
+pub use self::extract::{Args, ClientInfo, Extension, Headers, Progress, State};
 #[doc(hidden)]
 pub use self::extract::{Argument, Arguments};
 #[doc(hidden)]
@@ -85,4 +85,4 @@ pub use self::subscriptions::Change;
 pub use self::task::Tasks;
 pub use self::tool::{IntoTool, Tool, ToolBuilder};
 pub use self::tool_error::ToolError;
-pub use turms_core::{Principal, ServeError, SharedService};
+pub use turms_core::{CancellationToken, Principal, ServeError, SharedService};

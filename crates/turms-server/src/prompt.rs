@@ -78,7 +78,7 @@ impl Prompt {
 
 impl PromptCore {
     async fn run(&self, params: GetPromptParams, context: Context) -> Result<PromptResult, ServiceError> {
-        let call = Call { context, input: Input::Texts(params.arguments.unwrap_or_default()) };
+        let call = Call::new(context, Input::Texts(params.arguments.unwrap_or_default()));
         let checked = match &self.constraints {
             Some(constraints) => constraints.check(&call).await,
             None => Ok(()),

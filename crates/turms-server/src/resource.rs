@@ -156,7 +156,7 @@ impl ResourceCore {
             }
         };
         context.put(Uri(uri.clone()));
-        let call = Call { context, input: Input::Texts(variables) };
+        let call = Call::new(context, Input::Texts(variables));
         let checked = match &self.constraints {
             Some(constraints) => constraints.check(&call).await,
             None => Ok(()),

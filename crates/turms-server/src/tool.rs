@@ -119,7 +119,7 @@ impl Tool {
     /// Runs the tool, through its layers if it has any.
     pub(crate) fn call(&self, request: ToolRequest, context: Context) -> ToolFuture {
         match &self.layered {
-            None => self.core.call(Call { context, input: request.into_input() }),
+            None => self.core.call(Call::new(context, request.into_input())),
             Some(layered) => {
                 let request = Request::raw(CallTool::NAME, request.into_payload());
                 Box::pin(call_layered(layered.clone(), request, context))
@@ -384,7 +384,7 @@ impl ToolBuilder {
             let core = innermost.clone();
             async move {
                 let input = ToolRequest::parse(request.params)?.into_input();
-                Ok(Payload::new(core.call(Call { context, input }).await?))
+                Ok(Payload::new(core.call(Call::new(context, input)).await?))
             }
         }));
         Tool { core, layered }

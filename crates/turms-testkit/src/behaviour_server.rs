@@ -14,8 +14,8 @@ use turms_core::{CallContext, NotifyFuture, Request, ResponseFuture, Service};
 use turms_proto::types::*;
 use turms_proto::{ErrorObject, Notification, RawJson};
 use turms_server::{
-    Args, AskError, Cancellation, Completing, Context, Elicited, Json, Progress, Prompt, Resource, Server, Session,
-    SharedService, State, Tasks, Tool,
+    Args, AskError, CancellationToken, Completing, Context, Elicited, Json, Progress, Prompt, Resource, Server,
+    Session, SharedService, State, Tasks, Tool,
 };
 
 use crate::tools::{self, Add, Name, text_of};
@@ -192,8 +192,8 @@ fn with_tools(server: Server) -> Server {
 }
 
 /// Runs until it is cancelled. A task outside the handler counts the cancellation, too.
-async fn slow(State(counters): State<CallCounters>, cancellation: Cancellation) {
-    let (mut token, outside) = (cancellation.token(), counters.clone());
+async fn slow(State(counters): State<CallCounters>, token: CancellationToken) {
+    let outside = counters.clone();
     tokio::spawn(async move {
         token.cancelled().await;
         outside.add("cancelled", 1);

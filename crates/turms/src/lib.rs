@@ -68,9 +68,9 @@ pub use turms_proto as proto;
 pub use turms_proto::types;
 #[cfg(feature = "server")]
 pub use turms_server::{
-    App, Apps, Args, AskError, Call, Cancellation, CancellationToken, Change, ClientInfo, Completing, Context,
-    Elicited, Extension, ExtensionScope, FromCall, Handler, Headers, IntoCompletion, IntoPrompt, IntoPromptResult,
-    IntoResource, IntoResourceResult, IntoTool, IntoToolResult, Item, Json, Principal, Progress, Prompt, PromptBuilder,
+    App, Apps, Args, AskError, Call, CancellationToken, Change, ClientInfo, Completing, Context, Elicited, Extension,
+    ExtensionScope, FromCall, Handler, Headers, IntoCompletion, IntoPrompt, IntoPromptResult, IntoResource,
+    IntoResourceResult, IntoTool, IntoToolResult, Item, Json, Principal, Progress, Prompt, PromptBuilder,
     RegistrationError, Rejection, Resource, ResourceBuilder, Router, SchemaError, SealKey, Server, ServerExtension,
     ServerHandle, ServerParts, Session, SharedService, State, SyncHandler, Tasks, Tool, ToolBuilder, ToolError, Uri,
     testing,
@@ -122,8 +122,8 @@ pub mod prelude {
     #[cfg(feature = "server")]
     #[doc(no_inline)]
     pub use crate::{
-        Args, Cancellation, ClientInfo, Completing, Context, Elicited, Extension, Headers, Json, Principal, Progress,
-        Prompt, Resource, Server, State, Tool, ToolError, prompt, resource, server, tool,
+        Args, CancellationToken, ClientInfo, Completing, Context, Elicited, Extension, Headers, Json, Principal,
+        Progress, Prompt, Resource, Server, State, Tool, ToolError, prompt, resource, server, tool,
     };
 }
 

@@ -69,8 +69,8 @@ pub(crate) fn state(session: &Session) -> Text {
     let client = &session.client;
     let mut text = row(introduction(session), "target", &session.target());
     text = row(text, "status", status(session));
-    let pending = client.pending();
-    let waiting = pending.iter().map(|call| format!("{} (for {:.1?})", call.subject, call.waiting));
+    let pending = client.pending_calls();
+    let waiting = pending.iter().map(|call| format!("{} (for {:.1?})", call.target, call.elapsed));
     let waiting = if pending.is_empty() { "nothing".to_owned() } else { waiting.collect::<Vec<_>>().join(", ") };
     text = row(text, "pending", &waiting);
     let stats = client.stats();
@@ -94,8 +94,8 @@ pub(crate) fn state(session: &Session) -> Text {
 pub(crate) fn state_object(session: &Session) -> Value {
     let client = &session.client;
     let stats = client.stats();
-    let pending = client.pending();
-    let pending = pending.iter().map(|call| json!({ "subject": call.subject, "seconds": call.waiting.as_secs_f64() }));
+    let pending = client.pending_calls();
+    let pending = pending.iter().map(|call| json!({ "target": call.target, "seconds": call.elapsed.as_secs_f64() }));
     json!({
         "target": session.target(),
         "transport": session.transport(),

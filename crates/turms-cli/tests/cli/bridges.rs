@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
 use serde_json::json;
-use turms::client::{Cancel, Event, Events, UrlTransport, VersionMemory};
+use turms::client::{CancellationToken, Event, Events, UrlTransport, VersionMemory};
 use turms::http::HttpConnector;
 use turms::proto::ProtocolVersion::{self, *};
 use turms::proto::{Ability, ErrorCode, Object};
@@ -115,10 +115,10 @@ async fn reads(client: &Client) {
 
 /// A call that is cancelled leaves the connection usable.
 async fn gives_up(client: &Client) {
-    let cancel = Cancel::new();
-    let slow = client.call_tool("countdown", json!({ "steps": 1000, "pause": 60_000 })).cancel_with(&cancel);
+    let cancel = CancellationToken::new();
+    let slow = client.call_tool("countdown", json!({ "steps": 1000, "pause": 60_000 })).cancellation_token(&cancel);
     let slow = tokio::spawn(slow.into_future());
-    eventually("a call in flight", async || !client.pending().is_empty()).await;
+    eventually("a call in flight", async || !client.pending_calls().is_empty()).await;
     cancel.cancel();
     let error = within("the end of the call", slow).await.unwrap().unwrap_err();
     assert!(error.is_cancelled(), "{error}");

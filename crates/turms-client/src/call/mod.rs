@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use turms_core::{BoxFuture, Payload};
+use turms_core::{BoxFuture, CancellationToken, Payload};
 use turms_proto::types::{EmptyResult, Meta, Outcome, ProgressParams};
 
 pub(crate) use self::error::CallError;
@@ -21,7 +21,6 @@ use self::error::{CallErrorKind, TaskCause};
 pub(crate) use self::options::{CallOptions, Timeout};
 pub(crate) use self::request::{CallRequest, CallTarget};
 pub(crate) use self::session::SessionCall;
-use crate::cancel::Cancel;
 use crate::client::Client;
 use crate::subscription::Subscription;
 use crate::task::TaskOwner;
@@ -112,9 +111,11 @@ impl<T, E> Call<T, E> {
         self
     }
 
-    /// Cancels the call with this token.
-    pub fn cancel_with(mut self, cancel: &Cancel) -> Self {
-        self.options.cancel = Some(cancel.clone());
+    /// Cancels the call when this token is cancelled. Any number of calls can share one; its reason is sent to the server in
+    /// `notifications/cancelled`.
+    #[doc(alias = "cancel_with")]
+    pub fn cancellation_token(mut self, token: &CancellationToken) -> Self {
+        self.options.cancellation = Some(token.clone());
         self
     }
 

@@ -3,10 +3,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use turms_core::{CallObserver, CancellationToken};
 use turms_proto::session::RequestOptions;
 use turms_proto::types::{Meta, ProgressParams};
 
-use crate::cancel::Cancel;
 use crate::connection::BatchTicket;
 use crate::incoming::Callback;
 use crate::layer::task::TaskWatch;
@@ -53,8 +53,11 @@ pub(crate) struct Options {
     pub(crate) timeout: Timeout,
     pub(crate) max_duration: Option<Duration>,
     pub(crate) on_progress: Option<Callback<ProgressParams>>,
+    /// The receiver of all else that the server sends for the call.
+    pub(crate) observer: Option<Arc<dyn CallObserver>>,
     pub(crate) meta: Option<Meta>,
-    pub(crate) cancel: Option<Cancel>,
+    /// The token of the caller, which other calls may share.
+    pub(crate) cancellation: Option<CancellationToken>,
     pub(crate) bypass_cache: bool,
     /// `None`: known by the method, or declared by the tool.
     pub(crate) idempotent: Option<bool>,
@@ -78,8 +81,9 @@ impl Options {
         timeout: Timeout::Default,
         max_duration: None,
         on_progress: None,
+        observer: None,
         meta: None,
-        cancel: None,
+        cancellation: None,
         bypass_cache: false,
         idempotent: None,
         affinity: None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytestring::ByteString;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use turms_core::Payload;
+use turms_core::{CancellationToken, Payload};
 use turms_proto::method::Method;
 use turms_proto::revision::Translate;
 use turms_proto::types::{
@@ -29,6 +29,8 @@ pub(crate) struct CallRequest {
     pub(crate) params: CallParams,
     pub(crate) options: CallOptions,
     pub(crate) decode: Decode,
+    /// Cancels this call and no other.
+    pub(crate) cancellation: CancellationToken,
     /// The number of the connection that the request belongs to; any if `None`.
     pub(crate) generation: Option<u64>,
 }
@@ -62,6 +64,7 @@ impl CallRequest {
             params: CallParams::Typed(Arc::new(params)),
             options: CallOptions::default(),
             decode,
+            cancellation: CancellationToken::new(),
             generation: None,
         }
     }
@@ -69,7 +72,8 @@ impl CallRequest {
     /// A request of any method.
     pub(crate) fn raw(method: ByteString, params: RawJson) -> Self {
         let params = CallParams::Json(params);
-        Self { method, params, options: CallOptions::default(), decode: decode::raw, generation: None }
+        let (options, cancellation) = (CallOptions::default(), CancellationToken::new());
+        Self { method, params, options, decode: decode::raw, cancellation, generation: None }
     }
 
     /// The same request with these options.

@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use turms_core::{OutgoingRequest, Payload, Update, Updates};
+use turms_core::{CallObserver, OutgoingRequest, Payload, Request, ResponseFuture};
 use turms_proto::method::Method as _;
 use turms_proto::revision::method_info;
 use turms_proto::types::{
-    CallTool, CallToolParams, CancelTask, ClientCapabilities, ClientCapability, GetTask, Meta, ReadDirectory,
-    SKILLS_EXTENSION, TASKS_EXTENSION, TaskRequest, TaskSupport, UpdateTask, key,
+    CallTool, CallToolParams, CancelTask, ClientCapabilities, ClientCapability, GetTask, Meta, ProgressParams,
+    ReadDirectory, SKILLS_EXTENSION, TASKS_EXTENSION, TaskRequest, TaskSupport, UpdateTask, key,
 };
-use turms_proto::{Ability, Object};
+use turms_proto::{Ability, Notification, Object};
 
 use super::state::{Connected, ServerShared};
 use crate::call::CallRequest;
 use crate::call::error::{CallError, CallErrorKind, UnsupportedCause};
 use crate::call::options::TaskMode;
+use crate::incoming::{Callback, IncomingHandler};
 
 /// The request of a call on a connection.
 pub(super) fn request(
@@ -39,10 +40,10 @@ pub(super) fn request(
             .map_err(|error| CallError::not_sent(call.target(), CallErrorKind::Encode(error.to_string())))?;
     }
     let mut options = shared.settings.timeouts.request(&call.options);
-    let updates = progress_updates(shared, call);
-    options.progress = updates.is_some();
+    options.progress = wants_progress(shared, call);
     let meta = metadata(connected, call);
-    Ok(OutgoingRequest::new(call.method.clone(), params).meta(meta).options(options).updates(updates))
+    let request = OutgoingRequest::new(call.method.clone(), params).meta(meta).options(options);
+    Ok(request.observer(observer(shared, call)).cancellation(call.cancellation.clone()))
 }
 
 /// Returns `true` if the server declares that its directories can be read (SEP-2640).
@@ -72,20 +73,49 @@ fn metadata(connected: &Connected, call: &CallRequest) -> Option<Meta> {
     meta
 }
 
-fn progress_updates(shared: &ServerShared, call: &CallRequest) -> Option<Updates> {
-    let own = call.options.on_progress.clone();
-    if own.is_none() && (shared.incoming.on_progress.is_none() || &*call.method != CallTool::NAME) {
+fn wants_progress(shared: &ServerShared, call: &CallRequest) -> bool {
+    let every_call = shared.incoming.on_progress.is_some() && &*call.method == CallTool::NAME;
+    call.options.on_progress.is_some() || every_call
+}
+
+/// The observer of a call, if anything is to be observed.
+fn observer(shared: &ServerShared, call: &CallRequest) -> Option<Arc<dyn CallObserver>> {
+    let options = &call.options;
+    if options.observer.is_none() && !wants_progress(shared, call) {
         return None;
     }
-    let incoming = shared.incoming.clone();
-    Some(Arc::new(move |update| {
-        if let Update::Progress(params) = update {
-            if let Some(callback) = &own {
-                callback(&params);
-            }
-            incoming.on_progress(params);
+    let (incoming, on_progress) = (shared.incoming.clone(), options.on_progress.clone());
+    Some(Arc::new(RequestObserver { incoming, on_progress, caller: options.observer.clone() }))
+}
+
+/// Delivers progress to the callbacks of the call and of the client, and all else to the observer of the caller.
+struct RequestObserver {
+    incoming: Arc<IncomingHandler>,
+    on_progress: Option<Callback<ProgressParams>>,
+    caller: Option<Arc<dyn CallObserver>>,
+}
+
+impl CallObserver for RequestObserver {
+    fn progress(&self, params: &ProgressParams) {
+        if let Some(callback) = &self.on_progress {
+            callback(params);
         }
-    }))
+        self.incoming.on_progress(params.clone());
+    }
+
+    fn notification(&self, notification: Notification) -> Result<(), Notification> {
+        match &self.caller {
+            Some(caller) => caller.notification(notification),
+            None => Err(notification),
+        }
+    }
+
+    fn request(&self, request: Request) -> Result<ResponseFuture, Request> {
+        match &self.caller {
+            Some(caller) => caller.request(request),
+            None => Err(request),
+        }
+    }
 }
 
 /// Returns `true` if the server may make a task of a call.

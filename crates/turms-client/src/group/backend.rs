@@ -121,8 +121,8 @@ impl ClientControl for GroupBackend {
         self.shared.lifetime.pending.list()
     }
 
-    fn cancel(&self, key: u64) -> bool {
-        self.shared.lifetime.pending.cancel(key)
+    fn cancel(&self, id: u64, reason: Option<&str>) -> bool {
+        self.shared.lifetime.pending.cancel(id, reason)
     }
 
     fn stats(&self) -> Stats {

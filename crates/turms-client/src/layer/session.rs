@@ -131,8 +131,8 @@ impl<S: CallService> SessionCalls<S> {
         options: &CallOptions,
         work: impl Future<Output = Result<T, CallError>> + Send,
     ) -> Result<T, CallError> {
-        let cancel = options.cancel.clone().unwrap_or_default();
-        if cancel.is_cancelled() {
+        let token = options.cancellation.clone().unwrap_or_default();
+        if token.is_cancelled() {
             return Err(CallError::not_sent(target, CallErrorKind::Cancelled));
         }
         let error = |kind| Err(CallError::new(target, kind, Delivery::Unknown));
@@ -146,7 +146,7 @@ impl<S: CallService> SessionCalls<S> {
         };
         tokio::select! {
             biased;
-            () = cancel.cancelled() => error(CallErrorKind::Cancelled),
+            () = token.cancelled() => error(CallErrorKind::Cancelled),
             outcome = limited => outcome,
         }
     }

@@ -3,11 +3,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use slab::Slab;
 use tokio::time::Instant;
+use turms_core::CancellationToken;
 
 use super::CallService;
 use crate::call::error::{CallError, CallErrorKind, Delivery};
 use crate::call::{CallOutput, CallRequest};
-use crate::cancel::Cancel;
 use crate::state::PendingCall;
 
 /// Keeps the table of pending calls and cancels them. Around everything that waits.
@@ -24,15 +24,16 @@ impl<S> Track<S> {
 
 impl<S: CallService> CallService for Track<S> {
     async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
-        if call.options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+        let token = call.options.cancellation.as_ref();
+        if token.is_some_and(CancellationToken::is_cancelled) {
             return Err(CallError::not_sent(call.target(), CallErrorKind::Cancelled));
         }
-        let entry = self.pending.insert(call.clone());
+        let _entry = self.pending.insert(call.clone());
         // The call first: what is ready at once never waits for the second.
         tokio::select! {
             biased;
             outcome = self.inner.call(call) => outcome,
-            () = entry.cancelled() => Err(CallError::new(call.target(), CallErrorKind::Cancelled, Delivery::Unknown)),
+            () = call.cancellation.cancelled_with(token) => Err(CallError::new(call.target(), CallErrorKind::Cancelled, Delivery::Unknown)),
         }
     }
 }
@@ -53,17 +54,15 @@ struct PendingRecord {
     number: u64,
     call: CallRequest,
     since: Instant,
-    /// That of the caller; made on demand otherwise.
-    cancel: Option<Cancel>,
 }
 
 impl PendingCalls {
     fn insert(&self, call: CallRequest) -> PendingEntry<'_> {
-        let (since, cancel) = (Instant::now(), call.options.cancel.clone());
+        let since = Instant::now();
         let mut table = self.0.lock();
         table.last_number += 1;
         let number = table.last_number;
-        let index = table.calls.insert(PendingRecord { number, call, since, cancel });
+        let index = table.calls.insert(PendingRecord { number, call, since });
         PendingEntry { calls: self, index }
     }
 
@@ -71,22 +70,26 @@ impl PendingCalls {
     pub(crate) fn list(&self) -> Vec<PendingCall> {
         let table = self.0.lock();
         let pending = table.calls.iter().map(|(_, record)| PendingCall {
-            key: record.number,
-            subject: record.call.target().to_string(),
-            waiting: record.since.elapsed(),
+            id: record.number,
+            target: record.call.target().to_string(),
+            elapsed: record.since.elapsed(),
         });
         let mut pending: Vec<_> = pending.collect();
-        pending.sort_by_key(|call| call.key);
+        pending.sort_by_key(|call| call.id);
         pending
     }
 
     /// Cancels a call by its number; `false` if it has ended.
-    pub(crate) fn cancel(&self, number: u64) -> bool {
-        let mut table = self.0.lock();
-        let record = table.calls.iter_mut().find(|(_, record)| record.number == number);
-        let token = record.map(|(_, record)| record.cancel.get_or_insert_default().clone());
+    pub(crate) fn cancel(&self, number: u64, reason: Option<&str>) -> bool {
+        let table = self.0.lock();
+        let record = table.calls.iter().find(|(_, record)| record.number == number);
+        let Some(token) = record.map(|(_, record)| record.call.cancellation.clone()) else { return false };
         drop(table);
-        token.inspect(Cancel::cancel).is_some()
+        match reason {
+            Some(reason) => token.cancel_with_reason(reason),
+            None => token.cancel(),
+        }
+        true
     }
 }
 
@@ -94,13 +97,6 @@ impl PendingCalls {
 struct PendingEntry<'a> {
     calls: &'a PendingCalls,
     index: usize,
-}
-
-impl PendingEntry<'_> {
-    async fn cancelled(&self) {
-        let token = self.calls.0.lock().calls[self.index].cancel.get_or_insert_default().clone();
-        token.cancelled().await;
-    }
 }
 
 impl Drop for PendingEntry<'_> {
@@ -131,17 +127,17 @@ mod tests {
     #[tokio::test]
     async fn a_call_is_pending_until_it_ends() {
         let (track, pending) = tracked(Scripted::default());
-        let targets = || pending.list().into_iter().map(|call| call.subject).collect::<Vec<_>>();
+        let targets = || pending.list().into_iter().map(|call| call.target).collect::<Vec<_>>();
         let (a, b) = (call("a"), call("b"));
         let (mut one, mut two) = (Box::pin(track.call(&a)), Box::pin(track.call(&b)));
         assert!(targets().is_empty());
         assert!(futures_util::poll!(&mut one).is_pending() && futures_util::poll!(&mut two).is_pending());
         assert_eq!(targets(), ["tools/call \"a\"", "tools/call \"b\""]);
-        let key = pending.list()[1].key;
-        assert!(pending.cancel(key));
+        let id = pending.list()[1].id;
+        assert!(pending.cancel(id, None));
         let error = two.await.unwrap_err();
         assert!(error.is_cancelled() && error.may_have_run());
-        assert!(!pending.cancel(key));
+        assert!(!pending.cancel(id, None));
         drop(one);
         assert!(targets().is_empty());
     }
@@ -149,10 +145,10 @@ mod tests {
     #[tokio::test]
     async fn a_call_that_was_cancelled_before_is_not_sent() {
         let (track, _) = tracked(Scripted::default());
-        let cancel = Cancel::new();
-        cancel.cancel();
+        let token = CancellationToken::new();
+        token.cancel();
         let mut call = call("a");
-        call.options.cancel = Some(cancel);
+        call.options.cancellation = Some(token);
         let error = track.call(&call).await.unwrap_err();
         assert_eq!(error.delivery(), Delivery::NotSent);
         assert!(track.inner.calls.lock().is_empty());

@@ -68,7 +68,7 @@ impl<S: CallService, L: CallService> ValidateOutput<S, L> {
         let options = CallOptions::with_timeout(call.options.timeout).with(|options| {
             options.bypass_cache = true;
             options.max_duration = call.options.max_duration;
-            options.cancel.clone_from(&call.options.cancel);
+            options.cancellation.clone_from(&call.options.cancellation);
             options.tools.clone_from(&call.options.tools);
         });
         if page::all::<ListTools>(&self.lists, options).await.is_ok() {

@@ -92,8 +92,8 @@ impl ClientControl for PoolBackend {
         self.shared.lifetime.pending.list()
     }
 
-    fn cancel(&self, key: u64) -> bool {
-        self.shared.lifetime.pending.cancel(key)
+    fn cancel(&self, id: u64, reason: Option<&str>) -> bool {
+        self.shared.lifetime.pending.cancel(id, reason)
     }
 
     fn stats(&self) -> Stats {
@@ -171,10 +171,11 @@ impl PoolCalls {
                 None => coming.await,
             }
         };
-        let Some(cancel) = &call.options.cancel else { return Ok(coming.await) };
         tokio::select! {
             guard = coming => Ok(guard),
-            () = cancel.cancelled() => Err(CallError::not_sent(call.target(), CallErrorKind::Cancelled)),
+            () = call.cancellation.cancelled_with(call.options.cancellation.as_ref()) => {
+                Err(CallError::not_sent(call.target(), CallErrorKind::Cancelled))
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 
 use serde_json::{Value, json};
-use turms_client::{Cancel, Change, Client, Event, Events};
+use turms_client::{CancellationToken, Change, Client, Event, Events};
 use turms_proto::types::{LoggingLevel, Reference, Root, SubscriptionFilter};
 use turms_proto::{Ability, ErrorCode, ProtocolVersion};
 use turms_testkit::{eventually, within};
@@ -142,17 +142,18 @@ impl Conversation {
 
     /// Nobody waits any longer, and the server goes on to other things.
     async fn gives_up(&self) {
-        let (cancel, cancelled) = (Cancel::new(), self.client.stats().cancelled);
-        let slow = self.client.call_tool("slow", json!({ "pause": 3_600_000 })).cancel_with(&cancel).into_future();
+        let (cancel, cancelled) = (CancellationToken::new(), self.client.stats().cancelled);
+        let slow =
+            self.client.call_tool("slow", json!({ "pause": 3_600_000 })).cancellation_token(&cancel).into_future();
         let slow = tokio::spawn(slow);
-        eventually("a call that waits", async || !self.client.pending().is_empty()).await;
+        eventually("a call that waits", async || !self.client.pending_calls().is_empty()).await;
         assert_eq!(self.say("echo", json!({ "text": "at work" })).await, "at work");
         cancel.cancel();
         let error = within("the end of the call", slow).await.unwrap().unwrap_err();
         assert!(error.is_cancelled(), "{error}");
         assert_eq!(self.say("echo", json!({ "text": "still here" })).await, "still here");
         assert_eq!(self.client.stats().cancelled, cancelled + 1);
-        assert_eq!(self.client.pending(), []);
+        assert_eq!(self.client.pending_calls(), []);
     }
 
     /// The server asks the person, the model and the machine.

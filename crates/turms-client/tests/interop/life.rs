@@ -188,7 +188,7 @@ mod processes {
             let client = peer::connect(peer::client(), command.exit_timeout(Duration::from_millis(100))).await;
             let id = child_with(&mark);
             let slow = tokio::spawn(client.call_tool("slow", json!({ "pause": 3_600_000 })).into_future());
-            eventually("a call that waits", async || !client.pending().is_empty()).await;
+            eventually("a call that waits", async || !client.pending_calls().is_empty()).await;
             echo(&client, "between").await;
             within("the end of the server", client.close()).await;
             let left = left_of(id);
@@ -217,7 +217,7 @@ mod processes {
         let (command, mark) = marked(&NODE_HANDSHAKE, "unsupervised");
         let client = peer::connect(peer::client(), command).await;
         let slow = tokio::spawn(client.call_tool("slow", json!({ "pause": 3_600_000 })).into_future());
-        eventually("a call that waits", async || !client.pending().is_empty()).await;
+        eventually("a call that waits", async || !client.pending_calls().is_empty()).await;
         echo(&client, "between").await;
         kill(child_with(&mark));
         let error = within("the end of the call", slow).await.unwrap().unwrap_err();

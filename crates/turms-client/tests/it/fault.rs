@@ -216,7 +216,7 @@ async fn one_that_is_killed_mid_call_is_reported_with_the_signal() {
         let client = client.clone();
         async move { fails(&client).await }
     });
-    eventually("the call is on its way", async || client.pending().len() == 1).await;
+    eventually("the call is on its way", async || client.pending_calls().len() == 1).await;
 
     assert!(Command::new("kill").args(["-KILL", &odd.started()[0].to_string()]).status().unwrap().success());
     let error = within("an answer", calling).await.unwrap();

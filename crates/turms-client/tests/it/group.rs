@@ -16,8 +16,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::task::AbortHandle;
 use turms_client::{
-    Backoff, CallErrorKind, Cancel, Change, Client, ClientBuilder, ClientGroup, Collision, CollisionKind, Config,
-    ConnectionEvent, DecodeCause, Event, GroupError, NoServerCause, Status, Supervision, Target, VersionMemory,
+    Backoff, CallErrorKind, CancellationToken, Change, Client, ClientBuilder, ClientGroup, Collision, CollisionKind,
+    Config, ConnectionEvent, DecodeCause, Event, GroupError, NoServerCause, Status, Supervision, Target, VersionMemory,
 };
 use turms_core::transport::{LocalConnector, MemoryEnd, StreamConnector, memory};
 use turms_core::{CallContext, ConnectError, Connector, NotifyFuture, Payload, Request, ResponseFuture, Service};

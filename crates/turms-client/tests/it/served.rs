@@ -4,13 +4,16 @@ use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 use serde_json::json;
-use turms_client::{Change, Client, ClientBuilder, VersionChoice, VersionMemory};
-use turms_core::{CallContext, Request, Service as _};
-use turms_proto::ProtocolVersion;
-use turms_proto::types::{
-    ElicitResult, EmptyParams, LoggingLevel, Ping, ResourceParams, SetLevel, SetLevelParams, Subscribe,
-    SubscriptionFilter, Unsubscribe,
+use turms_client::{CancellationToken, Change, Client, ClientBuilder, Event, VersionChoice, VersionMemory};
+use turms_core::{
+    CallContext, ClientRecord, Connection, Limits, NotifyFuture, Payload, Request, ResponseFuture, Service,
 };
+use turms_proto::method::Method as _;
+use turms_proto::types::{
+    Discover, ElicitResult, EmptyParams, Implementation, Initialize, InitializeParams, InitializeResult, LoggingLevel,
+    Ping, ResourceParams, ServerCapabilities, SetLevel, SetLevelParams, Subscribe, SubscriptionFilter, Unsubscribe,
+};
+use turms_proto::{ErrorObject, Notification, ProtocolVersion};
 use turms_server::{Context, Elicited, Progress, Resource, Server, ServerHandle, Tool};
 
 fn builder() -> ClientBuilder {
@@ -36,8 +39,12 @@ fn server() -> (Server, ServerHandle) {
             Err(error) => Err(error),
         }
     });
+    let warn = Tool::builder("warn").handler(|context: Context| async move {
+        context.log(LoggingLevel::Info, "lower than wanted").await;
+        context.log(LoggingLevel::Warning, "low").await;
+    });
     let notes = Resource::builder("memo://notes").handler_sync(|| "milk");
-    let server = Server::new("upstream", "1").tool(walk).tool(greet).resource(notes);
+    let server = Server::new("upstream", "1").tool(walk).tool(greet).tool(warn).resource(notes);
     let handle = server.handle();
     (server, handle)
 }
@@ -98,4 +105,100 @@ async fn changes_reach_the_subscriptions_of_the_caller() {
     assert_eq!(changes.next().await, Some(Change::Resource { uri: "memo://notes".to_owned() }));
     caller.subscribe("memo://notes").await.unwrap();
     caller.unsubscribe("memo://notes").await.unwrap();
+}
+
+#[tokio::test]
+async fn log_messages_reach_the_caller_whose_call_they_belong_to() {
+    let logs = |builder: ClientBuilder| builder.log_level(LoggingLevel::Warning);
+    let (caller, _handle) = caller(logs).await;
+    let mut events = caller.events();
+    caller.call_tool("warn", ()).await.unwrap();
+    loop {
+        if let Some(Event::Log(message)) = events.next().await {
+            assert_eq!((message.level, message.data.as_str()), (LoggingLevel::Warning, "\"low\""));
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_reason_of_a_cancellation_reaches_the_server() {
+    for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::LATEST] {
+        let (reasons, mut seen) = tokio::sync::mpsc::unbounded_channel();
+        let (started, mut running) = tokio::sync::mpsc::unbounded_channel();
+        let wait = move |token: CancellationToken| {
+            let (reasons, started) = (reasons.clone(), started.clone());
+            async move {
+                tokio::spawn(async move {
+                    token.cancelled().await;
+                    reasons.send(token.reason().map(str::to_owned)).unwrap();
+                });
+                started.send(()).unwrap();
+                std::future::pending::<()>().await
+            }
+        };
+        // Over byte streams, where a cancellation is a message.
+        let router = Server::new("upstream", "1").tool(Tool::builder("wait").handler(wait)).build().unwrap();
+        let (here, there) = tokio::io::duplex(4096);
+        let (reader, writer) = tokio::io::split(there);
+        tokio::spawn(Connection::server(reader, writer, &ProtocolVersion::ALL, Limits::default()).0.run(router));
+        let (reader, writer) = tokio::io::split(here);
+        let served = builder().only_version(version).connect_stream(reader, writer).await.unwrap();
+        let (here, there) = tokio::io::duplex(4096);
+        let (reader, writer) = tokio::io::split(there);
+        tokio::spawn(Connection::server(reader, writer, &[ProtocolVersion::LATEST], Limits::default()).0.run(served));
+        let (reader, writer) = tokio::io::split(here);
+        let caller = builder().only_version(ProtocolVersion::LATEST).connect_stream(reader, writer).await.unwrap();
+
+        let token = CancellationToken::new();
+        let call = caller.call_tool("wait", ()).cancellation_token(&token);
+        let cancelled = async {
+            running.recv().await.unwrap();
+            token.cancel_with_reason("the user pressed Escape");
+        };
+        let (outcome, ()) = tokio::join!(call, cancelled);
+        assert!(outcome.unwrap_err().is_cancelled(), "{version}");
+        assert_eq!(seen.recv().await.unwrap().as_deref(), Some("the user pressed Escape"), "{version}");
+    }
+}
+
+#[tokio::test]
+async fn input_requests_of_an_older_server_reach_the_caller_of_the_call() {
+    let person = |_| async { ElicitResult::accept(turms_proto::Object::encode(&json!({ "name": "Ann" })).unwrap()) };
+    let (server, _handle) = server();
+    let own = |_| async { ElicitResult::decline() };
+    let older = builder().only_version(ProtocolVersion::V2025_11_25).on_elicitation(own);
+    let served = older.connect_service(server.build().unwrap()).await.unwrap();
+    // The served client does not respond to `initialize`, so the session is made here.
+    let service = Handshake(served);
+    let caller = builder().only_version(ProtocolVersion::V2025_06_18).on_elicitation(person);
+    let caller = caller.connect_service(service).await.unwrap();
+    assert_eq!(caller.call_tool("greet", ()).await.unwrap().text(), "Hello, Ann!");
+}
+
+/// A served client with a handshake.
+struct Handshake(Client);
+
+impl Service for Handshake {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
+        match &*request.method {
+            Initialize::NAME => {}
+            Discover::NAME => {
+                let error = ErrorObject::method_not_found(&request.method);
+                return Box::pin(std::future::ready(Err(error.into())));
+            }
+            _ => return self.0.call(request, cx),
+        }
+        Box::pin(async move {
+            let params: InitializeParams = request.params.take().unwrap();
+            let session = cx.session().unwrap();
+            session.set_client(Arc::new(ClientRecord::new(params.client_info, params.capabilities)));
+            let info = Implementation::new("served", "1");
+            Ok(Payload::new(InitializeResult::new(cx.version().as_str(), ServerCapabilities::new(), info)))
+        })
+    }
+
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        Service::notify(&self.0, notification, cx)
+    }
 }

@@ -11,11 +11,12 @@ use turms_proto::session::{Call, Dialect, Event, ResponseAction, Ticket};
 use turms_proto::types::{Listen, Meta, Progress, ProgressParams};
 use turms_proto::{ErrorObject, Incoming, LineTooLong, Message, Notification, ProtocolVersion, RequestId, Response};
 
-use super::handle::{Command, Question, SessionCommand};
+use super::handle::{Command, Question, SessionCommand, Waiter};
 use super::in_flight::CallPermit;
 use super::{Connection, Stage, now};
-use crate::channel::Update;
-use crate::context::{CallContext, Cancelled};
+use crate::cancellation::CancellationToken;
+use crate::channel::ObservedCall;
+use crate::context::CallContext;
 use crate::dispatch::{dispatch, encode_failure, notification_guard};
 use crate::service::{CallResult, Request, Service};
 use crate::session::{CloseReason, SessionHandle};
@@ -74,7 +75,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     self.pending.remove(&owner.key);
                     owner.settle(outcome);
                 }
-                Event::Cancelled { ticket, reason } => self.cancel_call(&ticket, reason),
+                Event::Cancelled { ticket, reason } => self.in_flight.cancel(&ticket, reason),
                 Event::Progress { id, params } => self.handle_progress(&id, &params, service, task),
                 Event::Told { id, notification } => self.handle_subscribed(&id, notification, service, task),
                 Event::Opened(opened) => {
@@ -106,7 +107,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             _ => (&self.peer, None),
         };
         let (peer, extensions) = (peer.clone(), self.extensions.clone());
-        CallContext { dialect, id, meta, peer, session, request: None, extensions }
+        let mut cx = CallContext { dialect, id, meta, peer, session, request: None, extensions, cancellation: None };
+        if let Some(call) = self.related_call() {
+            cx.insert_extension(call);
+        }
+        cx
+    }
+
+    /// The call that a message of the peer belongs to. A byte stream does not tell; but if one request of ours is in flight, it is that.
+    fn related_call(&self) -> Option<ObservedCall> {
+        let mut pending = self.pending.values();
+        match (pending.next(), pending.next()) {
+            (Some(id), None) => self.protocol.owner(id)?.observer().cloned(),
+            _ => None,
+        }
     }
 
     pub(super) fn admit_call(&mut self, call: Call, service: &impl Service, task: &mut TaskContext<'_>) {
@@ -140,31 +154,21 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Most calls finish when they are first polled and need no task of their own.
     fn start_call(&mut self, call: Call, service: &impl Service, task: &mut TaskContext<'_>) {
         let Call { request, dialect, ticket, meta, .. } = call;
-        let cx = self.context(dialect, Some(ticket.id().clone()), meta);
+        let cancellation = CancellationToken::new();
+        let cx = self.context(dialect, Some(ticket.id().clone()), meta).with_cancellation(cancellation.clone());
         let is_subscription = &*request.method == Listen::NAME;
         let mut call = dispatch(service, Request::from(request), cx);
         match Pin::new(&mut call).poll(task) {
             Poll::Ready(result) => self.finish_call(FinishedCall { ticket, result }),
             Poll::Pending => {
                 let finished = self.finished_calls_sender.clone();
-                // Made here, so that it is dropped also if the task is aborted before it is polled.
-                let reason = self.handle.cancelled.clone().forget_on_drop(ticket.id().clone());
-                self.in_flight.spawn(ticket.clone(), is_subscription, async move {
-                    // The reason is captured and declared so that it is dropped after the call, which may ask for it.
-                    let (call, _reason) = (call, reason);
+                self.in_flight.spawn(ticket.clone(), is_subscription, cancellation, async move {
                     let result = call.await;
                     // The connection may have ended meanwhile.
                     let _ = finished.send(FinishedCall { ticket, result });
                 });
             }
         }
-    }
-
-    fn cancel_call(&mut self, ticket: &Ticket, reason: Option<String>) {
-        if self.in_flight.is_running(ticket) {
-            self.handle.cancelled.insert(ticket.id().clone(), Cancelled::new(reason));
-        }
-        self.in_flight.cancel(ticket);
     }
 
     fn handle_notification(&mut self, notification: Notification, service: &impl Service, task: &mut TaskContext<'_>) {
@@ -194,9 +198,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         service: &impl Service,
         task: &mut TaskContext<'_>,
     ) {
-        let taken = self.protocol.owner(id).is_some_and(|waiter| waiter.update(Update::Progress(params.clone())));
-        if !taken && let Ok(notification) = Notification::new::<Progress>(params) {
-            self.handle_notification(notification, service, task);
+        match self.protocol.owner(id).and_then(Waiter::observer) {
+            Some(observer) => observer.progress(params),
+            None => {
+                if let Ok(notification) = Notification::new::<Progress>(params) {
+                    self.handle_notification(notification, service, task);
+                }
+            }
         }
     }
 
@@ -208,19 +216,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         service: &impl Service,
         task: &mut TaskContext<'_>,
     ) {
-        let taken = self.protocol.owner(id).is_some_and(|waiter| waiter.update(Update::Told(notification.clone())));
-        if !taken {
+        let unhandled = match self.protocol.owner(id).and_then(Waiter::observer) {
+            Some(observer) => observer.notification(notification),
+            None => Err(notification),
+        };
+        if let Err(notification) = unhandled {
             self.handle_notification(notification, service, task);
         }
-    }
-
-    /// A call that ran as a task has finished. It may have been cancelled when its future was gone already, which then could not
-    /// remove the reason.
-    pub(super) fn finish_task(&mut self, call: FinishedCall) {
-        if !self.in_flight.is_running(&call.ticket) {
-            self.handle.cancelled.remove(call.ticket.id());
-        }
-        self.finish_call(call);
     }
 
     /// What a handler has sent before it returned leaves before its response.

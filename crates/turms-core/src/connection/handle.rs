@@ -1,17 +1,13 @@
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytestring::ByteString;
 use futures_util::future::join_all;
-use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use turms_proto::session::{OpenError, Opened, RequestError, RequestOptions, SessionError, Stats, Status};
-use turms_proto::{Notification, RawJson, RequestId};
+use turms_proto::{Notification, RawJson};
 
-use crate::channel::{CallUpdates, OutgoingRequest, Update};
-use crate::clock::CallClock;
-use crate::context::Cancelled;
+use crate::channel::{DropCause, ObservedCall, OutgoingRequest};
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Peer, PeerError, PeerTransport};
 
@@ -41,10 +37,10 @@ pub(super) struct Question {
 }
 
 /// Something that must reach a connection even when its queue is full.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) enum Signal {
     /// The caller of this request does not wait any more.
-    Forget { key: u64, is_timeout: bool },
+    Forget { key: u64, cause: DropCause },
     /// Take no more requests, finish what runs, then end.
     Shutdown,
 }
@@ -53,7 +49,7 @@ pub(super) enum Signal {
 pub(super) struct Waiter {
     pub(super) key: u64,
     reply: oneshot::Sender<Result<RawJson, PeerError>>,
-    updates: Option<CallUpdates>,
+    observer: Option<ObservedCall>,
 }
 
 impl std::fmt::Debug for Waiter {
@@ -80,36 +76,8 @@ pub struct ConnectionHandle {
     pub(super) signals: mpsc::UnboundedSender<Signal>,
     pub(super) view: watch::Receiver<View>,
     pub(super) keys: Arc<AtomicU64>,
-    pub(super) cancelled: Arc<CancelledCalls>,
     /// The session that it belongs to; `None` for the connection as a whole.
     pub(super) session: Option<u64>,
-}
-
-/// The cancelled calls whose futures are not dropped yet.
-#[derive(Debug, Default)]
-pub(super) struct CancelledCalls(Mutex<HashMap<RequestId, Cancelled>>);
-
-impl CancelledCalls {
-    pub(super) fn insert(&self, id: RequestId, cancelled: Cancelled) {
-        self.0.lock().insert(id, cancelled);
-    }
-
-    pub(super) fn remove(&self, id: &RequestId) {
-        self.0.lock().remove(id);
-    }
-
-    /// Removes the call when the returned guard is dropped.
-    pub(super) fn forget_on_drop(self: Arc<Self>, id: RequestId) -> impl Drop {
-        ForgetCancelled(self, id)
-    }
-}
-
-struct ForgetCancelled(Arc<CancelledCalls>, RequestId);
-
-impl Drop for ForgetCancelled {
-    fn drop(&mut self) {
-        self.0.remove(&self.1);
-    }
 }
 
 impl ConnectionHandle {
@@ -173,11 +141,11 @@ impl ConnectionHandle {
     }
 
     async fn ask_with(&self, request: OutgoingRequest, options: RequestOptions) -> Result<RawJson, PeerError> {
-        let clock = request.clock.clone();
+        let cause = request.drop_cause();
         let (question, answer) = self.question(request, options)?;
         let key = question.waiter.key;
         self.send(Command::Request(question)).await?;
-        let mut forget = Forget { signals: &self.signals, key: Some(key), clock };
+        let mut forget = Forget { signals: &self.signals, key: Some(key), cause };
         let answer = answer.await.unwrap_or(Err(PeerError::Closed));
         forget.key = None;
         answer
@@ -189,18 +157,18 @@ impl ConnectionHandle {
         let asked: Vec<Result<_, PeerError>> = requests
             .into_iter()
             .map(|request| {
-                let (clock, options) = (request.clock.clone(), request.untimed_options());
+                let (clock, cause, options) = (request.clock.clone(), request.drop_cause(), request.untimed_options());
                 let (question, answer) = self.question(request, options)?;
                 let key = question.waiter.key;
                 questions.push(question);
-                Ok((key, answer, clock))
+                Ok((key, answer, clock, cause))
             })
             .collect();
         // If the connection is gone, the questions are dropped and every answer says so.
         let _ = self.send(Command::Batch(questions)).await;
         join_all(asked.into_iter().map(|question| async move {
-            let (key, answer, clock) = question?;
-            let mut forget = Forget { signals: &self.signals, key: Some(key), clock: clock.clone() };
+            let (key, answer, clock, cause) = question?;
+            let mut forget = Forget { signals: &self.signals, key: Some(key), cause };
             let answer = clock.run(answer).await?;
             forget.key = None;
             answer.unwrap_or(Err(PeerError::Closed))
@@ -212,7 +180,7 @@ impl ConnectionHandle {
         let params = request.take_params()?;
         let (reply, answer) = oneshot::channel();
         let key = self.keys.fetch_add(1, Ordering::Relaxed);
-        let waiter = Waiter { key, reply, updates: request.take_updates() };
+        let waiter = Waiter { key, reply, observer: request.take_observer() };
         Ok((Question { method: request.method, params, options, waiter }, answer))
     }
 
@@ -259,23 +227,19 @@ impl PeerTransport for ConnectionHandle {
         let params = params.map_or_else(Payload::default, Payload::json);
         Box::pin(self.ask_with(OutgoingRequest::new(method, params), options))
     }
-
-    fn cancelled(&self, id: &RequestId) -> Option<Cancelled> {
-        self.cancelled.0.lock().get(id).cloned()
-    }
 }
 
 /// Tells the connection when whoever waits for an answer stops waiting.
 struct Forget<'a> {
     signals: &'a mpsc::UnboundedSender<Signal>,
     key: Option<u64>,
-    clock: CallClock,
+    cause: DropCause,
 }
 
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            let _ = self.signals.send(Signal::Forget { key, is_timeout: self.clock.is_over() });
+            let _ = self.signals.send(Signal::Forget { key, cause: self.cause.clone() });
         }
     }
 }
@@ -288,11 +252,8 @@ impl Waiter {
         self.reply.is_closed()
     }
 
-    /// Tells whoever waits; false if they do not want to know.
-    pub(super) fn update(&self, update: Update) -> bool {
-        let Some(updates) = &self.updates else { return false };
-        updates.send(update);
-        true
+    pub(super) fn observer(&self) -> Option<&ObservedCall> {
+        self.observer.as_ref()
     }
 
     pub(super) fn settle(self, outcome: Result<RawJson, RequestError>) {

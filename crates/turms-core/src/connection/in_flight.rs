@@ -7,6 +7,7 @@ use turms_proto::session::{Call, Ticket};
 use turms_proto::types::Listen;
 use turms_proto::{Notification, RawJson, RequestId};
 
+use crate::cancellation::CancellationToken;
 use crate::limits::Limits;
 
 /// The calls and notification handlers of a connection that run or wait. Dropping it stops all of them.
@@ -28,6 +29,7 @@ pub(super) struct InFlight {
 struct CallTask {
     abort: AbortHandle,
     is_subscription: bool,
+    cancellation: CancellationToken,
 }
 
 /// The decision about a call that has arrived.
@@ -76,20 +78,16 @@ impl InFlight {
         &mut self,
         ticket: Ticket,
         is_subscription: bool,
+        cancellation: CancellationToken,
         call: impl Future<Output = ()> + Send + 'static,
     ) {
         self.subscriptions += usize::from(is_subscription);
         let abort = self.calls.spawn(call);
-        self.tasks.insert(ticket, CallTask { abort, is_subscription });
+        self.tasks.insert(ticket, CallTask { abort, is_subscription, cancellation });
     }
 
     pub(super) fn spawn_notification(&mut self, handler: impl Future<Output = ()> + Send + 'static) {
         self.notifications.spawn(handler);
-    }
-
-    /// Returns `true` if the call runs as a task.
-    pub(super) fn is_running(&self, ticket: &Ticket) -> bool {
-        self.tasks.contains_key(ticket)
     }
 
     /// Returns `true` if the handler of a notification may run now.
@@ -142,10 +140,15 @@ impl InFlight {
         }
     }
 
-    pub(super) fn cancel(&mut self, ticket: &Ticket) {
+    /// Cancels a call of the peer, for the reason that the peer gave.
+    pub(super) fn cancel(&mut self, ticket: &Ticket, reason: Option<String>) {
         match self.tasks.remove(ticket) {
             Some(task) => {
                 self.subscriptions -= usize::from(task.is_subscription);
+                match reason {
+                    Some(reason) => task.cancellation.cancel_with_reason(reason),
+                    None => task.cancellation.cancel(),
+                }
                 task.abort.abort();
             }
             None => {

@@ -130,7 +130,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             signals: signal_sender,
             view: viewer,
             keys: Arc::new(AtomicU64::new(0)),
-            cancelled: Arc::default(),
             session: None,
         };
         let connection = Self {
@@ -230,7 +229,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 LoopEvent::Written(Err(error)) => return Err(ConnectionError::Write(error)),
                 LoopEvent::Command(command) => self.handle_command(command),
                 LoopEvent::Signal(signal) => self.handle_signal(signal),
-                LoopEvent::CallFinished(call) => self.finish_task(call),
+                LoopEvent::CallFinished(call) => self.finish_call(call),
                 LoopEvent::NotificationHandled | LoopEvent::Lines => {}
                 LoopEvent::Deadline if self.output.is_stalled(self.limits.write_timeout) => {
                     return Err(ConnectionError::Write(io::ErrorKind::TimedOut.into()));
@@ -323,12 +322,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     fn handle_signal(&mut self, signal: Signal) {
         match signal {
-            Signal::Forget { key, is_timeout } => {
+            Signal::Forget { key, cause } => {
                 if let Some(id) = self.pending.remove(&key) {
-                    if is_timeout {
+                    if cause.is_timeout() {
                         self.protocol.time_out(&id)
                     } else {
-                        self.protocol.cancel(&id, None)
+                        self.protocol.cancel(&id, cause.reason())
                     };
                 }
             }

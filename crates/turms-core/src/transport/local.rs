@@ -20,7 +20,7 @@ use turms_proto::types::{
 use turms_proto::{Ability, Notification, ProtocolVersion, RawJson, RequestId};
 
 use crate::channel::{
-    CallUpdates, Channel, ChannelControl, ConnectError, Connector, Ended, OpenChannel, OutgoingRequest, Update,
+    Channel, ChannelControl, ConnectError, Connector, Ended, ObservedCall, OpenChannel, OutgoingRequest,
 };
 use crate::context::CallContext;
 use crate::counters::Counters;
@@ -120,7 +120,7 @@ struct LocalState {
 
 impl LocalChannel {
     fn new(service: &SharedService, client: SharedService, dialect: Dialect) -> Self {
-        let link = LocalLink { client, dialect, updates: None };
+        let link = LocalLink { client, dialect, observer: None };
         let peer = Peer::new(link.clone());
         let session = matches!(dialect, Dialect::Handshake(_)).then(|| SessionHandle::new(peer.clone()));
         let (counters, open, closed) = (Counters::default(), watch::Sender::new(true), AtomicBool::new(false));
@@ -140,18 +140,19 @@ impl LocalChannel {
         if !self.state.is_open() {
             return Err(PeerError::Closed);
         }
-        let updates = request.take_updates();
-        let OutgoingRequest { method, params, mut meta, wants_progress, clock, .. } = request;
+        let observer = request.take_observer();
+        let OutgoingRequest { method, params, mut meta, wants_progress, clock, cancellation, .. } = request;
         let counted = self.state.counters.request(clock);
         let id = i64::try_from(counted.number()).unwrap_or(i64::MAX);
         if wants_progress {
             meta.get_or_insert_default().insert_raw(key::PROGRESS_TOKEN, &RawJson::number(id));
         }
-        let peer = match updates {
-            Some(_) => Peer::new(LocalLink { updates, ..self.link.clone() }),
+        let peer = match observer {
+            Some(_) => Peer::new(LocalLink { observer, ..self.link.clone() }),
             None => self.peer.clone(),
         };
-        let cx = self.context(peer).with_meta(meta).with_id(RequestId::Number(id));
+        let mut cx = self.context(peer).with_meta(meta).with_id(RequestId::Number(id));
+        cx.cancellation = cancellation;
         let dispatch = if self.session.is_some() { dispatch } else { dispatch_in_process };
         let call = dispatch(&*self.service, Request::raw(method, params), cx);
         let result = self.state.until_closed(call).await;
@@ -264,44 +265,51 @@ impl ChannelControl for LocalChannel {
 struct LocalLink {
     client: Arc<dyn Service>,
     dialect: Dialect,
-    updates: Option<CallUpdates>,
+    observer: Option<ObservedCall>,
 }
 
 impl LocalLink {
     fn context(&self, params: Option<&RawJson>) -> CallContext {
-        CallContext::new(self.dialect, Peer::nobody()).with_meta(Meta::of_params(params))
+        let mut cx = CallContext::new(self.dialect, Peer::nobody()).with_meta(Meta::of_params(params));
+        if let Some(observer) = &self.observer {
+            cx.insert_extension(observer.clone());
+        }
+        cx
     }
 
-    fn hear(&self, notification: Notification) -> PanicGuard<NotifyFuture> {
+    /// Starts the client's handler of a notification.
+    fn handle(&self, notification: Notification) -> PanicGuard<NotifyFuture> {
         let cx = self.context(notification.params.as_ref());
         notification_guard(&*self.client, notification, cx)
     }
 
-    /// What belongs to the request goes to whoever made it; the rest comes back.
-    fn update(&self, notification: Notification) -> Option<Notification> {
-        let Some(updates) = &self.updates else { return Some(notification) };
+    /// Delivers progress and notifications of subscriptions to the observer of the call; returns all others.
+    fn observe(&self, notification: Notification) -> Option<Notification> {
+        let Some(observer) = &self.observer else { return Some(notification) };
         match RelatedRequest::of(&notification) {
-            Some(RelatedRequest::Progress(params)) => updates.send(Update::Progress(params)),
-            Some(RelatedRequest::Subscription(_)) => updates.send(Update::Told(notification)),
-            _ => return Some(notification),
+            Some(RelatedRequest::Progress(params)) => {
+                observer.progress(&params);
+                None
+            }
+            Some(RelatedRequest::Subscription(_)) => observer.notification(notification).err(),
+            _ => Some(notification),
         }
-        None
     }
 }
 
 impl PeerTransport for LocalLink {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(async move {
-            if let Some(notification) = self.update(notification) {
-                let _ = self.hear(notification).await;
+            if let Some(notification) = self.observe(notification) {
+                let _ = self.handle(notification).await;
             }
             Ok(())
         })
     }
 
     fn try_notify(&self, notification: Notification) -> bool {
-        let Some(notification) = self.update(notification) else { return true };
-        let mut handler = self.hear(notification);
+        let Some(notification) = self.observe(notification) else { return true };
+        let mut handler = self.handle(notification);
         // In place if it can be, so that it is handled before the response of the call that sends it. There is no task to wake: a
         // handler that is not ready is polled again in its own task, or dropped.
         if Pin::new(&mut handler).poll(&mut TaskContext::from_waker(Waker::noop())).is_ready() {

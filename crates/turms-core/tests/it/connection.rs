@@ -566,7 +566,9 @@ impl Service for Overtaken {
                 Ok(Payload::default())
             }),
             _ => Box::pin(async move {
-                let found = RawJson::encode(&cx.cancelled().is_some()).unwrap();
+                let found =
+                    RawJson::encode(&cx.cancellation().is_some_and(turms_core::CancellationToken::is_cancelled))
+                        .unwrap();
                 Ok(Payload::json(RawJson::from(Object::from_iter([("cancelled", found)]))))
             }),
         }

@@ -11,8 +11,8 @@ use futures_util::future::join_all;
 use http::HeaderMap;
 use tokio::sync::Notify;
 use turms_core::{
-    BoxFuture, CallClock, CallContext, CallUpdates, Channel, ChannelControl, Counters, Ended, OutgoingRequest, Payload,
-    Peer, PeerError, Service, TransportInfo, Update, dispatch_notification, write_params,
+    BoxFuture, CallClock, CallContext, Channel, ChannelControl, Counters, Ended, ObservedCall, OutgoingRequest,
+    Payload, Peer, PeerError, Service, TransportInfo, dispatch_notification, write_params,
 };
 use turms_proto::jsonrpc::encode;
 use turms_proto::method::{Method as _, Notification as _};
@@ -84,9 +84,9 @@ impl StatelessChannel {
     }
 
     async fn exchange(&self, mut request: OutgoingRequest) -> Result<Payload, PeerError> {
-        let updates = request.take_updates();
+        let observer = request.take_observer();
         let OutgoingRequest { method, params, meta, wants_progress, clock, .. } = request;
-        let call = Call { method, params, meta, wants_progress, updates };
+        let call = Call { method, params, meta, wants_progress, observer };
         if self.gate.is_closed() {
             return Err(PeerError::Closed);
         }
@@ -130,7 +130,7 @@ impl StatelessChannel {
                 params: Payload::json(params.into()),
                 meta: call.whole_meta(),
                 wants_progress: false,
-                updates: None,
+                observer: None,
             };
             let Ok(page) = self.ask(&list).await else { return };
             cursor = page.member("nextCursor").filter(|cursor| !cursor.is_null());
@@ -143,7 +143,7 @@ impl StatelessChannel {
     /// One POST and what comes of it.
     async fn ask(&self, call: &Call) -> Result<RawJson, PeerError> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let asked = Asked { id: RequestId::Number(id), updates: call.updates.as_ref() };
+        let asked = Asked { id: RequestId::Number(id), observer: call.observer.as_ref() };
         let headers = self.mirror.headers(self.version, &call.method, Some(&call.params))?;
         let body = call.body(id)?;
         let reply = self.post(body.into(), headers).await?;
@@ -191,11 +191,12 @@ impl StatelessChannel {
     /// Delivers a notification to the request that it belongs to, or to the service.
     async fn hear(&self, notification: Notification, asked: &Asked<'_>) {
         self.counters.notification_received();
-        if let (Some(update), Some(updates)) = (asked.update(&notification), asked.updates) {
-            return updates.send(update);
-        }
+        let Some(notification) = asked.observe(notification) else { return };
         let meta = Meta::of_params(notification.params.as_ref());
-        let cx = CallContext::new(Dialect::Stateless(self.version), Peer::nobody()).with_meta(meta);
+        let mut cx = CallContext::new(Dialect::Stateless(self.version), Peer::nobody()).with_meta(meta);
+        if let Some(observer) = asked.observer {
+            cx.insert_extension(observer.clone());
+        }
         dispatch_notification(&*self.service, notification, cx).await;
     }
 
@@ -240,7 +241,7 @@ struct Call {
     /// Protocol metadata to be merged into the `_meta` of the parameters.
     meta: Option<Meta>,
     wants_progress: bool,
-    updates: Option<CallUpdates>,
+    observer: Option<ObservedCall>,
 }
 
 impl Call {
@@ -274,16 +275,20 @@ const USUAL_SIZE: usize = 256;
 /// A request that was made.
 struct Asked<'a> {
     id: RequestId,
-    updates: Option<&'a CallUpdates>,
+    observer: Option<&'a ObservedCall>,
 }
 
 impl Asked<'_> {
-    /// The update that a notification is for this request.
-    fn update(&self, notification: &Notification) -> Option<Update> {
-        match RelatedRequest::of(notification)? {
-            RelatedRequest::Progress(params) if params.progress_token == self.id => Some(Update::Progress(params)),
-            RelatedRequest::Subscription(id) if id == self.id => Some(Update::Told(notification.clone())),
-            _ => None,
+    /// Delivers progress and notifications of a subscription to the observer of the request; returns all others.
+    fn observe(&self, notification: Notification) -> Option<Notification> {
+        let Some(observer) = self.observer else { return Some(notification) };
+        match RelatedRequest::of(&notification) {
+            Some(RelatedRequest::Progress(params)) if params.progress_token == self.id => {
+                observer.progress(&params);
+                None
+            }
+            Some(RelatedRequest::Subscription(id)) if id == self.id => observer.notification(notification).err(),
+            _ => Some(notification),
         }
     }
 }

@@ -17,18 +17,32 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use turms_core::{
-    CallContext, ConnectError, Connector as _, NotifyFuture, OpenChannel, OutgoingRequest, Payload, PeerError, Request,
-    ResponseFuture, Service,
+    CallContext, CallObserver, ConnectError, Connector as _, NotifyFuture, OpenChannel, OutgoingRequest, Payload,
+    PeerError, Request, ResponseFuture, Service,
 };
 use turms_http::HttpConnector;
 use turms_proto::session::{ClientOptions, Dialect, RequestError};
-use turms_proto::types::{ClientCapabilities, Implementation, Meta, RequestMeta};
+use turms_proto::types::{ClientCapabilities, Implementation, Meta, ProgressParams, RequestMeta};
 use turms_proto::{Notification, ProtocolVersion, RawJson};
 
 use turms_testkit::fake_http_server::{FakeHttpServer, Received, Reply};
 use turms_testkit::within;
 
 const SESSION: &str = "session-1";
+
+/// Records what the server sends for a call.
+struct Recorder(std::sync::mpsc::Sender<String>);
+
+impl CallObserver for Recorder {
+    fn progress(&self, params: &ProgressParams) {
+        self.0.send(format!("progress {}", params.progress.as_f64())).unwrap();
+    }
+
+    fn notification(&self, notification: Notification) -> Result<(), Notification> {
+        self.0.send(notification.method.to_string()).unwrap();
+        Ok(())
+    }
+}
 
 /// A client: it notes what it is told, has no roots, and is asked for nothing else.
 #[derive(Clone, Default)]

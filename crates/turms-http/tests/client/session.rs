@@ -146,10 +146,10 @@ async fn the_server_asks_before_it_answers() {
     .await;
     let client = connect(&server).await;
     let (sender, updates) = std::sync::mpsc::channel();
-    let heard: turms_core::Updates = Arc::new(move |update| sender.send(format!("{update:?}")).unwrap());
-    let request = outgoing("tools/call", &json!({})).options(RequestOptions::default().with_progress()).updates(heard);
+    let request = outgoing("tools/call", &json!({})).options(RequestOptions::default().with_progress());
+    let request = request.observer(Some(Arc::new(Recorder(sender)) as Arc<dyn CallObserver>));
     client.channel.call_in_time(request).await.unwrap();
-    assert!(updates.try_iter().collect::<String>().contains("Progress"));
+    assert_eq!(updates.try_iter().collect::<Vec<_>>(), ["progress 1"]);
     assert_eq!(server.wait_for("POST", 1).await.body["result"]["roots"], json!([]));
 }
 

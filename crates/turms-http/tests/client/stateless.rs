@@ -1,7 +1,5 @@
 //! Requests without a session.
 
-use turms_core::Update;
-use turms_proto::Notification;
 use turms_proto::session::{RequestError, RequestOptions};
 
 use super::*;
@@ -42,15 +40,8 @@ async fn what_is_told_about_a_request_is_for_whoever_made_it() {
     let known = options().known(Dialect::Stateless(ProtocolVersion::LATEST));
     let client = connector(&server).connect(known, Arc::new(ear.clone())).await.unwrap();
     let (sender, updates) = std::sync::mpsc::channel();
-    let heard: turms_core::Updates = Arc::new(move |update| {
-        let told = match update {
-            Update::Progress(params) => format!("progress {}", params.progress.as_f64()),
-            Update::Told(notification) => notification.method.to_string(),
-            _ => String::new(),
-        };
-        sender.send(told).unwrap();
-    });
-    let request = outgoing("tools/call", &json!({})).options(RequestOptions::default().with_progress()).updates(heard);
+    let request = outgoing("tools/call", &json!({})).options(RequestOptions::default().with_progress());
+    let request = request.observer(Some(Arc::new(Recorder(sender)) as Arc<dyn CallObserver>));
     client.channel.call_in_time(request).await.unwrap();
     assert_eq!(updates.try_iter().collect::<Vec<_>>(), ["progress 1", "notifications/tools/list_changed"]);
     assert_eq!(ear.heard(), ["notifications/message"]);

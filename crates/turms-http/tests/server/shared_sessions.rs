@@ -260,7 +260,7 @@ async fn a_call_that_was_cancelled_before_it_ran_leaves_no_reason_for_the_next()
 
     impl Drop for Reason {
         fn drop(&mut self) {
-            self.1.lock().push(self.0.cancelled().is_some());
+            self.1.lock().push(self.0.is_cancelled());
         }
     }
 

@@ -24,7 +24,7 @@ impl Router {
         let completed = match &params.reference {
             Reference::Prompt(reference) => {
                 let prompt = self.find_prompt(&reference.name, &context)?;
-                prompt.complete(argument, Call { context, input })
+                prompt.complete(argument, Call::new(context, input))
             }
             Reference::Resource(reference) => {
                 let found = find_in_catalogs(&self.0.handle.catalog(), &context, |catalog| {
@@ -32,7 +32,7 @@ impl Router {
                 });
                 let found = found.filter(|found| self.0.settings.check_item(Item::Resource(found), &context));
                 let resource = found.ok_or_else(|| ErrorObject::resource_not_found(&reference.uri))?;
-                resource.complete(argument, Call { context, input })
+                resource.complete(argument, Call::new(context, input))
             }
             _ => return Err(ErrorObject::invalid_params("unknown kind of reference in params.ref").into()),
         };

@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 use serde_json::json;
 use turms_core::layer::Layer;
 use turms_core::{
-    BoxFuture, CallContext, Cancelled, NotifyFuture, Payload, Peer, PeerError, PeerTransport, Request, ResponseFuture,
-    Service, SharedService,
+    BoxFuture, CallContext, NotifyFuture, Payload, Peer, PeerError, PeerTransport, Request, ResponseFuture, Service,
+    SharedService,
 };
 use turms_proto::session::RequestOptions;
 use turms_proto::types::*;
-use turms_proto::{Notification, Object, ProtocolVersion, RawJson, RequestId};
+use turms_proto::{Notification, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
 use turms_server::{Args, AskError, Context, Prompt, Resource, Server, Tool, Uri};
 use turms_testkit::tools::{Add, Name};
@@ -161,10 +161,6 @@ impl PeerTransport for RecordedPeer {
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
         self.record.add("outgoing request", &method);
         Box::pin(self.peer.request_raw(method, params, options))
-    }
-
-    fn cancelled(&self, id: &RequestId) -> Option<Cancelled> {
-        self.peer.cancelled(id)
     }
 }
 

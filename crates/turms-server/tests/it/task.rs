@@ -11,7 +11,7 @@ use turms_core::{Request, Service as _};
 use turms_proto::types::*;
 use turms_proto::{ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
-use turms_server::{Cancellation, Context, Principal, Router, Server, State, Tasks, Tool};
+use turms_server::{CancellationToken, Context, Principal, Router, Server, State, Tasks, Tool};
 use turms_testkit::tools::Name;
 use turms_testkit::within;
 
@@ -82,7 +82,7 @@ fn server_on(stage: &Arc<Stage>) -> Server {
     });
     let quick = Tool::builder("quick").task().handler_sync(|| "at once");
     let plain = Tool::builder("plain").handler_sync(|| "plain");
-    let loud = Tool::builder("loud").task().handler(|context: Context, _: Cancellation| async move {
+    let loud = Tool::builder("loud").task().handler(|context: Context, _: CancellationToken| async move {
         tokio::task::yield_now().await;
         context.progress(1, None, None).await;
         context.log(LoggingLevel::Error, "loud").await;

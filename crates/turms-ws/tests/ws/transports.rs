@@ -487,11 +487,9 @@ impl Service for ReasonCounter {
 
 impl Drop for ReasonGuard {
     fn drop(&mut self) {
-        let counter = match self.0.cancelled() {
-            Some(cancelled) => cancelled.reason.unwrap_or_else(|| "cancelled without a reason".to_owned()),
-            None => "not cancelled".to_owned(),
-        };
-        self.1.add(&counter, 1);
+        let token = self.0.cancellation().filter(|token| token.is_cancelled());
+        let counter = token.map_or("not cancelled", |token| token.reason().unwrap_or("cancelled without a reason"));
+        self.1.add(counter, 1);
     }
 }
 

@@ -166,7 +166,7 @@ async fn the_calls_of_a_batch_are_pending_and_can_be_given_up() {
         let (one, two) = (batch.call_tool("slow", ()), batch.call_tool("slow", ()));
         let sending = tokio::spawn(batch.send());
         client.reaches("started", 2).await;
-        assert_eq!(client.pending().len(), 2);
+        assert_eq!(client.pending_calls().len(), 2);
         assert_eq!(client.cancel_all(), 2);
         let mut outcomes = sending.await.unwrap();
         assert!(outcomes.take(one).unwrap_err().is_cancelled());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
-use turms_client::{CallError, CallErrorKind, Cancel, Client, Delivery, TimeoutCause};
+use turms_client::{CallError, CallErrorKind, CancellationToken, Client, Delivery, TimeoutCause};
 use turms_proto::ProtocolVersion;
 use turms_proto::types::ToolResult;
 
@@ -22,7 +22,7 @@ async fn running(client: &Reached, count: i64) -> Call {
 
 /// The calls that have no answer, but for the one that asks.
 fn subjects(client: &Client) -> Vec<String> {
-    client.pending().into_iter().map(|call| call.subject).collect()
+    client.pending_calls().into_iter().map(|call| call.target).collect()
 }
 
 #[tokio::test]
@@ -39,9 +39,10 @@ async fn dropping_the_future_stops_the_handler() {
 #[tokio::test]
 async fn one_cancel_stops_all_that_have_it() {
     everywhere(async |client| {
-        let cancel = Cancel::new();
-        let calls: Vec<Call> =
-            (0..3).map(|_| tokio::spawn(client.call_tool("slow", ()).cancel_with(&cancel).into_future())).collect();
+        let cancel = CancellationToken::new();
+        let calls: Vec<Call> = (0..3)
+            .map(|_| tokio::spawn(client.call_tool("slow", ()).cancellation_token(&cancel).into_future()))
+            .collect();
         let other = running(&client, 4).await;
         cancel.cancel();
         for call in calls {
@@ -60,9 +61,9 @@ async fn one_cancel_stops_all_that_have_it() {
 #[tokio::test]
 async fn a_call_with_a_cancel_that_was_used_is_never_made() {
     everywhere(async |client| {
-        let cancel = Cancel::new();
+        let cancel = CancellationToken::new();
         cancel.cancel();
-        let error = client.call_tool("slow", ()).cancel_with(&cancel).await.unwrap_err();
+        let error = client.call_tool("slow", ()).cancellation_token(&cancel).await.unwrap_err();
         assert!(error.is_cancelled());
         assert_eq!((error.delivery(), client.count("started").await), (Delivery::NotSent, 0));
     })
@@ -72,20 +73,20 @@ async fn a_call_with_a_cancel_that_was_used_is_never_made() {
 #[tokio::test]
 async fn a_call_is_pending_while_it_runs_and_can_be_given_up_by_its_key() {
     everywhere(async |client| {
-        assert!(client.pending().is_empty());
+        assert!(client.pending_calls().is_empty());
         let (first, second) = (running(&client, 1).await, running(&client, 2).await);
-        let pending = client.pending();
+        let pending = client.pending_calls();
         assert_eq!(subjects(&client), ["tools/call \"slow\"", "tools/call \"slow\""]);
-        assert!(pending[0].key < pending[1].key && pending[0].waiting >= pending[1].waiting);
-        assert!(client.cancel(pending[0].key));
+        assert!(pending[0].id < pending[1].id && pending[0].elapsed >= pending[1].elapsed);
+        assert!(client.cancel(pending[0].id));
         assert!(first.await.unwrap().unwrap_err().is_cancelled());
-        assert!(!client.cancel(pending[0].key));
+        assert!(!client.cancel(pending[0].id));
         client.reaches("stopped", 1).await;
-        assert_eq!(client.pending()[0].key, pending[1].key);
+        assert_eq!(client.pending_calls()[0].id, pending[1].id);
         assert_eq!(client.cancel_all(), 1);
         assert!(second.await.unwrap().unwrap_err().is_cancelled());
         client.reaches("stopped", 2).await;
-        assert!(client.pending().is_empty());
+        assert!(client.pending_calls().is_empty());
         assert_eq!(client.cancel_all(), 0);
     })
     .await;
@@ -98,7 +99,7 @@ async fn a_call_that_takes_too_long_is_given_up() {
         let error = client.call_tool("slow", ()).timeout(timeout).await.unwrap_err();
         assert!(error.is_timeout() && error.may_have_run(), "{error}");
         client.reaches("stopped", 1).await;
-        assert!(client.pending().is_empty());
+        assert!(client.pending_calls().is_empty());
         assert_eq!(client.stats().timed_out, 1);
         assert_eq!(client.text("list", ()).await, "[1,2,3]");
     })
@@ -142,13 +143,13 @@ async fn an_answer_to_a_call_that_was_given_up_is_passed_over() {
 #[tokio::test]
 async fn a_list_and_a_read_can_be_given_up_like_any_call() {
     everywhere(async |client| {
-        let cancel = Cancel::new();
+        let cancel = CancellationToken::new();
         cancel.cancel();
-        assert!(client.list_tools().cancel_with(&cancel).await.unwrap_err().is_cancelled());
-        assert!(client.read_resource("config://app").cancel_with(&cancel).await.unwrap_err().is_cancelled());
-        assert!(client.get_prompt("plain", ()).cancel_with(&cancel).await.unwrap_err().is_cancelled());
-        assert!(client.ping().cancel_with(&cancel).await.unwrap_err().is_cancelled());
-        assert!(client.subscribe("config://app").cancel_with(&cancel).await.unwrap_err().is_cancelled());
+        assert!(client.list_tools().cancellation_token(&cancel).await.unwrap_err().is_cancelled());
+        assert!(client.read_resource("config://app").cancellation_token(&cancel).await.unwrap_err().is_cancelled());
+        assert!(client.get_prompt("plain", ()).cancellation_token(&cancel).await.unwrap_err().is_cancelled());
+        assert!(client.ping().cancellation_token(&cancel).await.unwrap_err().is_cancelled());
+        assert!(client.subscribe("config://app").cancellation_token(&cancel).await.unwrap_err().is_cancelled());
     })
     .await;
 }

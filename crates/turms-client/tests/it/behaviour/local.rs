@@ -29,13 +29,13 @@ async fn a_call_is_seen_from_its_first_step_on() {
     let client = Arc::new(OnceLock::<Client>::new());
     let seen = client.clone();
     let tool = Tool::builder("look").handler_sync(move || {
-        let pending = seen.get().unwrap().pending();
-        pending.iter().map(|call| call.subject.clone()).collect::<Vec<_>>().join(", ")
+        let pending = seen.get().unwrap().pending_calls();
+        pending.iter().map(|call| call.target.clone()).collect::<Vec<_>>().join(", ")
     });
     client.set(client_of(tool).await).unwrap();
     let client = client.get().unwrap();
     assert_eq!(client.call_tool("look", ()).await.unwrap().text(), "tools/call \"look\"");
-    assert_eq!(client.pending(), []);
+    assert_eq!(client.pending_calls(), []);
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn a_call_can_be_cancelled_from_its_first_step_on() {
     let error = client.call_tool("regret", ()).await.unwrap_err();
     assert!(matches!(error.kind(), CallErrorKind::Cancelled), "{error}");
     assert!(error.may_have_run() && error.to_string().starts_with("tools/call \"regret\""), "{error}");
-    assert_eq!(client.pending(), []);
+    assert_eq!(client.pending_calls(), []);
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn a_call_that_is_dropped_is_in_no_list() {
     let mut call = Box::pin(client.call_tool("wait", ()).into_future());
     let begun = std::future::poll_fn(|task| std::task::Poll::Ready(call.as_mut().poll(task))).await;
     assert!(begun.is_pending());
-    assert_eq!(client.pending().len(), 1);
+    assert_eq!(client.pending_calls().len(), 1);
     drop(call);
-    assert_eq!(client.pending(), []);
+    assert_eq!(client.pending_calls(), []);
 }

@@ -65,7 +65,7 @@ async fn what_runs_when_the_client_closes_is_lost() {
         let error = call.await.unwrap().unwrap_err();
         assert!(matches!(error.kind(), CallErrorKind::Closed(ClosedCause::Lost(_))), "{error}");
         assert!(error.is_disconnected() && error.may_have_run());
-        assert!(client.pending().is_empty());
+        assert!(client.pending_calls().is_empty());
     })
     .await;
 }

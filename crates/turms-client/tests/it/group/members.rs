@@ -123,19 +123,19 @@ async fn batches_go_side_by_side_and_calls_can_be_given_up() {
         let client = client.clone();
         async move { client.call_tool("math_wait", ()).without_timeout().await }
     });
-    eventually("pending calls", async || client.pending().len() == 1).await;
-    assert_eq!(client.pending()[0].subject, "tools/call \"math_wait\"");
-    assert!(client.cancel(client.pending()[0].key));
+    eventually("pending calls", async || client.pending_calls().len() == 1).await;
+    assert_eq!(client.pending_calls()[0].target, "tools/call \"math_wait\"");
+    assert!(client.cancel(client.pending_calls()[0].id));
     assert!(within("an answer", waiting).await.unwrap().unwrap_err().is_cancelled());
     eventually("pending calls", async || {
-        client.pending().is_empty() && group.client("math").unwrap().pending().is_empty()
+        client.pending_calls().is_empty() && group.client("math").unwrap().pending_calls().is_empty()
     })
     .await;
     assert!(!client.cancel(1));
 
-    let cancel = Cancel::new();
+    let cancel = CancellationToken::new();
     cancel.cancel();
-    let error = client.call_tool("home_read", ()).cancel_with(&cancel).await.unwrap_err();
+    let error = client.call_tool("home_read", ()).cancellation_token(&cancel).await.unwrap_err();
     assert!(error.is_cancelled());
 }
 

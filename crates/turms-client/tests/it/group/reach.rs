@@ -150,7 +150,7 @@ async fn a_server_that_is_being_reconnected_is_not_waited_for_unless_it_is_calle
         let client = client.clone();
         async move { client.read_resource("home://index").await }
     });
-    eventually("pending calls", async || client.pending().len() == 2).await;
+    eventually("pending calls", async || client.pending_calls().len() == 2).await;
     assert!(!calling.is_finished() && !reading.is_finished());
     plug.put_back();
     assert_eq!(within("an answer", calling).await.unwrap().unwrap().text(), "notes of home");

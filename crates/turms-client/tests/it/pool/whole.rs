@@ -61,15 +61,15 @@ async fn pending_calls_of_all_members_have_keys_of_their_own() {
     one.asked("tools/call").await;
     let second = wait_call(&client);
     two.asked("tools/call").await;
-    let pending = client.pending();
+    let pending = client.pending_calls();
     assert_eq!(pending.len(), 2);
-    assert_ne!(pending[0].key, pending[1].key);
-    assert_eq!(client.pending()[1].key, pending[1].key, "a key stays");
-    assert!(client.cancel(pending[0].key));
+    assert_ne!(pending[0].id, pending[1].id);
+    assert_eq!(client.pending_calls()[1].id, pending[1].id, "an id stays");
+    assert!(client.cancel(pending[0].id));
     assert!(first.await.unwrap().unwrap_err().is_cancelled());
-    let rest: Vec<_> = client.pending().iter().map(|call| call.key).collect();
-    assert_eq!(rest, [pending[1].key]);
-    assert!(!client.cancel(pending[0].key));
+    let rest: Vec<_> = client.pending_calls().iter().map(|call| call.id).collect();
+    assert_eq!(rest, [pending[1].id]);
+    assert!(!client.cancel(pending[0].id));
     assert_eq!(client.cancel_all(), 1);
     assert!(second.await.unwrap().unwrap_err().is_cancelled());
 }
@@ -188,7 +188,7 @@ async fn a_pool_may_have_pools_as_members() {
     let pool = pool_of(Strategy::RoundRobin, [left.client(), right.client()]).await;
     assert_eq!(landings(&pool, 4).await, ["a1", "b1", "a2", "b2"]);
     let (one, two) = (wait_call(&pool.client()), wait_call(&pool.client()));
-    while pool.client().pending().len() < 2 {
+    while pool.client().pending_calls().len() < 2 {
         tokio::task::yield_now().await;
     }
     assert_eq!(pool.client().cancel_all(), 2);

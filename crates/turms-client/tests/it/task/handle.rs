@@ -67,7 +67,7 @@ async fn whoever_waits_no_more_leaves_the_task_as_it_is() {
         async move { handle.wait().await }
     });
     peer.told(task("working")).await;
-    assert_eq!(client.pending().len(), 1);
+    assert_eq!(client.pending_calls().len(), 1);
     waiting.abort();
     assert!(waiting.await.is_err());
     let (waited, _) = tokio::join!(handle.wait(), peer.told(completed(said("done"))));

@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use turms_client::{
-    Answers, Backoff, CallError, CallErrorKind, Cancel, Client, DecodeCause, Delivery, InputCause, Supervision,
-    TaskCause,
+    Answers, Backoff, CallError, CallErrorKind, CancellationToken, Client, DecodeCause, Delivery, InputCause,
+    Supervision, TaskCause,
 };
 use turms_core::transport::{StreamConnector, memory};
 use turms_proto::types::ToolResult;
@@ -239,16 +239,16 @@ async fn the_timeout_counts_for_each_exchange_and_not_for_the_task() {
 async fn a_call_that_is_given_up_gives_up_its_task() {
     for how in 0..3 {
         let (client, mut peer) = Peer::extended(nobody()).await;
-        let cancel = Cancel::new();
-        let calling = tokio::spawn(client.call_tool("work", ()).cancel_with(&cancel).into_future());
+        let cancel = CancellationToken::new();
+        let calling = tokio::spawn(client.call_tool("work", ()).cancellation_token(&cancel).into_future());
         peer.make_task().await;
         peer.told(task("working")).await;
-        let pending = client.pending();
-        assert_eq!(pending[0].subject, "tools/call \"work\"");
+        let pending = client.pending_calls();
+        assert_eq!(pending[0].target, "tools/call \"work\"");
         match how {
             0 => calling.abort(),
             1 => cancel.cancel(),
-            _ => assert!(client.cancel(pending[0].key)),
+            _ => assert!(client.cancel(pending[0].id)),
         }
         let request = peer.expect("tasks/cancel").await;
         assert!(declares(&request) && request["params"]["taskId"] == "t", "{request}");

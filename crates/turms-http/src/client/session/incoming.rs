@@ -4,7 +4,7 @@ use std::sync::Weak;
 
 use bytestring::ByteString;
 use turms_core::{
-    BoxFuture, CallContext, OutgoingRequest, Payload, Peer, PeerError, PeerTransport, Update, dispatch,
+    BoxFuture, CallContext, ObservedCall, OutgoingRequest, Payload, Peer, PeerError, PeerTransport, dispatch,
     dispatch_notification,
 };
 use turms_proto::session::{Call, Event, RequestOptions, Session, Ticket};
@@ -18,27 +18,37 @@ use super::shared::{Shared, Task, Waiter, now};
 const MOST_CALLS: usize = 256;
 
 impl Shared {
-    /// Takes what came on some stream.
-    pub(super) async fn receive(&self, incoming: Result<Incoming, InvalidMessage>) {
+    /// Receives a message that came on the stream of these requests; of none if it came on the standalone stream.
+    pub(super) async fn receive(&self, incoming: Result<Incoming, InvalidMessage>, stream_of: &[RequestId]) {
+        let observer = match stream_of {
+            [id] => self.observer(id),
+            _ => None,
+        };
         let events = self.with(|session| session.receive(incoming, now()));
-        self.dispatch(events).await;
+        self.dispatch(events, observer.as_ref()).await;
     }
 
-    pub(super) async fn dispatch(&self, events: Vec<Event<Waiter>>) {
+    /// Handles what came of a message, with the observer of the call that it belongs to.
+    async fn dispatch(&self, events: Vec<Event<Waiter>>, related: Option<&ObservedCall>) {
         for event in events {
             match event {
-                Event::Request(call) => self.admit(*call),
-                Event::Notification(notification) => self.hear(notification).await,
-                Event::Progress { id, params } => {
-                    if !self.update(&id, Update::Progress(params.clone()))
-                        && let Ok(report) = Notification::new::<Progress>(&params)
-                    {
-                        self.hear(report).await;
+                Event::Request(call) => self.admit(*call, related),
+                Event::Notification(notification) => self.hear(notification, related).await,
+                Event::Progress { id, params } => match self.observer(&id) {
+                    Some(observer) => observer.progress(&params),
+                    None => {
+                        if let Ok(report) = Notification::new::<Progress>(&params) {
+                            self.hear(report, related).await;
+                        }
                     }
-                }
+                },
                 Event::Told { id, notification } => {
-                    if !self.update(&id, Update::Told(notification.clone())) {
-                        self.hear(notification).await;
+                    let unhandled = match self.observer(&id) {
+                        Some(observer) => observer.notification(notification),
+                        None => Err(notification),
+                    };
+                    if let Err(notification) = unhandled {
+                        self.hear(notification, related).await;
                     }
                 }
                 Event::Cancelled { ticket, .. } => {
@@ -90,24 +100,26 @@ impl Shared {
         });
     }
 
-    fn update(&self, id: &RequestId, update: Update) -> bool {
-        let updates = self.session.lock().owner(id).and_then(|waiter| waiter.updates.clone());
-        let Some(updates) = updates else { return false };
-        updates.send(update);
-        true
+    fn observer(&self, id: &RequestId) -> Option<ObservedCall> {
+        self.session.lock().owner(id)?.observer.clone()
     }
 
-    async fn hear(&self, notification: Notification) {
-        let cx = self.context(notification.params.as_ref());
+    async fn hear(&self, notification: Notification, related: Option<&ObservedCall>) {
+        let cx = self.context(notification.params.as_ref(), related);
         dispatch_notification(&*self.service, notification, cx).await;
     }
 
-    fn context(&self, params: Option<&RawJson>) -> CallContext {
-        CallContext::new(self.dialect, Peer::new(SessionLink(self.me.clone()))).with_meta(Meta::of_params(params))
+    fn context(&self, params: Option<&RawJson>, related: Option<&ObservedCall>) -> CallContext {
+        let peer = Peer::new(SessionLink(self.me.clone()));
+        let mut cx = CallContext::new(self.dialect, peer).with_meta(Meta::of_params(params));
+        if let Some(call) = related {
+            cx.insert_extension(call.clone());
+        }
+        cx
     }
 
     /// The server asks. Its stream is read on meanwhile: it may tell that it does not want to know any more.
-    fn admit(&self, call: Call) {
+    fn admit(&self, call: Call, related: Option<&ObservedCall>) {
         let Call { request, ticket, .. } = call;
         if self.tasks.lock().len() > MOST_CALLS {
             let busy = ErrorObject::internal("too many requests in flight: wait for answers before asking more");
@@ -117,7 +129,7 @@ impl Shared {
         if self.ended.borrow().is_some() {
             return;
         }
-        let cx = self.context(request.params.as_ref()).with_id(ticket.id().clone());
+        let cx = self.context(request.params.as_ref(), related).with_id(ticket.id().clone());
         let method = request.method.clone();
         let call = dispatch(&*self.service, request.into(), cx);
         let key = Task::Call(ticket.clone());

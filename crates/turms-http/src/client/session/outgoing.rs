@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::StatusCode;
 use tokio::sync::{oneshot, watch};
-use turms_core::{CallClock, Ended, OutgoingRequest, PeerError};
+use turms_core::{CallClock, DropCause, Ended, OutgoingRequest, PeerError};
 use turms_proto::session::{RequestError, RequestOptions, Session};
 use turms_proto::{
     DEFAULT_BATCH_LIMIT, ErrorCode, ErrorObject, Incoming, Message, Notification, RawJson, RequestId, Response, header,
@@ -23,7 +23,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
 
 impl Shared {
     pub(super) async fn ask(&self, request: OutgoingRequest) -> Result<RawJson, PeerError> {
-        let (mut body, clock) = (Vec::new(), request.clock.clone());
+        let (mut body, cause) = (Vec::new(), request.drop_cause());
         let (id, answer) = {
             let mut session = self.session.lock();
             let (request, answer) = self.register(&mut session, request)?;
@@ -31,7 +31,7 @@ impl Shared {
             (request.id, answer)
         };
         let ids = [id];
-        let _forget = Forget { shared: self, id: &ids[0], clock };
+        let _forget = Forget { shared: self, id: &ids[0], cause };
         self.wait(body.into(), &ids, async { answer.await.unwrap_or(Err(PeerError::Closed)) }).await
     }
 
@@ -40,20 +40,20 @@ impl Shared {
         let answers: Vec<_> = {
             let mut session = self.session.lock();
             let register = |request: OutgoingRequest| {
-                let clock = request.clock.clone();
+                let (clock, cause) = (request.clock.clone(), request.drop_cause());
                 let (request, answer) = self.register(&mut session, request)?;
                 let id = request.id.clone();
                 asked.push(request);
-                Ok((id, answer, clock))
+                Ok((id, answer, clock, cause))
             };
             let answers = requests.into_iter().map(register).collect();
             session.encode_requests(&asked, &mut body);
             answers
         };
         let ids: Vec<_> = asked.into_iter().map(|request| request.id).collect();
-        let answered = |asked: Result<(RequestId, Answer, CallClock), PeerError>| async {
-            let (id, answer, clock) = asked?;
-            let _forget = Forget { shared: self, id: &id, clock: clock.clone() };
+        let answered = |asked: Result<(RequestId, Answer, CallClock, DropCause), PeerError>| async {
+            let (id, answer, clock, cause) = asked?;
+            let _forget = Forget { shared: self, id: &id, cause };
             clock.run(answer).await?.unwrap_or(Err(PeerError::Closed))
         };
         let answers = join_all(answers.into_iter().map(answered));
@@ -70,7 +70,7 @@ impl Shared {
         }
         let (params, options) = (request.take_params()?, request.untimed_options());
         let (reply, answer) = oneshot::channel();
-        let waiter = Waiter { reply, updates: request.take_updates() };
+        let waiter = Waiter { reply, observer: request.take_observer() };
         Ok((session.request(request.method, params, options, waiter, now())?, answer))
     }
 
@@ -132,13 +132,13 @@ impl Shared {
         match self.exchange(body).await? {
             Reply::Json(body) => {
                 self.count_received(body.len());
-                self.receive(Incoming::decode(body, DEFAULT_BATCH_LIMIT.max(ids.len()))).await;
+                self.receive(Incoming::decode(body, DEFAULT_BATCH_LIMIT.max(ids.len())), ids).await;
             }
             Reply::Events(events) => stream::follow(self, *events, ids).await?,
             Reply::Refused(_, error) => {
                 for id in ids {
                     let response = Response::new(id.clone(), Err((*error).clone()));
-                    self.receive(Ok(Incoming::One(Message::Response(response)))).await;
+                    self.receive(Ok(Incoming::One(Message::Response(response))), ids).await;
                 }
             }
             Reply::Nothing => return Err(HttpError::Message("it is empty".to_owned()).into()),
@@ -198,16 +198,16 @@ fn is_session_unknown(status: StatusCode, error: &ErrorObject) -> bool {
 struct Forget<'a> {
     shared: &'a Shared,
     id: &'a RequestId,
-    clock: CallClock,
+    cause: DropCause,
 }
 
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
         let events = self.shared.with(|session| {
-            if self.clock.is_over() {
+            if self.cause.is_timeout() {
                 session.time_out(self.id)
             } else {
-                session.cancel(self.id, None)
+                session.cancel(self.id, self.cause.reason())
             };
         });
         events.into_iter().for_each(|event| self.shared.settle(event));

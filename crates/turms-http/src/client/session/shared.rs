@@ -5,7 +5,7 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
-use turms_core::{CallUpdates, Ended, InboundStream, PeerError, Service};
+use turms_core::{Ended, InboundStream, ObservedCall, PeerError, Service};
 use turms_proto::session::{Dialect, Event, Session, Ticket};
 use turms_proto::{RawJson, RequestId};
 
@@ -42,7 +42,7 @@ pub(super) enum Task {
 /// Who waits for an answer.
 pub(in crate::client) struct Waiter {
     pub(super) reply: oneshot::Sender<Result<RawJson, PeerError>>,
-    pub(super) updates: Option<CallUpdates>,
+    pub(super) observer: Option<ObservedCall>,
 }
 
 pub(super) type Answer = oneshot::Receiver<Result<RawJson, PeerError>>;

@@ -110,7 +110,7 @@ async fn read(shared: &Shared, events: &mut EventStream, trail: &mut Trail, ids:
         shared.count_received(event.data.len());
         if let Some(incoming) = messages(event, DEFAULT_BATCH_LIMIT.max(ids.len())) {
             trail.failures = 0;
-            shared.receive(incoming).await;
+            shared.receive(incoming, ids).await;
             if !ids.is_empty() && shared.are_settled(ids) {
                 return End::Answered;
             }

@@ -25,9 +25,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use turms_core::store::SessionRecord;
-use turms_core::{Cancelled, CloseReason, Peer, Service, SessionHandle, random_bytes};
+use turms_core::{CancellationToken, CloseReason, Peer, Service, SessionHandle, random_bytes};
 use turms_proto::session::{Event, RequestError, Session, Status, Ticket};
-use turms_proto::{Ability, ProtocolVersion, RawJson, RequestId};
+use turms_proto::{Ability, ProtocolVersion, RawJson};
 
 use self::event_stream::SessionStream;
 use self::lock::{SessionLock, WakeList};
@@ -68,8 +68,6 @@ struct HttpSessionState {
     /// The streams that have ended, oldest first.
     ended: VecDeque<u64>,
     tasks: BTreeMap<Ticket, RunningCall>,
-    /// Cancelled calls until their futures are dropped.
-    cancelled: Vec<(RequestId, Cancelled)>,
     /// Boxed, because few sessions have any.
     notifications: Option<Box<NotificationHandlers>>,
     last_reader: u32,
@@ -82,6 +80,7 @@ struct HttpSessionState {
 struct RunningCall {
     task: AbortHandle,
     stream: u64,
+    cancellation: CancellationToken,
 }
 
 impl HttpSession {
@@ -122,7 +121,6 @@ impl HttpSession {
                 last_stream: first_stream(),
                 ended: VecDeque::new(),
                 tasks: BTreeMap::new(),
-                cancelled: Vec::new(),
                 notifications: None,
                 last_reader: 0,
                 readers: 0,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytestring::ByteString;
 use tokio::sync::oneshot;
-use turms_core::{BoxFuture, Cancelled, PeerError, PeerTransport};
+use turms_core::{BoxFuture, PeerError, PeerTransport};
 use turms_proto::session::{Event, RequestError, RequestOptions};
 use turms_proto::{Message, Notification, RawJson, RequestId};
 
@@ -135,12 +135,6 @@ impl PeerTransport for SessionPeer {
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
         Box::pin(self.send_request(method, params, options))
-    }
-
-    fn cancelled(&self, id: &RequestId) -> Option<Cancelled> {
-        let session = self.session().ok()?;
-        let state = session.state.lock();
-        state.cancelled.iter().find(|(cancelled, _)| cancelled == id).map(|(_, cancelled)| cancelled.clone())
     }
 }
 

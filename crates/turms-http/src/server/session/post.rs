@@ -7,11 +7,13 @@ use std::task::Poll;
 
 use http::StatusCode;
 use smallvec::SmallVec;
-use turms_core::{CallContext, CallResult, Cancelled, Dispatch, Limits, Peer, Request, dispatch, encode_response};
+use turms_core::{
+    CallContext, CallResult, CancellationToken, Dispatch, Limits, Peer, Request, dispatch, encode_response,
+};
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Event, ResponseAction, Ticket};
 use turms_proto::types::Initialize;
-use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, RequestId, Response};
+use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Response};
 
 use super::peer::{EventStream, MessageRoute, SessionPeer};
 use super::{HttpSession, RunningCall, deliver};
@@ -151,11 +153,13 @@ impl HttpSession {
         } else {
             let cx =
                 CallContext::new(dialect, Peer::shared(post.peer.clone())).with_id(ticket.id().clone()).with_meta(meta);
+            let cancellation = CancellationToken::new();
             let cx = cx.with_request_info(post.info.clone()).with_session(self.handle.clone());
+            let cx = cx.with_cancellation(cancellation.clone());
             let mut call = dispatch(&*self.service, Request::from(request), cx);
             match poll_fn(|task| Poll::Ready(Pin::new(&mut call).poll(task))).await {
                 Poll::Ready(result) => result,
-                Poll::Pending => return self.spawn_call(call, ticket, post),
+                Poll::Pending => return self.spawn_call(call, ticket, cancellation, post),
             }
         };
         // It may have been cancelled while it was polled.
@@ -164,7 +168,13 @@ impl HttpSession {
     }
 
     /// Runs a call as a task. Its response follows on the stream of the POST.
-    fn spawn_call(self: &Arc<Self>, call: Dispatch, ticket: Ticket, post: &PostInProgress) {
+    fn spawn_call(
+        self: &Arc<Self>,
+        call: Dispatch,
+        ticket: Ticket,
+        cancellation: CancellationToken,
+        post: &PostInProgress,
+    ) {
         let mut state = self.state.lock();
         // It may have been cancelled while it was polled.
         if !state.is_open || !state.protocol.is_running(&ticket) {
@@ -175,16 +185,12 @@ impl HttpSession {
             open.calls += 1;
         }
         let (session, key) = (self.clone(), ticket.clone());
-        // Made here, so that it is dropped also if the task is aborted before it is polled.
-        let reason = ForgetCancelled { session: self.clone(), id: ticket.id().clone() };
         // The task cannot end before it is in the table, because it needs the lock for that.
         let task = tokio::spawn(async move {
-            // The reason is captured and declared so that it is dropped after the call, which may ask for it.
-            let (call, _reason) = (call, reason);
             let result = call.await;
             session.complete(&ticket, result);
         });
-        state.tasks.insert(key, RunningCall { task: task.abort_handle(), stream });
+        state.tasks.insert(key, RunningCall { task: task.abort_handle(), stream, cancellation });
     }
 
     /// Adds an error response for a request that was rejected before its handler was called. Invalid requests also set
@@ -231,7 +237,10 @@ impl HttpSession {
     fn cancel(&self, ticket: &Ticket, reason: Option<String>) {
         let mut state = self.state.lock();
         let Some(running) = state.tasks.remove(ticket) else { return };
-        state.cancelled.push((ticket.id().clone(), Cancelled::new(reason)));
+        match reason {
+            Some(reason) => running.cancellation.cancel_with_reason(reason),
+            None => running.cancellation.cancel(),
+        }
         running.task.abort();
         if let Some(stream) = state.streams.get_mut(&running.stream) {
             stream.calls = stream.calls.saturating_sub(1);
@@ -248,16 +257,4 @@ fn join_batch(answers: SmallVec<[Vec<u8>; 1]>) -> Vec<u8> {
     }
     all.push(b']');
     all
-}
-
-/// Removes the reason of a cancellation when the cancelled call is dropped.
-struct ForgetCancelled {
-    session: Arc<HttpSession>,
-    id: RequestId,
-}
-
-impl Drop for ForgetCancelled {
-    fn drop(&mut self) {
-        self.session.state.lock().cancelled.retain(|(id, _)| *id != self.id);
-    }
 }
