@@ -19,7 +19,7 @@ use turms_proto::ProtocolVersion;
 use turms_proto::types::SubscriptionFilter;
 use turms_server::{Resource, Router, Server, Tool};
 use turms_testkit::misbehaving_server::MisbehavingServer;
-use turms_testkit::process::{alone, children, open_files};
+use turms_testkit::process::{alone_before_runtime, children, open_files};
 use turms_testkit::{eventually, within};
 
 const OLD: ProtocolVersion = ProtocolVersion::LATEST_WITH_HANDSHAKE;
@@ -51,8 +51,8 @@ fn leaves_nothing<F: Future>(times: usize, act: impl FnMut(usize) -> F) {
 }
 
 fn leaves_nothing_in<F: Future>(runtime: &mut Builder, times: usize, mut act: impl FnMut(usize) -> F) {
+    let _alone = alone_before_runtime();
     runtime.enable_all().build().unwrap().block_on(async {
-        let _alone = alone().await;
         for number in 0..2 {
             within("one round", act(number)).await;
         }

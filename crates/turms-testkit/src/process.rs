@@ -6,9 +6,15 @@ use tokio::sync::{Mutex, MutexGuard};
 
 /// Waits until no other test of this binary holds the guard. Every test that measures the process takes it first.
 pub async fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::const_new(());
     ALONE.lock().await
 }
+
+/// As [`alone`], before a runtime is built: the files of a runtime that waits would count for the test that runs.
+pub fn alone_before_runtime() -> MutexGuard<'static, ()> {
+    ALONE.blocking_lock()
+}
+
+static ALONE: Mutex<()> = Mutex::const_new(());
 
 /// Returns the resident memory of this process, in bytes.
 pub fn memory() -> usize {
