@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use turms::http::HttpConnector;
 use turms::types::LoggingLevel;
-use turms::{ChildCommand, Client, Supervision};
+use turms::{Backoff, ChildCommand, Client};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -26,9 +26,9 @@ async fn explore() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let target = arguments.next().ok_or("usage: explore URL | PROGRAM [ARGUMENT...]")?;
 
-    let builder = Client::builder("explore", "1.0.0").supervise(Supervision::new()).log_level(LoggingLevel::Warning);
+    let builder = Client::builder("explore", "1.0.0").reconnect(Backoff::new()).log_level(LoggingLevel::Warning);
     let client = if target.starts_with("http://") || target.starts_with("https://") {
-        builder.connect_to(HttpConnector::new(target)?).await?
+        builder.connect(HttpConnector::new(target)?).await?
     } else {
         let command = ChildCommand::new(target).args(arguments).on_stderr(|line| eprintln!("server: {line:?}"));
         builder.connect_command(command).await?

@@ -16,7 +16,7 @@ use turms::{Client, ClientBuilder};
 async fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().next_back().ok_or("usage: conformance-client ADDRESS")?;
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
-    let client = person().connect_to(HttpConnector::new(address)?).await?;
+    let client = person().connect(HttpConnector::new(address)?).await?;
     let played = play(&scenario, &client).await;
     client.close().await;
     played

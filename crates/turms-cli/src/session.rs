@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::Serialize;
 use turms::Client;
-use turms::client::{Call, ClientBuilder, Supervision, VersionChoice};
+use turms::client::{Backoff, Call, ClientBuilder, VersionChoice};
 use turms::core::ConnectError;
 use turms::proto::method::Method;
 use turms::types::{LogMessage, LoggingLevel};
@@ -82,7 +82,7 @@ impl Session {
         let attempt = async |choice| -> Done<Result<Client, ConnectError>> {
             let answers = ask::answers(options.answers.as_deref(), person.as_ref())?.roots(ask::roots(&options.root)?);
             let builder = builder(options, printer, stay).versions(choice).answers(answers);
-            Ok(wondering(printer, &target, builder.connect_to(target.connector(printer, &record)?)).await)
+            Ok(wondering(printer, &target, builder.connect(target.connector(printer, &record)?)).await)
         };
         let connected = match (stay, options.protocol.0) {
             (Stay::ForLog, VersionChoice::Auto) => match attempt(VersionChoice::Handshake).await? {
@@ -189,7 +189,7 @@ impl Session {
 
     /// Warns of a server that writes something else between its messages, which other clients may not forgive.
     pub(crate) fn warn_of_noise(&self) {
-        let lines = self.client.stats().parse_errors;
+        let lines = self.client.stats().connection.parse_errors;
         if lines > 0 {
             let lines = show::count(usize::try_from(lines).unwrap_or(usize::MAX), "line", "lines");
             let sample = self.target.overheard().first().map(|line| format!(", such as {line:?}")).unwrap_or_default();
@@ -259,7 +259,8 @@ fn builder(options: &ServerOptions, printer: &Printer, stay: Stay) -> ClientBuil
         builder = builder.log_level(level);
     }
     match stay {
-        Stay::Long => builder.supervise(Supervision::new()),
+        // A server that does not respond at the start is reported at once.
+        Stay::Long => builder.reconnect(Backoff::new()).connect_timeout(Duration::ZERO),
         Stay::Once | Stay::ForLog => builder,
     }
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use turms_core::BoxFuture;
 use turms_proto::Notification;
 use turms_proto::method::Method as _;
-use turms_proto::session::{Opened, Stats};
+use turms_proto::session::Opened;
 use turms_proto::types::{
     CallTool, ListPrompts, ListResourceTemplates, ListResources, ListSkills, ListTools, Listen, Ping, ReadResource,
     SetLevel, Subscribe, Unsubscribe,
@@ -23,9 +23,10 @@ use crate::layer::session::SessionCalls;
 use crate::layer::task::Tasks;
 use crate::layer::track::{PendingCalls, Track};
 use crate::layer::validate::ValidateOutput;
-use crate::state::{PendingCall, Status};
+use crate::state::{ClientStats, PendingCall};
 use crate::subscription;
 use crate::task::TaskOwner;
+use turms_proto::session::ConnectionStatus;
 
 /// The receiver of a client's calls: one server, a pool, or a group.
 pub(crate) trait Backend: Send + Sync + 'static {
@@ -55,9 +56,8 @@ impl ServerBackend {
     pub(crate) fn new(shared: Arc<ServerShared>) -> Self {
         let (settings, incoming) = (&shared.settings, &shared.incoming);
         let (events, tools) = (incoming.events.clone(), incoming.tools.clone());
-        let supervision = settings.supervision.clone();
-        let breaker = supervision.as_ref().and_then(|options| options.breaker.clone());
-        let policy = supervision.and_then(|options| Some((options.retry?, options.backoff)));
+        let (breaker, retry) = (settings.circuit_breaker.clone(), settings.retry.clone());
+        let policy = retry.zip(settings.reconnect.clone());
         let pending = Arc::<PendingCalls>::default();
         let state = || shared.state.subscribe();
 
@@ -114,12 +114,12 @@ impl Backend for ServerBackend {
 }
 
 impl ClientControl for ServerBackend {
-    fn status(&self) -> Status {
+    fn status(&self) -> ConnectionStatus {
         match &*self.0.shared.state.borrow() {
-            ConnectionState::Ready(connected) if connected.streams.is_unreachable() => Status::Reconnecting,
-            ConnectionState::Ready(_) => Status::Connected,
-            ConnectionState::Connecting => Status::Reconnecting,
-            ConnectionState::Closed(_) => Status::Closed,
+            ConnectionState::Ready(connected) if connected.streams.is_unreachable() => ConnectionStatus::Disconnected,
+            ConnectionState::Ready(_) => ConnectionStatus::Ready,
+            ConnectionState::Connecting(status) => *status,
+            ConnectionState::Closed(_) => ConnectionStatus::Closed,
         }
     }
 
@@ -143,8 +143,8 @@ impl ClientControl for ServerBackend {
         self.0.pending.cancel(id, reason)
     }
 
-    fn stats(&self) -> Stats {
-        self.0.shared.current().map(|connected| connected.control.stats()).unwrap_or_default()
+    fn stats(&self) -> ClientStats {
+        self.0.shared.stats()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

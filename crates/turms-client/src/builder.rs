@@ -3,6 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 use turms_core::transport::{ChildCommand, LocalConnector, StreamConnector};
 use turms_core::{ConnectError, Connector, Service};
 use turms_proto::session::{RequestOptions, VersionChoice};
@@ -20,7 +22,7 @@ use crate::connection::{ServerShared, Settings, Supervisor};
 use crate::extension::{self, ClientExtension};
 use crate::handlers::{Answers, Refusal};
 use crate::incoming::{Callback, IncomingHandler};
-use crate::reconnect::Supervision;
+use crate::reconnect::{Backoff, CircuitBreaker, HealthCheck, RetryPolicy};
 use crate::roots::Roots;
 use crate::tool_index::ToolIndex;
 use crate::version_cache::VersionMemory;
@@ -36,6 +38,7 @@ pub struct ClientBuilder {
     on_progress: Option<Callback<ProgressParams>>,
     trace_logs: bool,
     extensions: Vec<Arc<dyn ClientExtension>>,
+    connect_timeout: Duration,
 }
 
 impl ClientBuilder {
@@ -51,7 +54,10 @@ impl ClientBuilder {
             max_validation_steps: DEFAULT_MAX_VALIDATION_STEPS,
             caching: true,
             log_level: None,
-            supervision: None,
+            reconnect: None,
+            retry: Some(RetryPolicy::new()),
+            health_check: None,
+            circuit_breaker: None,
             version_cache: VersionMemory::shared(),
         };
         let extra = ClientCapabilities::new();
@@ -63,6 +69,7 @@ impl ClientBuilder {
             on_progress: None,
             trace_logs: true,
             extensions: Vec::new(),
+            connect_timeout: Duration::from_secs(30),
         }
     }
 
@@ -104,6 +111,13 @@ impl ClientBuilder {
         self
     }
 
+    /// Maximum time that connecting waits for a server that does not respond, if the client [reconnects](Self::reconnect). Zero for
+    /// one attempt. Default: 30 s.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
     /// Timeout for the answer to a call, renewed by each report of progress (default 30 s).
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeouts.timeout = timeout;
@@ -137,9 +151,35 @@ impl ClientBuilder {
         self
     }
 
-    /// Enables reconnection, retries and the other options for a server that fails.
-    pub fn supervise(mut self, supervision: Supervision) -> Self {
-        self.settings.supervision = Some(supervision);
+    /// Reconnects with this backoff when the connection is lost. Calls wait for the new connection, and calls that are safe to repeat
+    /// are [retried](Self::retry). Off by default.
+    pub fn reconnect(mut self, backoff: Backoff) -> Self {
+        self.settings.reconnect = Some(backoff);
+        self
+    }
+
+    /// Sets the retries of calls that were lost with their connection. On by default if the client [reconnects](Self::reconnect), and
+    /// has no effect otherwise.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.settings.retry = Some(policy);
+        self
+    }
+
+    /// Disables retries.
+    pub fn without_retry(mut self) -> Self {
+        self.settings.retry = None;
+        self
+    }
+
+    /// Sends pings, and closes the connection when too many in a row fail. Off by default.
+    pub fn health_check(mut self, check: HealthCheck) -> Self {
+        self.settings.health_check = Some(check);
+        self
+    }
+
+    /// Refuses calls for a while after several in a row have failed. Off by default.
+    pub fn circuit_breaker(mut self, breaker: CircuitBreaker) -> Self {
+        self.settings.circuit_breaker = Some(breaker);
         self
     }
 
@@ -231,7 +271,7 @@ impl ClientBuilder {
     /// # Errors
     /// When the two have no revision in common.
     pub async fn connect_service(self, service: impl Service) -> Result<Client, ConnectError> {
-        self.connect_to(LocalConnector::new(service)).await
+        self.connect(LocalConnector::new(service)).await
     }
 
     /// Connects over a byte stream: a socket, a pipe, one end of [`memory`](turms_core::transport::memory).
@@ -243,7 +283,7 @@ impl ClientBuilder {
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Result<Client, ConnectError> {
-        self.connect_to(StreamConnector::new(reader, writer)).await
+        self.connect(StreamConnector::new(reader, writer)).await
     }
 
     /// Starts a program and connects to it over its standard input and output.
@@ -261,23 +301,44 @@ impl ClientBuilder {
     /// # Errors
     /// When the program does not start, ends at once, or does not speak the protocol.
     pub async fn connect_command(self, command: ChildCommand) -> Result<Client, ConnectError> {
-        self.connect_to(command).await
+        self.connect(command).await
     }
 
-    /// Connects to whatever the connector leads to.
+    /// Connects with a connector, such as an `HttpConnector`, and waits until the client is ready.
     ///
     /// # Errors
-    /// When the server cannot be reached, or the two cannot agree.
-    pub async fn connect_to(self, connector: impl Connector) -> Result<Client, ConnectError> {
-        let roots = self.answers.shared_roots().cloned();
-        let shared = self.shared(Arc::new(connector))?;
-        let shutdown = Arc::new(shared.shutdown.clone().drop_guard());
-        let connected = Supervisor::spawn(&shared);
-        let client = Client::new(ServerBackend::new(shared), roots, shutdown);
+    /// When the server cannot be reached, or the two cannot agree. With [`reconnect`](Self::reconnect), a server that does not respond
+    /// is tried again until [`connect_timeout`](Self::connect_timeout).
+    pub async fn connect(self, connector: impl Connector) -> Result<Client, ConnectError> {
+        let deadline = Instant::now() + self.connect_timeout;
+        let (client, connected) = self.spawn(connector, Some(deadline))?;
         match connected.await {
             Ok(Err(error)) => Err(error),
             _ => Ok(client),
         }
+    }
+
+    /// Connects in the background. Calls wait until the client is ready, each up to its own timeout.
+    ///
+    /// With [`reconnect`](Self::reconnect), a server that does not respond is tried again as the backoff says, without an end by
+    /// default. Must be called in a Tokio runtime.
+    ///
+    /// # Errors
+    /// When an extension cannot be declared.
+    pub fn start(self, connector: impl Connector) -> Result<Client, ConnectError> {
+        Ok(self.spawn(connector, None)?.0)
+    }
+
+    fn spawn(
+        self,
+        connector: impl Connector,
+        deadline: Option<Instant>,
+    ) -> Result<(Client, oneshot::Receiver<Result<(), ConnectError>>), ConnectError> {
+        let roots = self.answers.shared_roots().cloned();
+        let shared = self.shared(Arc::new(connector))?;
+        let shutdown = Arc::new(shared.shutdown.clone().drop_guard());
+        let connected = Supervisor::spawn(&shared, deadline);
+        Ok((Client::new(ServerBackend::new(shared), roots, shutdown), connected))
     }
 
     /// The state of a client that is not started yet.

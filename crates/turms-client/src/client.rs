@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::DropGuard;
 use turms_proto::ProtocolVersion;
-use turms_proto::session::{Opened, Stats};
+use turms_proto::session::Opened;
 use turms_proto::types::{Implementation, ServerCapabilities};
 
 use crate::backend::Backend;
@@ -14,7 +14,8 @@ use crate::control::{ClientControl, EventInterest};
 use crate::event::Events;
 use crate::layer::CallService;
 use crate::roots::Roots;
-use crate::state::{PendingCall, Status};
+use crate::state::{ClientStats, PendingCall};
+use turms_proto::session::ConnectionStatus;
 
 /// A client of one server, of a pool of connections, or of a group of servers. Clones are the same client; the connection closes
 /// when the last is dropped.
@@ -79,7 +80,7 @@ impl Client {
 
     /// The state of the connection.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> ConnectionStatus {
         self.control().status()
     }
 
@@ -113,9 +114,9 @@ impl Client {
         self.control().server()
     }
 
-    /// The counters of the current connection.
+    /// The counters of requests, notifications and bytes.
     #[must_use]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> ClientStats {
         self.control().stats()
     }
 

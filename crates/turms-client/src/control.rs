@@ -1,22 +1,21 @@
 use std::sync::Arc;
 
 use turms_core::BoxFuture;
-use turms_proto::session::{Opened, Stats};
+use turms_proto::session::{ConnectionStatus, Opened};
 
 use crate::event::Events;
-use crate::state::{PendingCall, Status};
+use crate::state::{ClientStats, PendingCall};
 
 /// The control of a client, apart from its calls.
 pub(crate) trait ClientControl: Send + Sync {
-    fn status(&self) -> Status;
+    fn status(&self) -> ConnectionStatus;
     /// The server and the revision that is spoken.
     fn server(&self) -> Option<Arc<Opened>>;
     fn events(&self, interest: EventInterest) -> Events;
     fn pending_calls(&self) -> Vec<PendingCall>;
     /// Cancels a pending call by its id; `false` if it has ended.
     fn cancel(&self, id: u64, reason: Option<&str>) -> bool;
-    /// The counters of the current connection.
-    fn stats(&self) -> Stats;
+    fn stats(&self) -> ClientStats;
     /// Closes the client and waits until nothing of it is left, such as a process.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

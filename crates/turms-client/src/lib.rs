@@ -53,15 +53,15 @@ pub use self::group::{
 pub use self::handlers::{Answers, Refusal};
 pub use self::page::Items;
 pub use self::pool::{Lease, MemberId, MemberStats, Pool, PoolBuilder, PoolError, PoolStats, Strategy};
-pub use self::reconnect::{Backoff, Breaker, HealthCheck, Retry, Supervision};
+pub use self::reconnect::{Backoff, CircuitBreaker, HealthCheck, RetryPolicy};
 pub use self::roots::Roots;
 #[cfg(feature = "skills")]
 pub use self::skill::SkillError;
-pub use self::state::{PendingCall, Status};
+pub use self::state::{ClientStats, PendingCall};
 pub use self::subscription::{Change, Subscription};
 pub use self::task::TaskHandle;
 pub use self::version_cache::VersionMemory;
 
 pub use turms_core::transport::ChildCommand;
 pub use turms_core::{CancellationToken, ConnectError, Ended, UrlTransport};
-pub use turms_proto::session::VersionChoice;
+pub use turms_proto::session::{ConnectionStats, ConnectionStatus, VersionChoice};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::state::ClientStats;
 use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 use turms_proto::method::Method as _;
-use turms_proto::session::Stats;
 use turms_proto::types::{Listen, SubscriptionFilter};
 
 use crate::call::{CallError, CallOptions, SessionCall};
@@ -45,9 +45,11 @@ impl Lifetime {
 }
 
 /// The sum of the counters of several clients.
-pub(crate) fn total_stats<'a>(clients: impl IntoIterator<Item = &'a Client>) -> Stats {
-    clients.into_iter().fold(Stats::default(), |mut sum, client| {
-        sum += client.stats();
+pub(crate) fn total_stats<'a>(clients: impl IntoIterator<Item = &'a Client>) -> ClientStats {
+    clients.into_iter().fold(ClientStats::default(), |mut sum, client| {
+        let stats = client.stats();
+        sum.connection += stats.connection;
+        sum.lifetime += stats.lifetime;
         sum
     })
 }

@@ -2,123 +2,61 @@
 
 use std::time::Duration;
 
-/// The options for a server that fails. Each can be switched off on its own.
+/// Exponential backoff with jitter between attempts to connect. See [`ClientBuilder::reconnect`](crate::ClientBuilder::reconnect).
 ///
 /// ```
 /// use std::time::Duration;
-/// use turms_client::{Backoff, Breaker, HealthCheck, Retry, Supervision};
+/// use turms_client::Backoff;
 ///
-/// let supervision = Supervision::new()
-///     .backoff(Backoff::new().first(Duration::from_millis(50)).attempts(20))
-///     .health_check(HealthCheck::every(Duration::from_secs(30)))
-///     .breaker(Breaker::new().failures(5).rest(Duration::from_secs(10)))
-///     .retry(Retry::new().attempts(2));
-/// # let _ = supervision;
+/// let backoff = Backoff::new().initial_delay(Duration::from_millis(50)).max_attempts(20);
+/// # let _ = backoff;
 /// ```
+#[doc(alias = "exponential")]
+#[doc(alias = "jitter")]
+#[doc(alias = "reconnect")]
+#[doc(alias = "supervision")]
 #[derive(Debug, Clone)]
 #[must_use]
-#[non_exhaustive]
-pub struct Supervision {
-    /// The backoff between attempts to reconnect.
-    pub backoff: Backoff,
-    /// The health checks; off by default.
-    pub health_check: Option<HealthCheck>,
-    /// The circuit breaker; off by default.
-    pub breaker: Option<Breaker>,
-    /// The retries of calls; on by default.
-    pub retry: Option<Retry>,
-}
-
-impl Supervision {
-    /// Reconnects, and retries what is safe to repeat.
-    pub fn new() -> Self {
-        Self { backoff: Backoff::new(), health_check: None, breaker: None, retry: Some(Retry::new()) }
-    }
-
-    /// Sets the backoff between attempts to reconnect.
-    pub fn backoff(mut self, backoff: Backoff) -> Self {
-        self.backoff = backoff;
-        self
-    }
-
-    /// Enables health checks.
-    pub fn health_check(mut self, check: HealthCheck) -> Self {
-        self.health_check = Some(check);
-        self
-    }
-
-    /// Enables the circuit breaker.
-    pub fn breaker(mut self, breaker: Breaker) -> Self {
-        self.breaker = Some(breaker);
-        self
-    }
-
-    /// Sets the retries of calls.
-    pub fn retry(mut self, retry: Retry) -> Self {
-        self.retry = Some(retry);
-        self
-    }
-
-    /// Disables retries.
-    pub fn without_retry(mut self) -> Self {
-        self.retry = None;
-        self
-    }
-}
-
-impl Default for Supervision {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// Exponential backoff with jitter between attempts.
-#[derive(Debug, Clone)]
-#[must_use]
-#[non_exhaustive]
 pub struct Backoff {
-    /// The delay before the second attempt; the first is made at once. Default: 100 ms.
-    pub first: Duration,
-    /// At most.
-    pub longest: Duration,
-    /// Maximum number of attempts; `None` for no limit, which is the default.
-    pub attempts: Option<u32>,
+    initial_delay: Duration,
+    max_delay: Duration,
+    max_attempts: Option<u32>,
 }
 
 impl Backoff {
-    /// Delays of 100 ms up to 30 s, without a limit of attempts.
+    /// Creates a backoff with delays of 100 ms to 30 s and no maximum of attempts.
     pub fn new() -> Self {
-        Self { first: Duration::from_millis(100), longest: Duration::from_secs(30), attempts: None }
+        Self { initial_delay: Duration::from_millis(100), max_delay: Duration::from_secs(30), max_attempts: None }
     }
 
-    /// Sets the delay before the second attempt.
-    pub fn first(mut self, first: Duration) -> Self {
-        self.first = first;
+    /// Delay before the second attempt; the first is made at once. Each delay is twice as long as the one before. Default: 100 ms.
+    pub fn initial_delay(mut self, delay: Duration) -> Self {
+        self.initial_delay = delay;
         self
     }
 
-    /// At most.
-    pub fn longest(mut self, longest: Duration) -> Self {
-        self.longest = longest;
+    /// Maximum delay. Default: 30 s.
+    pub fn max_delay(mut self, delay: Duration) -> Self {
+        self.max_delay = delay;
         self
     }
 
-    /// Sets the maximum number of attempts.
-    pub fn attempts(mut self, attempts: u32) -> Self {
-        self.attempts = Some(attempts);
+    /// Maximum number of attempts in a row. Default: no maximum.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(attempts);
         self
     }
 
     /// The delay before an attempt, counted from 1; `None` if it is not to be made.
     pub(crate) fn delay(&self, attempt: u32) -> Option<Duration> {
-        if self.attempts.is_some_and(|most| attempt > most) {
+        if self.max_attempts.is_some_and(|max| attempt > max) {
             return None;
         }
         if attempt <= 1 {
             return Some(Duration::ZERO);
         }
-        let doubled = self.first.saturating_mul(2_u32.saturating_pow(attempt - 2)).min(self.longest);
-        // Between half and all of it, so that those who were cut off together do not come back together.
+        let doubled = self.initial_delay.saturating_mul(2_u32.saturating_pow(attempt - 2)).min(self.max_delay);
+        // Jitter: between half and all of it, so that clients that were disconnected together do not reconnect together.
         Some(doubled.mul_f64(0.5 + fastrand::f64() / 2.0))
     }
 }
@@ -129,110 +67,103 @@ impl Default for Backoff {
     }
 }
 
-/// Sends pings: `ping`, or `server/discover` where there is no `ping`.
+/// Health checks: pings at an interval, by `ping`, or by `server/discover` in 2026-07-28, which has no `ping`. See
+/// [`ClientBuilder::health_check`](crate::ClientBuilder::health_check).
 #[derive(Debug, Clone)]
 #[must_use]
-#[non_exhaustive]
 pub struct HealthCheck {
-    /// The interval between pings.
-    pub every: Duration,
-    /// Timeout for a response. Default: 5 s.
-    pub timeout: Duration,
-    /// Number of failures in a row after which the connection is closed. Default: 2.
-    pub failures: u32,
+    pub(crate) interval: Duration,
+    pub(crate) timeout: Duration,
+    pub(crate) max_failures: u32,
 }
 
 impl HealthCheck {
-    /// A ping at this interval; two failures in a row, each of 5 s, close the connection.
-    pub fn every(every: Duration) -> Self {
-        Self { every, timeout: Duration::from_secs(5), failures: 2 }
+    /// Creates a health check with a ping at this interval.
+    pub fn every(interval: Duration) -> Self {
+        Self { interval, timeout: Duration::from_secs(5), max_failures: 2 }
     }
 
-    /// Sets the timeout for a response.
+    /// Timeout for the response to a ping. Default: 5 s.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Sets the number of failures in a row after which the connection is closed.
-    pub fn failures(mut self, failures: u32) -> Self {
-        self.failures = failures.max(1);
+    /// Number of failures in a row after which the connection is closed, at least 1. Default: 2.
+    pub fn max_failures(mut self, failures: u32) -> Self {
+        self.max_failures = failures.max(1);
         self
     }
 }
 
-/// Refuses calls for a while after several in a row failed: without a connection, by its loss, or by a timeout. An error
-/// response is a response.
+/// A circuit breaker: refuses calls for a while after several in a row have failed, by a timeout or because there was no connection or
+/// it was lost. An error response is a response. See [`ClientBuilder::circuit_breaker`](crate::ClientBuilder::circuit_breaker).
+#[doc(alias = "breaker")]
 #[derive(Debug, Clone)]
 #[must_use]
-#[non_exhaustive]
-pub struct Breaker {
-    /// Number of failures in a row that open the circuit. Default: 5.
-    pub failures: u32,
-    /// The time until the next trial. Default: 10 s.
-    pub rest: Duration,
+pub struct CircuitBreaker {
+    pub(crate) failure_threshold: u32,
+    pub(crate) reset_timeout: Duration,
 }
 
-impl Breaker {
-    /// Opens after 5 failures in a row, for 10 s.
+impl CircuitBreaker {
+    /// Creates a circuit breaker that opens after 5 failures in a row, for 10 s.
     pub fn new() -> Self {
-        Self { failures: 5, rest: Duration::from_secs(10) }
+        Self { failure_threshold: 5, reset_timeout: Duration::from_secs(10) }
     }
 
-    /// Sets the number of failures in a row that open the circuit.
-    pub fn failures(mut self, failures: u32) -> Self {
-        self.failures = failures.max(1);
+    /// Number of failures in a row that open the circuit, at least 1. Default: 5.
+    pub fn failure_threshold(mut self, failures: u32) -> Self {
+        self.failure_threshold = failures.max(1);
         self
     }
 
-    /// Sets the time until the next trial.
-    pub fn rest(mut self, rest: Duration) -> Self {
-        self.rest = rest;
+    /// Time until one call is let through as a trial. Default: 10 s.
+    pub fn reset_timeout(mut self, timeout: Duration) -> Self {
+        self.reset_timeout = timeout;
         self
     }
 }
 
-impl Default for Breaker {
+impl Default for CircuitBreaker {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// Retries calls that were lost with their connection, if that is safe: what was certainly not sent, what only reads, and tools
-/// that declare to be read-only or idempotent.
+/// Retries of calls that were lost with their connection, if that is safe: requests that were certainly not sent, methods that only
+/// read, and tools that declare to be read-only or idempotent. See [`ClientBuilder::retry`](crate::ClientBuilder::retry).
+#[doc(alias = "retry")]
 #[derive(Debug, Clone)]
 #[must_use]
-#[non_exhaustive]
-pub struct Retry {
-    /// Maximum number of retries of one call. Default: 2.
-    pub attempts: u32,
-    /// Retries that every call adds to the budget, so that a failing server is not overloaded. Default: 0.1.
-    pub per_call: f64,
-    /// Maximum budget, and the budget at the start. Default: 10.
-    pub saved: u32,
+pub struct RetryPolicy {
+    pub(crate) max_retries: u32,
+    pub(crate) ratio: f64,
+    pub(crate) reserve: u32,
 }
 
-impl Retry {
-    /// At most two retries of a call, one for ten calls, with ten at the start.
+impl RetryPolicy {
+    /// Creates a policy with at most 2 retries of a call, and a budget of one retry for ten calls with ten in reserve.
     pub fn new() -> Self {
-        Self { attempts: 2, per_call: 0.1, saved: 10 }
+        Self { max_retries: 2, ratio: 0.1, reserve: 10 }
     }
 
-    /// Sets the maximum number of retries of one call.
-    pub fn attempts(mut self, attempts: u32) -> Self {
-        self.attempts = attempts;
+    /// Maximum number of retries of one call. Default: 2.
+    pub fn max_retries(mut self, retries: u32) -> Self {
+        self.max_retries = retries;
         self
     }
 
-    /// Sets the budget: the retries that every call adds, and their maximum.
-    pub fn budget(mut self, per_call: f64, saved: u32) -> Self {
-        self.per_call = per_call.max(0.0);
-        self.saved = saved;
+    /// Budget of retries, so that a failing server is not overloaded: each call adds `ratio` of a retry, up to `reserve`, which is also
+    /// the budget at the start. Default: 0.1 and 10.
+    pub fn budget(mut self, ratio: f64, reserve: u32) -> Self {
+        self.ratio = ratio.max(0.0);
+        self.reserve = reserve;
         self
     }
 }
 
-impl Default for Retry {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self::new()
     }
@@ -246,7 +177,7 @@ mod tests {
 
     #[test]
     fn delays_double_up_to_the_longest_and_are_never_quite_the_same() {
-        let backoff = Backoff::new().first(SECOND).longest(10 * SECOND).attempts(6);
+        let backoff = Backoff::new().initial_delay(SECOND).max_delay(10 * SECOND).max_attempts(6);
         assert_eq!(backoff.delay(1), Some(Duration::ZERO));
         for (attempt, seconds) in [(2, 1), (3, 2), (4, 4), (5, 8), (6, 10)] {
             let delay = backoff.delay(attempt).unwrap();

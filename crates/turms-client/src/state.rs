@@ -1,15 +1,15 @@
 use std::time::Duration;
 
-/// The state of a client's connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+use turms_proto::session::ConnectionStats;
+
+/// The counters of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Status {
-    /// Calls go through.
-    Connected,
-    /// The connection was lost and another is tried; calls wait for it.
-    Reconnecting,
-    /// The client is closed.
-    Closed,
+pub struct ClientStats {
+    /// Those of the current connection.
+    pub connection: ConnectionStats,
+    /// Those of all connections of the client, the current one included.
+    pub lifetime: ConnectionStats,
 }
 
 /// A call without a response.

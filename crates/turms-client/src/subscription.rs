@@ -434,7 +434,7 @@ fn invalid(problem: impl fmt::Display) -> CallError {
 /// changes are missed meanwhile.
 async fn pause(attempt: u32, responded: &Notify) {
     const MIN_DELAY: Duration = Duration::from_millis(100);
-    let backoff = Backoff::new().first(MIN_DELAY).longest(Duration::from_secs(3));
+    let backoff = Backoff::new().initial_delay(MIN_DELAY).max_delay(Duration::from_secs(3));
     let delay = backoff.delay(attempt).unwrap_or_default();
     let back = responded.notified();
     // A server that responds but refuses streams is not asked with every call.

@@ -11,8 +11,7 @@ use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::AbortHandle;
 use turms_client::{
-    Backoff, ChildCommand, Client, ClientBuilder, ConnectError, ConnectionEvent, Event, Status, Supervision,
-    VersionMemory,
+    Backoff, ChildCommand, Client, ClientBuilder, ConnectError, ConnectionEvent, ConnectionStatus, Event, VersionMemory,
 };
 use turms_core::transport::{StreamConnector, memory};
 use turms_proto::ProtocolVersion;
@@ -82,7 +81,7 @@ fn builder() -> ClientBuilder {
 }
 
 fn supervised() -> ClientBuilder {
-    builder().supervise(Supervision::new().backoff(Backoff::new().first(Duration::from_millis(1))))
+    builder().reconnect(Backoff::new().initial_delay(Duration::from_millis(1)))
 }
 
 /// A client of either era, with supervision or without.
@@ -196,9 +195,9 @@ fn a_thousand_connections_that_are_lost_and_made_again_leave_nothing() {
         async move {
             let (connector, kill) = mortal(&router);
             // Each loss would double the delay, and it is not delays that are looked at.
-            let backoff = Backoff::new().first(Duration::ZERO);
-            let builder = builder().supervise(Supervision::new().backoff(backoff));
-            let client = builder.only_version([OLD, NEW][number % 2]).connect_to(connector).await.unwrap();
+            let backoff = Backoff::new().initial_delay(Duration::ZERO);
+            let builder = builder().reconnect(backoff);
+            let client = builder.only_version([OLD, NEW][number % 2]).connect(connector).await.unwrap();
             let mut events = client.events();
             client.subscribe("config://app").await.unwrap();
             for _ in 0..100 {
@@ -206,7 +205,7 @@ fn a_thousand_connections_that_are_lost_and_made_again_leave_nothing() {
                 let connected =
                     |event| matches!(event, Event::Connection(ConnectionEvent::Connected { .. })).then_some(());
                 events.find(connected).await.unwrap();
-                assert_eq!(client.status(), Status::Connected);
+                assert_eq!(client.status(), ConnectionStatus::Ready);
             }
             client.close().await;
         }
@@ -230,7 +229,7 @@ fn mortal(router: &Router) -> (StreamConnector, impl Fn() + Send + use<>) {
 fn ends_that_come_at_any_moment_and_on_several_threads_leave_nothing() {
     async fn act(router: Router, number: usize) {
         let (connector, kill) = mortal(&router);
-        let client = supervised().only_version([OLD, NEW][number % 2]).connect_to(connector).await.unwrap();
+        let client = supervised().only_version([OLD, NEW][number % 2]).connect(connector).await.unwrap();
         let events = client.events();
         let calls: Vec<_> = (0..3)
             .map(|_| client.call_tool("hello", ()).safe_to_repeat(true).into_future())

@@ -1,13 +1,13 @@
 //! Channels to a server, and connectors that open them.
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use bytestring::ByteString;
 use tokio::sync::watch;
-use turms_proto::session::{ClientOptions, OpenError, Opened, RequestOptions, Stats};
+use turms_proto::session::{ClientOptions, ConnectionStats, OpenError, Opened, RequestOptions};
 use turms_proto::types::{Meta, ProgressParams};
 use turms_proto::{EncodeError, Notification, Object, RawJson};
 
@@ -304,7 +304,7 @@ pub trait ChannelControl: Send + Sync + 'static {
     }
 
     /// The counters of the connection.
-    fn stats(&self) -> Stats;
+    fn stats(&self) -> ConnectionStats;
 
     /// Closes the connection and waits until nothing of it is left, such as a process.
     fn close(&self) -> BoxFuture<'_, ()>;
@@ -442,14 +442,47 @@ impl fmt::Debug for OpenChannel {
     }
 }
 
+/// The context of one attempt to connect.
+#[non_exhaustive]
+pub struct ConnectContext {
+    /// The client, and the revisions that it speaks.
+    pub client: ClientOptions,
+    /// The service that receives requests and notifications of the server.
+    pub incoming: Arc<dyn Service>,
+    on_initializing: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl ConnectContext {
+    /// Creates a context for a client.
+    pub fn new(client: ClientOptions, incoming: Arc<dyn Service>) -> Self {
+        Self { client, incoming, on_initializing: None }
+    }
+
+    /// Sets a callback for the moment when the transport is connected.
+    #[must_use]
+    pub fn on_initializing(mut self, callback: impl Fn() + Send + Sync + 'static) -> Self {
+        self.on_initializing = Some(Box::new(callback));
+        self
+    }
+
+    /// Reports that the transport is connected and that the handshake or discovery begins.
+    pub fn initializing(&self) {
+        if let Some(callback) = &self.on_initializing {
+            callback();
+        }
+    }
+}
+
+impl fmt::Debug for ConnectContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectContext").field("client", &self.client).finish_non_exhaustive()
+    }
+}
+
 /// Opens channels to one server: starts a program, connects a socket, joins a service.
 pub trait Connector: Send + Sync + 'static {
-    /// Opens a channel. What the server asks and tells goes to `service`.
-    fn connect(
-        &self,
-        client: ClientOptions,
-        service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>>;
+    /// Opens a channel.
+    fn connect(&self, cx: ConnectContext) -> BoxFuture<'_, Result<OpenChannel, ConnectError>>;
 
     /// Returns `true` if another channel can be opened after one has closed. A byte stream can be used once, a program can be started
     /// again.
@@ -461,12 +494,8 @@ pub trait Connector: Send + Sync + 'static {
 }
 
 impl<C: Connector + ?Sized> Connector for Arc<C> {
-    fn connect(
-        &self,
-        client: ClientOptions,
-        service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
-        (**self).connect(client, service)
+    fn connect(&self, cx: ConnectContext) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
+        (**self).connect(cx)
     }
 
     fn is_repeatable(&self) -> bool {
@@ -534,6 +563,25 @@ pub enum ConnectError {
     Spent,
 }
 
+/// Returns `true` if a cause of the error is a network that does not carry, or a server that does not listen.
+fn is_network_error(error: &(dyn std::error::Error + 'static)) -> bool {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.filter_map(|error| error.downcast_ref::<io::Error>()).any(|error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::HostUnreachable
+                | io::ErrorKind::NetworkUnreachable
+                | io::ErrorKind::NetworkDown
+                | io::ErrorKind::TimedOut
+                | io::ErrorKind::UnexpectedEof
+        )
+    })
+}
+
 /// The message with its causes, so that an error that leaves `main` reads as a sentence.
 impl fmt::Debug for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -550,6 +598,17 @@ impl ConnectError {
     /// `server` answered, and will have no connection.
     pub fn rejected(server: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Rejected { server: server.into(), source: Arc::from(source.into()) }
+    }
+
+    /// Returns `true` if another attempt may succeed, because the server did not respond or refused the connection. Not if it could
+    /// not be started, rejected the client or has no common revision with it.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { source, .. } => is_network_error(&**source),
+            Self::Lost(_) => true,
+            error => error.is_timeout(),
+        }
     }
 
     /// Returns `true` if the server was not ready in time.

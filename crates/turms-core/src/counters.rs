@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use turms_proto::session::Stats;
+use turms_proto::session::ConnectionStats;
 
 use crate::clock::CallClock;
 
@@ -47,9 +47,9 @@ impl Counters {
 
     /// Returns the statistics so far.
     #[must_use]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> ConnectionStats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let mut stats = Stats::default();
+        let mut stats = ConnectionStats::default();
         stats.requests_sent = count(&self.requests_sent);
         stats.notifications_sent = count(&self.notifications_sent);
         stats.notifications_received = count(&self.notifications_received);

@@ -38,8 +38,8 @@ mod url;
 pub use self::blocking::run_blocking;
 pub use self::cancellation::CancellationToken;
 pub use self::channel::{
-    CallObserver, Channel, ChannelControl, ConnectError, Connector, DropCause, Ended, InboundStream, ObservedCall,
-    OpenChannel, OutgoingRequest, TransportInfo, write_params,
+    CallObserver, Channel, ChannelControl, ConnectContext, ConnectError, Connector, DropCause, Ended, InboundStream,
+    ObservedCall, OpenChannel, OutgoingRequest, TransportInfo, write_params,
 };
 pub use self::clock::CallClock;
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, OpenFailure};

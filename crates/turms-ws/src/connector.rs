@@ -11,10 +11,10 @@ use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use turms_core::transport::StreamConnector;
-use turms_core::{BoxFuture, ChannelControl, ConnectError, Connector, Ended, Limits, OpenChannel, Service};
+use turms_core::{BoxFuture, ChannelControl, ConnectContext, ConnectError, Connector, Ended, Limits, OpenChannel};
 use turms_http::__internal::{DialOptions, DialProtocol, Dialer};
 use turms_http::DialAddress;
-use turms_proto::session::{ClientOptions, Stats};
+use turms_proto::session::ConnectionStats;
 
 use crate::dial::{WsConnectError, dial};
 use crate::farewell::Farewell;
@@ -195,11 +195,7 @@ impl WsConnector {
 }
 
 impl Connector for WsConnector {
-    fn connect(
-        &self,
-        client: ClientOptions,
-        service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
+    fn connect(&self, cx: ConnectContext) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
             let stream = tokio::time::timeout(self.connect_timeout, self.dial())
                 .await
@@ -214,7 +210,7 @@ impl Connector for WsConnector {
             let socket = Socket::new(stream, Role::Client, limit, self.keep_alive, farewell.clone()).await;
             let (reader, writer) = tokio::io::split(socket);
             let stream = StreamConnector::new(reader, writer).options(self.options.clone());
-            match stream.connect(client, service).await {
+            match stream.connect(cx).await {
                 Ok(OpenChannel { channel, control: inner, negotiated, .. }) => {
                     Ok(OpenChannel::new(channel, Arc::new(WsControl { inner, farewell }), negotiated))
                 }
@@ -250,7 +246,7 @@ struct WsControl {
 }
 
 impl ChannelControl for WsControl {
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> ConnectionStats {
         self.inner.stats()
     }
 

@@ -35,7 +35,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let connector = WsConnector::new("wss://example.com/mcp")?;
-//! let client = Client::builder("me", "1.0.0").connect_to(connector).await?;
+//! let client = Client::builder("me", "1.0.0").connect(connector).await?;
 //! # Ok(())
 //! # }
 //! ```

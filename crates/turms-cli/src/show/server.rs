@@ -1,5 +1,5 @@
 use serde_json::{Value, json};
-use turms::client::Status;
+use turms::client::ConnectionStatus;
 use turms::proto::method::Method as _;
 use turms::proto::session::{Dialect, Opened};
 use turms::proto::{Ability, ProtocolVersion, RawJson};
@@ -73,7 +73,7 @@ pub(crate) fn state(session: &Session) -> Text {
     let waiting = pending.iter().map(|call| format!("{} (for {:.1?})", call.target, call.elapsed));
     let waiting = if pending.is_empty() { "nothing".to_owned() } else { waiting.collect::<Vec<_>>().join(", ") };
     text = row(text, "pending", &waiting);
-    let stats = client.stats();
+    let stats = client.stats().lifetime;
     let requests = format!(
         "{} sent, {} completed, {} failed, {} timed out, {} cancelled, {} received",
         stats.requests_sent, stats.completed, stats.failed, stats.timed_out, stats.cancelled, stats.requests_received
@@ -93,7 +93,7 @@ pub(crate) fn state(session: &Session) -> Text {
 /// The same for programs. It is no object of the protocol, which has none for it.
 pub(crate) fn state_object(session: &Session) -> Value {
     let client = &session.client;
-    let stats = client.stats();
+    let stats = client.stats().lifetime;
     let pending = client.pending_calls();
     let pending = pending.iter().map(|call| json!({ "target": call.target, "seconds": call.elapsed.as_secs_f64() }));
     json!({
@@ -118,9 +118,9 @@ pub(crate) fn state_object(session: &Session) -> Value {
 
 fn status(session: &Session) -> &'static str {
     match session.client.status() {
-        Status::Connected => "connected",
-        Status::Reconnecting => "connecting again",
-        _ => "closed",
+        ConnectionStatus::Ready => "connected",
+        ConnectionStatus::Closed => "closed",
+        _ => "reconnecting",
     }
 }
 

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use turms::core::{
-    BoxFuture, CallContext, Channel, ConnectError, Connector, NotifyFuture, OpenChannel, OutgoingRequest, Payload,
-    PeerError, Request, ResponseFuture, Service,
+    BoxFuture, CallContext, Channel, ConnectContext, ConnectError, Connector, NotifyFuture, OpenChannel,
+    OutgoingRequest, Payload, PeerError, Request, ResponseFuture, Service,
 };
 use turms::proto::Notification;
-use turms::proto::session::ClientOptions;
 
 use super::record::{Page, Record};
 use crate::printer::{Printer, Verbosity};
@@ -62,14 +61,11 @@ impl<T> Spy<T> {
 }
 
 impl Connector for Spy<Arc<dyn Connector>> {
-    fn connect(
-        &self,
-        client: ClientOptions,
-        service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
+    fn connect(&self, cx: ConnectContext) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
-            let service = Arc::new(self.on(service));
-            let OpenChannel { channel, control, negotiated, .. } = self.inner.connect(client, service).await?;
+            let mut cx = cx;
+            cx.incoming = Arc::new(self.on(cx.incoming));
+            let OpenChannel { channel, control, negotiated, .. } = self.inner.connect(cx).await?;
             // The greeting itself is made below, where nobody can listen.
             let (method, greeting) = show::greeting(&negotiated);
             self.received(method, greeting.map(Payload::json).as_ref());

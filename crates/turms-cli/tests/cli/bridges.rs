@@ -171,7 +171,7 @@ async fn read(client: &Client, uri: &str) -> Vec<u8> {
 }
 
 async fn connect(builder: ClientBuilder, connector: impl turms::core::Connector) -> Client {
-    within("a connection", builder.connect_to(connector)).await.unwrap()
+    within("a connection", builder.connect(connector)).await.unwrap()
 }
 
 async fn start(builder: ClientBuilder, command: ChildCommand) -> Client {

@@ -109,7 +109,7 @@ pub(crate) mod tests {
         let server = Server::new("empty", "1").build().expect("an empty server");
         let builder = configure(Client::builder("test", "1"));
         let shared = builder.shared(Arc::new(LocalConnector::new(server))).expect("a valid configuration");
-        Supervisor::spawn(&shared).await.expect("a supervisor").expect("a connection");
+        Supervisor::spawn(&shared, None).await.expect("a supervisor").expect("a connection");
         shared
     }
 }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use turms_core::{ConnectError, OpenChannel};
+use turms_core::{ConnectContext, ConnectError, OpenChannel};
 use turms_proto::revision::newest_common;
-use turms_proto::session::{ClientOptions, Dialect, Opened, VersionChoice};
+use turms_proto::session::{ClientOptions, ConnectionStatus, Dialect, Opened, VersionChoice};
 use turms_proto::{Ability, ProtocolVersion};
 
 use super::state::{Connected, ServerShared};
 
 /// Opens connection number `generation`, and restores the desired state on it.
-pub(super) async fn open(shared: &ServerShared, generation: u64) -> Result<Arc<Connected>, ConnectError> {
+pub(super) async fn open(shared: &Arc<ServerShared>, generation: u64) -> Result<Arc<Connected>, ConnectError> {
     let settings = &shared.settings;
     let identity = shared.connector.identity();
     let ours = settings.choice.versions();
@@ -57,7 +57,7 @@ fn is_worth_remembering(choice: VersionChoice, negotiated: &Opened, ours: &[Prot
 }
 
 /// Some old servers exit when they are probed: they are started again without the probe.
-async fn negotiate(shared: &ServerShared) -> Result<OpenChannel, ConnectError> {
+async fn negotiate(shared: &Arc<ServerShared>) -> Result<OpenChannel, ConnectError> {
     let has = |ability| shared.settings.choice.versions().iter().any(|version| version.has(ability));
     let may_fall_back = has(Ability::Stateless) && has(Ability::Handshake) && shared.connector.is_repeatable();
     match connect(shared, None).await {
@@ -69,12 +69,18 @@ async fn negotiate(shared: &ServerShared) -> Result<OpenChannel, ConnectError> {
     }
 }
 
-async fn connect(shared: &ServerShared, known: Option<Dialect>) -> Result<OpenChannel, ConnectError> {
+async fn connect(shared: &Arc<ServerShared>, known: Option<Dialect>) -> Result<OpenChannel, ConnectError> {
     let settings = &shared.settings;
     let mut options = ClientOptions::new(settings.info.clone(), settings.capabilities.clone())
         .choice(settings.choice)
         .probe_timeout(settings.probe_timeout);
     options.handshake_timeout = settings.handshake_timeout;
     options.known = known;
-    shared.connector.connect(options, shared.incoming.clone()).await
+    let state = Arc::downgrade(shared);
+    let cx = ConnectContext::new(options, shared.incoming.clone()).on_initializing(move || {
+        if let Some(shared) = state.upgrade() {
+            shared.set_connecting(ConnectionStatus::Initializing);
+        }
+    });
+    shared.connector.connect(cx).await
 }

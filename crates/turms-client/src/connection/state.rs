@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use turms_core::{Channel, ChannelControl, ConnectError, Connector, Ended, OpenChannel};
 use turms_proto::ProtocolVersion;
 use turms_proto::revision::Translate as _;
-use turms_proto::session::{Dialect, Opened, VersionChoice};
+use turms_proto::session::{ConnectionStats, ConnectionStatus, Dialect, Opened, VersionChoice};
 use turms_proto::types::{ClientCapabilities, DiscoverResult, Implementation, Meta, RequestMeta};
 
 use super::stream_health::StreamHealth;
@@ -19,7 +19,8 @@ use crate::call::CallError;
 use crate::call::error::Recovery;
 use crate::call::options::{CallTimeouts, Options};
 use crate::incoming::IncomingHandler;
-use crate::reconnect::Supervision;
+use crate::reconnect::{Backoff, CircuitBreaker, HealthCheck, RetryPolicy};
+use crate::state::ClientStats;
 use crate::subscription::DesiredState;
 use crate::version_cache::VersionMemory;
 
@@ -36,14 +37,19 @@ pub(crate) struct Settings {
     pub(crate) max_validation_steps: u64,
     pub(crate) caching: bool,
     pub(crate) log_level: Option<turms_proto::types::LoggingLevel>,
-    pub(crate) supervision: Option<Supervision>,
+    pub(crate) reconnect: Option<Backoff>,
+    /// Used only with `reconnect`.
+    pub(crate) retry: Option<RetryPolicy>,
+    pub(crate) health_check: Option<HealthCheck>,
+    pub(crate) circuit_breaker: Option<CircuitBreaker>,
     pub(crate) version_cache: VersionMemory,
 }
 
 /// The state of the connection to one server, published by the [`Supervisor`](super::supervisor::Supervisor).
 #[derive(Debug, Clone)]
 pub(crate) enum ConnectionState {
-    Connecting,
+    /// Disconnected, connecting or initializing.
+    Connecting(ConnectionStatus),
     Ready(Arc<Connected>),
     /// For good: by this client (`None`), or for a reason.
     Closed(Option<ConnectError>),
@@ -58,7 +64,7 @@ impl ConnectionState {
     pub(crate) fn connected(&self) -> Option<&Arc<Connected>> {
         match self {
             Self::Ready(connected) => Some(connected).filter(|connected| connected.lost.get().is_none()),
-            Self::Connecting | Self::Closed(_) => None,
+            Self::Connecting(_) | Self::Closed(_) => None,
         }
     }
 }
@@ -74,6 +80,8 @@ pub(crate) struct ServerShared {
     /// Notified when the server responds while its notification stream is broken.
     pub(crate) responded: Notify,
     pub(crate) shutdown: CancellationToken,
+    /// The counters of the connections that were lost.
+    past: Mutex<ConnectionStats>,
     /// The supervisor, and connections that are being closed.
     pub(crate) tasks: TaskTracker,
 }
@@ -85,8 +93,9 @@ impl ServerShared {
             settings,
             connector,
             incoming,
-            state: watch::Sender::new(ConnectionState::Connecting),
+            state: watch::Sender::new(ConnectionState::Connecting(ConnectionStatus::Connecting)),
             responded: Notify::new(),
+            past: Mutex::default(),
             shutdown: CancellationToken::new(),
             tasks: TaskTracker::new(),
         })
@@ -113,15 +122,44 @@ impl ServerShared {
             Some(Ok(state)) => match &*state {
                 ConnectionState::Ready(connected) => return Ok(connected.clone()),
                 ConnectionState::Closed(error) => error.clone(),
-                ConnectionState::Connecting => None,
+                ConnectionState::Connecting(_) => None,
             },
             _ => None,
         };
         Err(CallError::not_connected(target, cause).with_recovery(Recovery::Hopeless))
     }
 
+    /// Publishes the progress of connecting.
+    pub(super) fn set_connecting(&self, status: ConnectionStatus) {
+        self.state.send_if_modified(|state| match state {
+            ConnectionState::Connecting(current) if *current != status => {
+                *current = status;
+                true
+            }
+            _ => false,
+        });
+    }
+
+    pub(crate) fn stats(&self) -> ClientStats {
+        // Under the lock, so that a connection that is being lost is counted once.
+        let mut lifetime = *self.past.lock();
+        let state = self.state.borrow();
+        let connection = match &*state {
+            ConnectionState::Ready(connected) => connected.control.stats(),
+            _ => ConnectionStats::default(),
+        };
+        lifetime += connection;
+        ClientStats { connection, lifetime }
+    }
+
+    /// Adds the counters of a connection that has ended, and replaces the state.
+    pub(super) fn end_connection(&self, connected: &Connected, state: ConnectionState) {
+        *self.past.lock() += connected.control.stats();
+        self.state.send_replace(state);
+    }
+
     pub(crate) fn reconnects(&self) -> bool {
-        self.settings.supervision.is_some()
+        self.settings.reconnect.is_some()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -137,7 +175,7 @@ impl ServerShared {
         let _ = connected.lost.set(reason);
         let is_other = |state: &ConnectionState| match state {
             ConnectionState::Ready(current) => current.generation != connected.generation,
-            ConnectionState::Connecting | ConnectionState::Closed(_) => true,
+            ConnectionState::Connecting(_) | ConnectionState::Closed(_) => true,
         };
         let _ = self.state.subscribe().wait_for(is_other).await;
     }

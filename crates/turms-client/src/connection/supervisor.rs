@@ -3,9 +3,10 @@ use std::time::Duration;
 
 use bytestring::ByteString;
 use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 use turms_core::{ConnectError, Ended, OutgoingRequest, Payload, PeerError};
 use turms_proto::method::{Method as _, Notification as NotificationMethod};
-use turms_proto::session::{RequestError, RequestOptions};
+use turms_proto::session::{ConnectionStatus, RequestError, RequestOptions};
 use turms_proto::types::{Discover, EmptyParams, Ping, RootsListChanged};
 use turms_proto::{Ability, Notification};
 
@@ -31,17 +32,21 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the task. The receiver gets the outcome of the first attempt to connect, which is final if it fails.
-    pub(crate) fn spawn(shared: &Arc<ServerShared>) -> oneshot::Receiver<Result<(), ConnectError>> {
+    /// Starts the task. The receiver gets the outcome of connecting, which is final if it fails. Before the deadline, the first
+    /// connection is attempted as often as later ones.
+    pub(crate) fn spawn(
+        shared: &Arc<ServerShared>,
+        deadline: Option<Instant>,
+    ) -> oneshot::Receiver<Result<(), ConnectError>> {
         let (first, connected) = oneshot::channel();
         let roots = shared.incoming.handlers.shared_roots().map(|roots| roots.changes());
         let supervisor = Self { shared: shared.clone(), generation: 0, attempts: 0, roots };
-        shared.tasks.spawn(supervisor.run(first));
+        shared.tasks.spawn(supervisor.run(first, deadline));
         connected
     }
 
-    async fn run(mut self, first: oneshot::Sender<Result<(), ConnectError>>) {
-        let mut connected = match self.open().await {
+    async fn run(mut self, first: oneshot::Sender<Result<(), ConnectError>>, deadline: Option<Instant>) {
+        let mut connected = match self.connect(deadline).await {
             None => return self.shut_down(),
             Some(Err(error)) => {
                 self.end(Some(error.clone()));
@@ -73,9 +78,35 @@ impl Supervisor {
         }
     }
 
+    /// Opens the first connection; `None` on shutdown. An error that another attempt would meet again is final.
+    async fn connect(&mut self, deadline: Option<Instant>) -> Option<Result<Arc<Connected>, ConnectError>> {
+        loop {
+            let error = match self.open().await? {
+                Ok(connected) => return Some(Ok(connected)),
+                Err(error) => error,
+            };
+            let repeats = self.shared.reconnects() && self.shared.connector.is_repeatable() && error.is_transient();
+            // The attempt that has failed was the first.
+            self.attempts = self.attempts.max(1) + 1;
+            let delay = self.delay(self.attempts).filter(|_| repeats);
+            let is_late = |delay| deadline.is_some_and(|deadline| Instant::now() + delay > deadline);
+            let Some(delay) = delay.filter(|delay| !is_late(*delay)) else { return Some(Err(error)) };
+            self.report(ConnectionEvent::ConnectFailed(error));
+            self.wait(delay).await?;
+        }
+    }
+
+    /// Waits before the next attempt; `None` on shutdown.
+    async fn wait(&self, delay: Duration) -> Option<()> {
+        self.shared.set_connecting(ConnectionStatus::Disconnected);
+        self.report(ConnectionEvent::Reconnecting { attempt: self.attempts, delay });
+        self.shared.shutdown.run_until_cancelled(tokio::time::sleep(delay)).await
+    }
+
     /// Opens the next connection; `None` on shutdown.
     async fn open(&mut self) -> Option<Result<Arc<Connected>, ConnectError>> {
         self.generation += 1;
+        self.shared.set_connecting(ConnectionStatus::Connecting);
         // The new connection lists the roots as they are from now on.
         self.roots.iter_mut().for_each(watch::Receiver::mark_unchanged);
         let shutdown = self.shared.shutdown.clone();
@@ -86,7 +117,7 @@ impl Supervisor {
         Some(opened)
     }
 
-    fn publish_ready(&self, connected: &Arc<Connected>) {
+    fn publish_ready(&mut self, connected: &Arc<Connected>) {
         let (version, generation) = (connected.version(), connected.generation);
         self.shared.state.send_replace(ConnectionState::Ready(connected.clone()));
         self.report(ConnectionEvent::Connected { version, generation });
@@ -95,7 +126,7 @@ impl Supervisor {
 
     /// Watches a connection until it is lost; `None` on shutdown.
     async fn watch(&mut self, connected: &Arc<Connected>) -> Option<Ended> {
-        let check = self.shared.settings.supervision.as_ref().and_then(|options| options.health_check.as_ref());
+        let check = self.shared.settings.health_check.as_ref();
         tokio::select! {
             biased;
             () = self.shared.shutdown.cancelled() => None,
@@ -118,10 +149,11 @@ impl Supervisor {
         // A session that has expired is opened anew (basic/transports of 2025-11-25, "Session Management").
         let needed = reason.renewable || connected.has_wrong_version();
         let reconnects = (self.shared.reconnects() || needed) && self.shared.connector.is_repeatable();
-        self.shared.state.send_replace(match reconnects {
-            true => ConnectionState::Connecting,
+        let next = match reconnects {
+            true => ConnectionState::Connecting(ConnectionStatus::Disconnected),
             false => ConnectionState::Closed(Some(ConnectError::Lost(reason.clone()))),
-        });
+        };
+        self.shared.end_connection(connected, next);
         tracing::debug!(target: "turms::client", %reason, "the connection was lost");
         self.shared.incoming.cache.invalidate(Changed::Everything);
         if !connected.streams.is_reported() {
@@ -145,9 +177,7 @@ impl Supervisor {
                 self.report(ConnectionEvent::GaveUp);
                 return None;
             };
-            self.report(ConnectionEvent::Reconnecting { attempt, delay });
-            let slept = self.shared.shutdown.run_until_cancelled(tokio::time::sleep(delay)).await;
-            let opened = match slept {
+            let opened = match self.wait(delay).await {
                 Some(()) => self.open().await,
                 None => None,
             };
@@ -168,8 +198,8 @@ impl Supervisor {
 
     /// The delay before an attempt, from 1; `None` if it is not to be made.
     fn delay(&self, attempt: u32) -> Option<Duration> {
-        match &self.shared.settings.supervision {
-            Some(options) => options.backoff.delay(attempt),
+        match &self.shared.settings.reconnect {
+            Some(backoff) => backoff.delay(attempt),
             // Once, for an expired session or a wrong revision.
             None => (attempt == 1).then_some(Duration::ZERO),
         }
@@ -210,7 +240,7 @@ async fn check_health(shared: &ServerShared, connected: &Connected, check: Optio
     let Some(check) = check else { return std::future::pending().await };
     let mut failures = 0;
     loop {
-        tokio::time::sleep(check.every).await;
+        tokio::time::sleep(check.interval).await;
         let options = RequestOptions::default().timeout(check.timeout);
         let method = if connected.version().has(Ability::Ping) { Ping::NAME } else { Discover::NAME };
         let probe = OutgoingRequest::new(ByteString::from_static(method), Payload::new(EmptyParams::new()));
@@ -218,7 +248,7 @@ async fn check_health(shared: &ServerShared, connected: &Connected, check: Optio
             Err(PeerError::Request(RequestError::TimedOut(_)) | PeerError::Unreachable { .. }) => {
                 failures += 1;
                 shared.incoming.events.publish(&Event::Unhealthy { failures });
-                if failures >= check.failures {
+                if failures >= check.max_failures {
                     return Ended::new().how("did not answer its health checks");
                 }
             }

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use turms_core::{BoxFuture, Payload};
 use turms_proto::method::Method as _;
 use turms_proto::revision::raise_result;
-use turms_proto::session::{Opened, Stats};
+use turms_proto::session::Opened;
 use turms_proto::types::{
     CallTool, CallToolParams, Complete, CompleteParams, Discover, GetPrompt, GetPromptParams, Implementation,
     ListPrompts, ListResourceTemplates, ListResources, ListTools, LoggingLevel, Outcome, Ping, ReadResource,
@@ -33,7 +33,8 @@ use crate::event::Events;
 use crate::layer::CallService;
 use crate::layer::track::Track;
 use crate::members::{Lifetime, send, total_stats};
-use crate::state::{PendingCall, Status};
+use crate::state::{ClientStats, PendingCall};
+use turms_proto::session::ConnectionStatus;
 
 /// The state of a group. It does not keep the group open.
 pub(super) struct GroupShared {
@@ -58,10 +59,14 @@ impl GroupShared {
     }
 
     /// The status of the member that is most available.
-    fn status(&self) -> Status {
+    fn status(&self) -> ConnectionStatus {
         let members = self.members.lock();
-        let is = |status| members.entries().any(|entry| entry.status() == status);
-        [Status::Connected, Status::Reconnecting].into_iter().find(|status| is(*status)).unwrap_or(Status::Closed)
+        let best = |status: &ConnectionStatus| match status {
+            ConnectionStatus::Ready => 2,
+            ConnectionStatus::Closed => 0,
+            _ => 1,
+        };
+        members.entries().map(|entry| entry.status()).max_by_key(best).unwrap_or(ConnectionStatus::Closed)
     }
 }
 
@@ -87,7 +92,7 @@ impl Backend for GroupBackend {
         Box::pin(async move {
             let method = notification.method.clone();
             let mut clients = self.shared.members.lock().clients();
-            clients.retain(|(_, client)| client.status() == Status::Connected);
+            clients.retain(|(_, client)| client.status() == ConnectionStatus::Ready);
             if clients.is_empty() {
                 return Err(CallError::not_connected(method, None));
             }
@@ -105,12 +110,12 @@ impl Backend for GroupBackend {
 }
 
 impl ClientControl for GroupBackend {
-    fn status(&self) -> Status {
+    fn status(&self) -> ConnectionStatus {
         self.shared.status()
     }
 
     fn server(&self) -> Option<Arc<Opened>> {
-        (self.status() == Status::Connected).then(|| Arc::new(self.shared.negotiated()))
+        (self.status() == ConnectionStatus::Ready).then(|| Arc::new(self.shared.negotiated()))
     }
 
     fn events(&self, _: EventInterest) -> Events {
@@ -125,7 +130,7 @@ impl ClientControl for GroupBackend {
         self.shared.lifetime.pending.cancel(id, reason)
     }
 
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> ClientStats {
         total_stats(self.shared.members.lock().clients().iter().map(|(_, client)| client))
     }
 
@@ -247,9 +252,9 @@ impl GroupCalls {
         let set = clients.into_iter().filter_map(|(name, client)| {
             let logs = client.server_capabilities().is_none_or(|capabilities| capabilities.logging.is_some());
             let status = client.status();
-            (logs && status != Status::Closed).then_some(async move {
+            (logs && status != ConnectionStatus::Closed).then_some(async move {
                 let set = send(&client, SessionCall::SetLogLevel(level), options);
-                if status == Status::Connected {
+                if status == ConnectionStatus::Ready {
                     return (name.to_string(), set.await);
                 }
                 // Its client keeps the level and sets it when the server is back, which is not waited for.

@@ -7,7 +7,7 @@ use turms_proto::types::Implementation;
 
 use crate::call::error::{CallError, CallErrorKind, ClosedCause};
 use crate::config::{EntryError, ServerEntry};
-use crate::state::Status;
+use turms_proto::session::ConnectionStatus;
 
 /// A server of a group and its state.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub struct GroupMember {
     /// The prefix of its tools and prompts, if names have prefixes.
     pub prefix: Option<String>,
     /// The state of its connection. A server that was never reached is closed.
-    pub status: Status,
+    pub status: ConnectionStatus,
     /// The protocol revision that is spoken.
     pub version: Option<ProtocolVersion>,
     /// The name and version of the server, as it says. For display and logs.

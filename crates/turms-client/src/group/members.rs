@@ -15,7 +15,7 @@ use super::naming::Naming;
 use crate::call::error::{CallError, CallErrorKind, ClosedCause, NoServerCause};
 use crate::client::Client;
 use crate::event::{ConnectionEvent, Event};
-use crate::state::Status;
+use turms_proto::session::ConnectionStatus;
 
 /// The servers of a group in their order, and what concerns them all. Behind one lock that is never held for long.
 #[derive(Default)]
@@ -172,7 +172,7 @@ impl GroupMembers {
         let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.id == id) else {
             return Err((client, GroupError::Unknown));
         };
-        if entry.status() == Status::Connected {
+        if entry.status() == ConnectionStatus::Ready {
             return Ok(Some(client));
         }
         let (left, old) = (std::mem::replace(&mut entry.placed, placed), entry.client.replace(client.clone()));
@@ -197,7 +197,8 @@ impl GroupMembers {
 
     /// Records that a server could not be reached.
     pub(super) fn fail(&mut self, id: u64, name: &str, error: GroupError) {
-        let entry = self.entries.get_mut(name).filter(|entry| entry.id == id && entry.status() != Status::Connected);
+        let entry =
+            self.entries.get_mut(name).filter(|entry| entry.id == id && entry.status() != ConnectionStatus::Ready);
         if let Some(entry) = entry {
             entry.failure = Some(error);
         }
@@ -244,7 +245,9 @@ impl GroupMembers {
         let before = hit.unwrap_or(candidates.len());
         // The first that has a name owns it, so the lists before it must have been read; after a miss they are read anew.
         let ask = candidates[..before].iter().map(|candidate| candidate.entry).filter(|entry| {
-            entry.status() == Status::Connected && entry.offers(kind) && (hit.is_none() || !entry.lists.is_listed(kind))
+            entry.status() == ConnectionStatus::Ready
+                && entry.offers(kind)
+                && (hit.is_none() || !entry.lists.is_listed(kind))
         });
         let ask: Vec<MemberRef> = ask.filter_map(|entry| entry.reference().ok()).collect();
         match hit {
@@ -272,7 +275,7 @@ impl GroupMembers {
     /// The servers that are connected, or about to be again.
     pub(super) fn present(&self) -> Vec<MemberRef> {
         self.entries()
-            .filter(|entry| entry.status() != Status::Closed)
+            .filter(|entry| entry.status() != ConnectionStatus::Closed)
             .filter_map(|entry| entry.reference().ok())
             .collect()
     }
@@ -373,8 +376,8 @@ impl MemberEntry {
         self.client.as_ref()
     }
 
-    pub(super) fn status(&self) -> Status {
-        self.client.as_ref().map_or(Status::Closed, Client::status)
+    pub(super) fn status(&self) -> ConnectionStatus {
+        self.client.as_ref().map_or(ConnectionStatus::Closed, Client::status)
     }
 
     pub(super) fn failure(&self) -> Option<GroupError> {
@@ -382,9 +385,9 @@ impl MemberEntry {
             return Some(failure.clone());
         }
         match self.status() {
-            Status::Connected => self.lists.failure().cloned().map(GroupError::List),
-            Status::Reconnecting => Some(GroupError::Lost),
-            Status::Closed => Some(GroupError::Ended),
+            ConnectionStatus::Ready => self.lists.failure().cloned().map(GroupError::List),
+            ConnectionStatus::Closed => Some(GroupError::Ended),
+            _ => Some(GroupError::Lost),
         }
     }
 
@@ -397,7 +400,7 @@ impl MemberEntry {
             )));
         };
         let (name, prefix, lists) = (self.name.clone(), self.prefix.clone(), self.lists.clone());
-        let is_up = client.status() == Status::Connected;
+        let is_up = client.status() == ConnectionStatus::Ready;
         Ok(MemberRef { placed: self.placed, name, prefix, client, lists, is_up })
     }
 

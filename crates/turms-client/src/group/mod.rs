@@ -29,7 +29,7 @@ use self::member::Origin;
 pub use self::member::{GroupError, GroupMember};
 use crate::builder::ClientBuilder;
 use crate::client::Client;
-use crate::state::Status;
+use turms_proto::session::ConnectionStatus;
 
 /// Several servers: each with its own client, and all of them as one [`Client`].
 ///
@@ -176,7 +176,7 @@ impl ClientGroup {
     /// # Errors
     /// When there is none of this name, it cannot be reached, or the group is closed.
     pub async fn reconnect(&self, name: &str) -> Result<(), GroupError> {
-        if self.client(name).is_some_and(|client| client.status() != Status::Closed) {
+        if self.client(name).is_some_and(|client| client.status() != ConnectionStatus::Closed) {
             return Ok(());
         }
         self.shared.connect(name).await

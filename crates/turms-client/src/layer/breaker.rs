@@ -8,7 +8,7 @@ use super::CallService;
 use crate::call::error::{CallError, CallErrorKind};
 use crate::call::{CallOutput, CallRequest};
 use crate::event::{BreakerState, Event, EventHub};
-use crate::reconnect::Breaker as BreakerOptions;
+use crate::reconnect::CircuitBreaker;
 
 /// Refuses calls while the circuit is open, and lets one trial through after that. Around the wait for a connection: its
 /// failure counts.
@@ -19,7 +19,7 @@ pub(crate) struct Breaker<S> {
 }
 
 impl<S> Breaker<S> {
-    pub(crate) fn new(inner: S, options: Option<BreakerOptions>, events: Arc<EventHub>) -> Self {
+    pub(crate) fn new(inner: S, options: Option<CircuitBreaker>, events: Arc<EventHub>) -> Self {
         Self { inner, circuit: options.map(Circuit::new), events }
     }
 }
@@ -59,7 +59,7 @@ impl Drop for Trial<'_> {
 /// The state of a circuit breaker.
 #[derive(Debug)]
 struct Circuit {
-    options: BreakerOptions,
+    options: CircuitBreaker,
     state: Mutex<CircuitState>,
 }
 
@@ -79,7 +79,7 @@ enum Admission {
 }
 
 impl Circuit {
-    fn new(options: BreakerOptions) -> Self {
+    fn new(options: CircuitBreaker) -> Self {
         Self { options, state: Mutex::new(CircuitState::Closed { failures: 0 }) }
     }
 
@@ -105,7 +105,7 @@ impl Circuit {
                 *state = CircuitState::Closed { failures: 0 };
                 None
             }
-            (CircuitState::Closed { failures }, false) if failures + 1 < self.options.failures => {
+            (CircuitState::Closed { failures }, false) if failures + 1 < self.options.failure_threshold => {
                 *state = CircuitState::Closed { failures: failures + 1 };
                 None
             }
@@ -114,7 +114,7 @@ impl Circuit {
                 Some(BreakerState::Closed)
             }
             (CircuitState::Closed { .. } | CircuitState::HalfOpen, false) => {
-                *state = CircuitState::Open { until: Instant::now() + self.options.rest };
+                *state = CircuitState::Open { until: Instant::now() + self.options.reset_timeout };
                 Some(BreakerState::Open)
             }
             // A call that was sent before it opened.
@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn breaker(inner: Scripted) -> Breaker<Scripted> {
-        Breaker::new(inner, Some(BreakerOptions::new().failures(2).rest(SECOND)), Arc::default())
+        Breaker::new(inner, Some(CircuitBreaker::new().failure_threshold(2).reset_timeout(SECOND)), Arc::default())
     }
 
     fn ping() -> CallRequest {

@@ -248,7 +248,8 @@ mod tests {
     }
 
     fn cache(inner: Scripted) -> Cache<Scripted> {
-        let state = watch::Sender::new(ConnectionState::Connecting).subscribe();
+        let state = watch::Sender::new(ConnectionState::Connecting(turms_proto::session::ConnectionStatus::Connecting))
+            .subscribe();
         Cache::new(inner, Some(Arc::default()), Arc::new(ToolIndex::new(1)), state)
     }
 

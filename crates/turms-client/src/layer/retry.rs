@@ -12,7 +12,7 @@ use crate::call::options::CallTimeouts;
 use crate::call::{CallOutput, CallRequest};
 use crate::connection::ConnectionState;
 use crate::event::{Event, EventHub};
-use crate::reconnect::{Backoff, Retry as RetryPolicy};
+use crate::reconnect::{Backoff, RetryPolicy};
 use crate::tool_index::ToolIndex;
 
 /// Maximum delay before another attempt to reach a server that refuses connections.
@@ -160,19 +160,19 @@ struct RetryBudget {
 
 impl RetryBudget {
     fn new(policy: RetryPolicy) -> Self {
-        let saved = f64::from(policy.saved);
+        let saved = f64::from(policy.reserve);
         Self { policy, saved: Mutex::new(saved) }
     }
 
     fn earn(&self) {
         let mut saved = self.saved.lock();
-        *saved = (*saved + self.policy.per_call).min(f64::from(self.policy.saved));
+        *saved = (*saved + self.policy.ratio).min(f64::from(self.policy.reserve));
     }
 
     /// Takes one retry, the `attempt`-th of its call from 1, if there is one left.
     fn spend(&self, attempt: u32) -> bool {
         let mut saved = self.saved.lock();
-        if attempt > self.policy.attempts || *saved < 1.0 {
+        if attempt > self.policy.max_retries || *saved < 1.0 {
             return false;
         }
         *saved -= 1.0;
@@ -238,7 +238,8 @@ mod tests {
     }
 
     fn retrying(inner: Scripted, policy: Option<RetryPolicy>) -> Retry<Scripted> {
-        let (sender, state) = watch::channel(ConnectionState::Connecting);
+        let (sender, state) =
+            watch::channel(ConnectionState::Connecting(turms_proto::session::ConnectionStatus::Connecting));
         // As in a client, it lives as long as the layers do.
         std::mem::forget(sender);
         let timeouts = CallTimeouts { timeout: Duration::from_secs(30), max_duration: None };
@@ -298,7 +299,7 @@ mod tests {
 
     #[test]
     fn retries_are_earned_by_calls() {
-        let budget = RetryBudget::new(RetryPolicy::new().attempts(2).budget(0.5, 1));
+        let budget = RetryBudget::new(RetryPolicy::new().max_retries(2).budget(0.5, 1));
         assert!(budget.spend(1));
         assert!(!budget.spend(1));
         budget.earn();

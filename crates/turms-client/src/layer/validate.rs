@@ -126,7 +126,8 @@ mod tests {
 
     fn validate(inner: Scripted, lists: Scripted) -> ValidateOutput<Scripted, Cache<Scripted>> {
         let tools = Arc::new(ToolIndex::new(1_000_000));
-        let state = watch::Sender::new(ConnectionState::Connecting).subscribe();
+        let state = watch::Sender::new(ConnectionState::Connecting(turms_proto::session::ConnectionStatus::Connecting))
+            .subscribe();
         let lists = Cache::new(lists, None, tools.clone(), state.clone());
         ValidateOutput::new(inner, lists, tools, state)
     }

@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use turms_core::BoxFuture;
 use turms_proto::Notification;
 use turms_proto::method::Method as _;
-use turms_proto::session::{Opened, RequestOptions, Stats};
+use turms_proto::session::{Opened, RequestOptions};
 use turms_proto::types::{LoggingLevel, SetLevel};
 
 use super::member::{MemberGuard, PoolMember};
@@ -20,7 +20,8 @@ use crate::event::{ConnectionEvent, Event, Events};
 use crate::layer::CallService;
 use crate::layer::track::Track;
 use crate::members::total_stats;
-use crate::state::{PendingCall, Status};
+use crate::state::{ClientStats, PendingCall};
+use turms_proto::session::ConnectionStatus;
 
 /// A pool as the backend of one client.
 pub(super) struct PoolBackend {
@@ -62,14 +63,14 @@ impl Backend for PoolBackend {
 
 impl ClientControl for PoolBackend {
     /// That of the best member. A pool that makes its members itself is closed only when it was closed.
-    fn status(&self) -> Status {
+    fn status(&self) -> ConnectionStatus {
         let statuses: Vec<_> = self.shared.members().iter().map(|member| member.client.status()).collect();
-        if statuses.contains(&Status::Connected) {
-            Status::Connected
-        } else if statuses.contains(&Status::Reconnecting) || self.shared.makes_members() {
-            Status::Reconnecting
+        if statuses.contains(&ConnectionStatus::Ready) {
+            ConnectionStatus::Ready
+        } else if statuses.iter().any(|status| *status != ConnectionStatus::Closed) || self.shared.makes_members() {
+            ConnectionStatus::Disconnected
         } else {
-            Status::Closed
+            ConnectionStatus::Closed
         }
     }
 
@@ -96,7 +97,7 @@ impl ClientControl for PoolBackend {
         self.shared.lifetime.pending.cancel(id, reason)
     }
 
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> ClientStats {
         total_stats(self.shared.members().iter().map(|member| &member.client))
     }
 

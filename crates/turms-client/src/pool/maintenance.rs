@@ -42,7 +42,7 @@ pub(super) async fn maintain(pool: Arc<PoolShared>, member: Arc<PoolMember>, che
         let due = async {
             match &check {
                 Some(check) => {
-                    tokio::time::sleep_until(checked + check.every).await;
+                    tokio::time::sleep_until(checked + check.interval).await;
                     check
                 }
                 None => std::future::pending().await,
@@ -69,7 +69,7 @@ fn record_health(pool: &PoolShared, member: &PoolMember, check: &HealthCheck, fa
     // Set before the event, so that its receivers find it so.
     let changed = match *failures {
         0 => member.set_healthy(true),
-        many if many >= check.failures => member.set_healthy(false),
+        many if many >= check.max_failures => member.set_healthy(false),
         _ => false,
     };
     match (*failures, changed) {
@@ -94,7 +94,7 @@ async fn set_level(pool: &PoolShared, member: &PoolMember) {
 /// Replaces members that are missing or closed: at once at first, and with backoff if that does not help.
 pub(super) async fn keep_full(pool: Arc<PoolShared>, connect: Connect, max_delay: Duration) {
     let mut changes = pool.changes.subscribe();
-    let backoff = Backoff::new().longest(max_delay);
+    let backoff = Backoff::new().max_delay(max_delay);
     let mut attempt = 0;
     let mut full_since: Option<Instant> = None;
     loop {

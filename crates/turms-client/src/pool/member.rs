@@ -12,7 +12,7 @@ use crate::call::error::{CallError, Delivery};
 use crate::call::options::CallOptions;
 use crate::client::Client;
 use crate::members::send;
-use crate::state::Status;
+use turms_proto::session::ConnectionStatus;
 
 /// Tells one member of a pool from all others, also from those of other pools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +38,7 @@ pub struct MemberStats {
     /// The id of the member.
     pub id: MemberId,
     /// The state of its connection.
-    pub status: Status,
+    pub status: ConnectionStatus,
     /// It passes its health checks.
     pub healthy: bool,
     /// Calls of the pool in flight, and leases.
@@ -90,15 +90,15 @@ impl PoolMember {
     /// `None` if it cannot take calls any more.
     pub(super) fn grade(&self) -> Option<Grade> {
         match self.client.status() {
-            Status::Closed => None,
+            ConnectionStatus::Closed => None,
             _ if !self.is_healthy() => Some(Grade::Unhealthy),
-            Status::Reconnecting => Some(Grade::Reconnecting),
-            Status::Connected => Some(Grade::Ready),
+            ConnectionStatus::Ready => Some(Grade::Ready),
+            _ => Some(Grade::Reconnecting),
         }
     }
 
     pub(super) fn is_connected(&self) -> bool {
-        self.client.status() == Status::Connected
+        self.client.status() == ConnectionStatus::Ready
     }
 
     /// Returns `true` if its revision has batches.

@@ -222,7 +222,7 @@ impl PoolShared {
     /// Replaces members that are missing, from now on.
     pub(super) fn keep_full(self: &Arc<Self>, connect: Connect) {
         let Some(check) = &self.check else { return };
-        let replacing = self.lifetime.spawn(maintenance::keep_full(self.clone(), connect, check.every));
+        let replacing = self.lifetime.spawn(maintenance::keep_full(self.clone(), connect, check.interval));
         let mut table = self.table.lock();
         table.maker = Some(replacing);
         table.hopeful = table.last_failure.is_none();

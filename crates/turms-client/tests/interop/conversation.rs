@@ -142,7 +142,7 @@ impl Conversation {
 
     /// Nobody waits any longer, and the server goes on to other things.
     async fn gives_up(&self) {
-        let (cancel, cancelled) = (CancellationToken::new(), self.client.stats().cancelled);
+        let (cancel, cancelled) = (CancellationToken::new(), self.client.stats().connection.cancelled);
         let slow =
             self.client.call_tool("slow", json!({ "pause": 3_600_000 })).cancellation_token(&cancel).into_future();
         let slow = tokio::spawn(slow);
@@ -152,7 +152,7 @@ impl Conversation {
         let error = within("the end of the call", slow).await.unwrap().unwrap_err();
         assert!(error.is_cancelled(), "{error}");
         assert_eq!(self.say("echo", json!({ "text": "still here" })).await, "still here");
-        assert_eq!(self.client.stats().cancelled, cancelled + 1);
+        assert_eq!(self.client.stats().connection.cancelled, cancelled + 1);
         assert_eq!(self.client.pending_calls(), []);
     }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use turms_client::{Answers, Client, ClientBuilder, ClientGroup, Config, Event, Supervision};
+use turms_client::{Answers, Backoff, Client, ClientBuilder, ClientGroup, Config, Event};
 use turms_http::{HttpConnector, HttpTransport};
 use turms_proto::ProtocolVersion::{self, *};
 use turms_proto::types::{CreateMessageResult, Role};
@@ -50,7 +50,7 @@ impl Listening {
     }
 
     async fn connect(&self, builder: ClientBuilder, path: &str) -> Client {
-        let connected = within("a connection", builder.connect_to(self.connector(path))).await;
+        let connected = within("a connection", builder.connect(self.connector(path))).await;
         connected.unwrap_or_else(|error| panic!("{}{path}: {error:?}", self.origin))
     }
 }
@@ -120,7 +120,7 @@ async fn a_server_that_speaks_only_the_newest_revision_says_so() {
     let client = server.connect(peer::client(), "/mcp").await;
     assert_eq!(client.protocol_version(), Some(V2026_07_28));
     client.close().await;
-    let older = peer::client().only_version(V2025_11_25).connect_to(server.connector("/mcp"));
+    let older = peer::client().only_version(V2025_11_25).connect(server.connector("/mcp"));
     let error = within("a refusal", older).await.map(drop).unwrap_err();
     assert!(error.to_string().contains("no common protocol version"), "{error}");
 }
@@ -152,7 +152,7 @@ async fn forget_sessions(server: &Listening) {
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_session_that_expired_is_begun_anew_with_all_it_had() {
     let server = Listening::start(&NODE_HANDSHAKE, &["--http"]);
-    for builder in [peer::client(), peer::client().supervise(Supervision::new())] {
+    for builder in [peer::client(), peer::client().reconnect(Backoff::new())] {
         let client = server.connect(builder, "/mcp").await;
         let mut events = client.events();
         client.subscribe("memo://counter").await.unwrap();
@@ -199,7 +199,7 @@ async fn everything_is_understood_over_both_transports() {
 async fn a_server_that_restarts_is_found_again_although_it_says_it_otherwise() {
     // It answers 400 to sessions that it does not know.
     let server = Listening::everything("streamableHttp", 0);
-    let client = server.connect(peer::client().supervise(Supervision::new()), "/mcp").await;
+    let client = server.connect(peer::client().reconnect(Backoff::new()), "/mcp").await;
     let port = server.origin.rsplit(':').next().unwrap().parse().unwrap();
     drop(server);
     let _server = Listening::everything("streamableHttp", port);

@@ -28,11 +28,11 @@ async fn a_stateless_server_that_is_remembered_is_asked_only_to_introduce_itself
         let memory = VersionMemory::new();
         remembering(&memory, peer.command()).await.close().await;
         let client = remembering(&memory, peer.command()).await;
-        assert_eq!(client.stats().requests_sent, 1);
+        assert_eq!(client.stats().connection.requests_sent, 1);
         assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2026_07_28));
         assert_eq!(client.server_info().unwrap().name, peer.name);
         client.read_resource("memo://hello").await.unwrap();
-        assert_eq!(client.stats().requests_sent, 2);
+        assert_eq!(client.stats().connection.requests_sent, 2);
         client.close().await;
     }
 }
@@ -43,10 +43,10 @@ async fn a_server_with_a_handshake_that_is_remembered_is_not_probed() {
     for peer in [&NODE_HANDSHAKE, &PYTHON_HANDSHAKE] {
         let memory = VersionMemory::new();
         let client = remembering(&memory, peer.command()).await;
-        let probed = client.stats().failed;
+        let probed = client.stats().connection.failed;
         client.close().await;
         let client = remembering(&memory, peer.command()).await;
-        assert_eq!((probed, client.stats().failed), (1, 0));
+        assert_eq!((probed, client.stats().connection.failed), (1, 0));
         assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2025_11_25));
         client.close().await;
     }
@@ -145,7 +145,7 @@ mod processes {
     use std::path::Path;
     use std::time::Duration;
 
-    use turms_client::{ClientBuilder, ConnectionEvent, Event, Events, Status, Supervision};
+    use turms_client::{Backoff, ClientBuilder, ConnectionEvent, ConnectionStatus, Event, Events};
 
     use super::*;
     use turms_testkit::process::left_of;
@@ -164,7 +164,7 @@ mod processes {
         within("the end of the server", client.close()).await;
         let left = left_of(id);
         assert!(left.is_empty(), "{left:#?}");
-        assert_eq!(client.status(), Status::Closed);
+        assert_eq!(client.status(), ConnectionStatus::Closed);
     }
 
     #[tokio::test]
@@ -225,7 +225,7 @@ mod processes {
             error.to_string(),
             "tools/call \"slow\": the server was killed by signal 9 before it answered; it may have run"
         );
-        eventually("the end of the client", async || client.status() == Status::Closed).await;
+        eventually("the end of the client", async || client.status() == ConnectionStatus::Closed).await;
         let error = client.ping().await.unwrap_err();
         assert!(error.is_disconnected() && !error.may_have_run(), "{error}");
     }
@@ -267,7 +267,7 @@ mod processes {
     async fn with_supervision_a_killed_server_is_started_again() {
         for peer in [&NODE_HANDSHAKE, &NODE_STATELESS] {
             let (command, mark) = marked(peer, "supervised");
-            let builder = peer::client().supervise(Supervision::new()).answers(peer::answers());
+            let builder = peer::client().reconnect(Backoff::new()).answers(peer::answers());
             let client = peer::connect(builder, command).await;
             let mut events = client.events();
             client.subscribe("memo://counter").await.unwrap();
@@ -287,7 +287,7 @@ mod processes {
     #[ignore = "needs the peers: run `cargo xtask test`"]
     async fn a_call_right_after_the_kill_waits_for_the_next_server() {
         let (command, mark) = marked(&NODE_STATELESS, "right-after");
-        let client = peer::connect(peer::client().supervise(Supervision::new()), command).await;
+        let client = peer::connect(peer::client().reconnect(Backoff::new()), command).await;
         for _ in 0..3 {
             kill(child_with(&mark));
             // It may or may not be known by now that the connection is lost; a read is repeated either way.

@@ -31,7 +31,7 @@ async fn clients(builder: impl Fn() -> ClientBuilder) -> Vec<Client> {
         let listener = Listener::bind("127.0.0.1:0").await.unwrap();
         let connector = HttpConnector::new(format!("http://{}/mcp", listener.address())).unwrap().no_proxy();
         tokio::spawn(listener.serve(server().http()));
-        clients.push(builder().connect_to(connector).await.unwrap());
+        clients.push(builder().connect(connector).await.unwrap());
     }
     clients
 }

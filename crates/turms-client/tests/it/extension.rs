@@ -104,13 +104,13 @@ async fn connect(way: &str, version: ProtocolVersion, builder: ClientBuilder) ->
             let listener = Listener::bind("127.0.0.1:0").await.unwrap();
             let connector = WsConnector::new(format!("ws://{}/", listener.address())).unwrap();
             tokio::spawn(listener.serve(server().ws()));
-            builder.connect_to(connector).await.unwrap()
+            builder.connect(connector).await.unwrap()
         }
         _ => {
             let listener = Listener::bind("127.0.0.1:0").await.unwrap();
             let connector = HttpConnector::new(format!("http://{}/mcp", listener.address())).unwrap().no_proxy();
             tokio::spawn(listener.serve(server().http()));
-            builder.connect_to(connector).await.unwrap()
+            builder.connect(connector).await.unwrap()
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use turms_client::{
     Backoff, CallError, CallErrorKind, ChildCommand, Client, ClientBuilder, ClosedCause, ConnectError, ConnectionEvent,
-    DecodeCause, Delivery, Event, Events, HealthCheck, Status, Supervision, TimeoutCause, VersionMemory,
+    ConnectionStatus, DecodeCause, Delivery, Event, Events, HealthCheck, TimeoutCause, VersionMemory,
 };
 use turms_proto::ProtocolVersion;
 use turms_testkit::misbehaving_server::MisbehavingServer;
@@ -26,8 +26,8 @@ fn builder() -> ClientBuilder {
     Client::builder("test", "1").timeout(TIMEOUT).version_memory(VersionMemory::new())
 }
 
-fn supervision() -> Supervision {
-    Supervision::new().backoff(Backoff::new().first(Duration::from_millis(10)))
+fn reconnecting() -> ClientBuilder {
+    builder().reconnect(Backoff::new().initial_delay(Duration::from_millis(10)))
 }
 
 async fn connect_with(builder: ClientBuilder, odd: &MisbehavingServer) -> Client {
@@ -125,7 +125,7 @@ async fn one_that_exits_at_once_is_reported_with_its_status_and_last_words() {
 #[tokio::test]
 async fn one_that_exits_at_once_is_not_tried_again_and_again_by_a_supervised_client() {
     let odd = MisbehavingServer::new("exits_at_once", "old");
-    refused(builder().supervise(supervision()), &odd).await;
+    refused(reconnecting(), &odd).await;
 
     // Once as it is, once as one that may have died of the probe.
     assert_eq!(odd.started().len(), 2);
@@ -203,7 +203,7 @@ async fn what_is_called_after_a_loss_is_not_sent_and_says_how_the_server_ended()
         error.source().unwrap().to_string(),
         "the connection was lost: the server exited with status 3; the last it wrote was \"out of cheese\""
     );
-    assert_eq!(client.status(), Status::Closed);
+    assert_eq!(client.status(), ConnectionStatus::Closed);
     assert_eq!(odd.started().len(), 1);
     close(client, &odd).await;
 }
@@ -231,7 +231,7 @@ async fn one_that_is_killed_mid_call_is_reported_with_the_signal() {
 async fn a_supervised_client_works_again_after_a_death_mid_call() {
     for era in ["old", "new"] {
         let odd = MisbehavingServer::new("exits_mid_call,polite", era);
-        let client = connect_with(builder().supervise(supervision()), &odd).await;
+        let client = connect_with(reconnecting(), &odd).await;
         let mut events = client.events();
 
         let error = fails(&client).await;
@@ -252,7 +252,7 @@ async fn a_supervised_client_works_again_after_a_death_mid_call() {
 async fn a_call_that_may_be_repeated_survives_a_death() {
     for era in ["old", "new"] {
         let odd = MisbehavingServer::new("exits_mid_call,exits_mid_call,polite", era);
-        let client = connect_with(builder().supervise(supervision()), &odd).await;
+        let client = connect_with(reconnecting(), &odd).await;
 
         let result = within("an answer", client.call_tool("odd", ()).safe_to_repeat(true)).await.unwrap();
         assert_eq!(result.text(), "odd, but well");
@@ -264,7 +264,7 @@ async fn a_call_that_may_be_repeated_survives_a_death() {
 #[tokio::test]
 async fn a_supervised_client_survives_a_server_that_sometimes_does_not_start() {
     let odd = MisbehavingServer::new("exits_mid_call,exits_at_once,exits_at_once,exits_at_once,polite", "old");
-    let client = connect_with(builder().supervise(supervision()), &odd).await;
+    let client = connect_with(reconnecting(), &odd).await;
     let mut events = client.events();
 
     fails(&client).await;
@@ -281,8 +281,8 @@ async fn a_supervised_client_survives_a_server_that_sometimes_does_not_start() {
 #[tokio::test]
 async fn a_client_that_gives_up_says_why_the_server_does_not_come_back() {
     let odd = MisbehavingServer::new("exits_mid_call,exits_at_once", "old");
-    let backoff = Backoff::new().first(Duration::from_millis(10)).attempts(2);
-    let client = connect_with(builder().supervise(Supervision::new().backoff(backoff)), &odd).await;
+    let backoff = Backoff::new().initial_delay(Duration::from_millis(10)).max_attempts(2);
+    let client = connect_with(builder().reconnect(backoff), &odd).await;
     let mut events = client.events();
 
     fails(&client).await;
@@ -296,7 +296,7 @@ async fn a_client_that_gives_up_says_why_the_server_does_not_come_back() {
 #[tokio::test]
 async fn half_a_line_and_an_exit_is_a_loss() {
     let odd = MisbehavingServer::new("half_line_then_exit,polite", "old");
-    let client = connect_with(builder().supervise(supervision()), &odd).await;
+    let client = connect_with(reconnecting(), &odd).await;
 
     let error = fails(&client).await;
     assert_eq!(
@@ -332,7 +332,7 @@ async fn lines_that_are_no_messages_are_passed_over() {
             assert_eq!(within("an answer", client.list_tools()).await.unwrap().len(), 2);
             assert_works(echo(&client).await);
             assert_eq!(within("an answer", client.call_tool("odd", ())).await.unwrap().text(), "odd, but well");
-            assert!(client.stats().parse_errors >= 3, "{:?}", client.stats());
+            assert!(client.stats().connection.parse_errors >= 3, "{:?}", client.stats());
             close(client, &odd).await;
         }
     }
@@ -409,14 +409,14 @@ async fn a_flood_on_standard_error_keeps_nobody_waiting() {
 #[tokio::test]
 async fn one_that_never_answers_calls_is_a_timeout_and_no_loss() {
     let odd = MisbehavingServer::new("never_answers_calls", "old");
-    let client = connect_with(builder().supervise(supervision()), &odd).await;
+    let client = connect_with(reconnecting(), &odd).await;
 
     let error = times_out(&client).await;
     assert!(
         matches!(error.kind(), CallErrorKind::Timeout(TimeoutCause::Response(after)) if *after >= SHORT),
         "{error}"
     );
-    assert_eq!(client.status(), Status::Connected);
+    assert_eq!(client.status(), ConnectionStatus::Ready);
     assert_works(echo(&client).await);
     assert_eq!(odd.started().len(), 1);
     close(client, &odd).await;
@@ -425,8 +425,8 @@ async fn one_that_never_answers_calls_is_a_timeout_and_no_loss() {
 #[tokio::test]
 async fn a_health_check_finds_one_that_hangs_and_another_is_started() {
     let odd = MisbehavingServer::new("never_answers_calls,polite", "old");
-    let check = HealthCheck::every(Duration::from_millis(50)).timeout(Duration::from_millis(100)).failures(2);
-    let client = connect_with(builder().supervise(supervision().health_check(check)), &odd).await;
+    let check = HealthCheck::every(Duration::from_millis(50)).timeout(Duration::from_millis(100)).max_failures(2);
+    let client = connect_with(reconnecting().health_check(check), &odd).await;
     let mut events = client.events();
 
     let error = fails(&client).await;
@@ -489,8 +489,8 @@ async fn one_that_does_not_leave_is_made_to_when_the_client_is_dropped() {
 #[tokio::test]
 async fn one_that_is_given_up_by_a_health_check_is_gone_when_the_client_is_closed() {
     let odd = MisbehavingServer::new("stubborn_and_mute,polite", "old").with_time_to_leave(SHORT);
-    let check = HealthCheck::every(Duration::from_millis(20)).timeout(Duration::from_millis(50)).failures(1);
-    let client = connect_with(builder().supervise(supervision().health_check(check)), &odd).await;
+    let check = HealthCheck::every(Duration::from_millis(20)).timeout(Duration::from_millis(50)).max_failures(1);
+    let client = connect_with(reconnecting().health_check(check), &odd).await;
     let mut events = client.events();
 
     connected_again(&mut events).await;
@@ -500,7 +500,7 @@ async fn one_that_is_given_up_by_a_health_check_is_gone_when_the_client_is_close
 #[tokio::test]
 async fn a_child_that_an_exit_leaves_behind_does_not_keep_a_call_waiting() {
     let odd = MisbehavingServer::new("leaves_child,polite", "old");
-    let client = connect_with(builder().supervise(supervision()), &odd).await;
+    let client = connect_with(reconnecting(), &odd).await;
 
     let error = fails(&client).await;
     assert_eq!(
@@ -514,7 +514,7 @@ async fn a_child_that_an_exit_leaves_behind_does_not_keep_a_call_waiting() {
 #[tokio::test]
 async fn one_that_closes_its_output_is_lost_and_ended_although_it_lives_on() {
     let odd = MisbehavingServer::new("closes_stdout,polite", "old").with_time_to_leave(SHORT);
-    let client = connect_with(builder().supervise(supervision()), &odd).await;
+    let client = connect_with(reconnecting(), &odd).await;
 
     let error = fails(&client).await;
     assert_eq!(
@@ -557,7 +557,7 @@ async fn answers_to_what_was_not_asked_are_passed_over() {
 
     assert_eq!(within("an answer", client.call_tool("odd", ())).await.unwrap().text(), "right");
     assert_works(echo(&client).await);
-    assert!(client.stats().ignored >= 3, "{:?}", client.stats());
+    assert!(client.stats().connection.ignored >= 3, "{:?}", client.stats());
     close(client, &odd).await;
 }
 
@@ -673,7 +673,7 @@ async fn with_a_call(index: usize, mode: &str) -> (MisbehavingServer, Client, Jo
     let only_old = mode.starts_with("asks") || mode == "dies_when_probed";
     let era = if only_old || index.is_multiple_of(2) { "old" } else { "new" };
     let odd = MisbehavingServer::new(mode, era).with_time_to_leave(Duration::from_millis(50));
-    let builder = if index.is_multiple_of(3) { builder().supervise(supervision()) } else { builder() };
+    let builder = if index.is_multiple_of(3) { reconnecting() } else { builder() };
     let client = connect_with(builder, &odd).await;
     let call = client.call_tool("odd", ());
     let mut calling = tokio::spawn(async move { drop(call.await) });
@@ -709,7 +709,7 @@ async fn dropping_leaves_nothing_of_any_server() {
 #[tokio::test]
 async fn closing_while_a_server_is_started_again_leaves_nothing() {
     let odd = MisbehavingServer::new("exits_mid_call,mute", "old");
-    let client = connect_with(builder().supervise(supervision()), &odd).await;
+    let client = connect_with(reconnecting(), &odd).await;
     fails(&client).await;
     eventually("another is started", async || odd.started().len() == 2).await;
 
@@ -721,7 +721,7 @@ async fn closing_while_a_server_is_started_again_leaves_nothing() {
 #[tokio::test]
 async fn dropping_while_a_server_is_started_again_leaves_nothing() {
     let odd = MisbehavingServer::new("exits_mid_call,mute", "old");
-    let client = connect_with(builder().supervise(supervision()), &odd).await;
+    let client = connect_with(reconnecting(), &odd).await;
     fails(&client).await;
     eventually("another is started", async || odd.started().len() == 2).await;
 

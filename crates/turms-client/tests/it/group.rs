@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::task::AbortHandle;
 use turms_client::{
     Backoff, CallErrorKind, CancellationToken, Change, Client, ClientBuilder, ClientGroup, Collision, CollisionKind,
-    Config, ConnectionEvent, DecodeCause, Event, GroupError, NoServerCause, Status, Supervision, Target, VersionMemory,
+    Config, ConnectionEvent, ConnectionStatus, DecodeCause, Event, GroupError, NoServerCause, Target, VersionMemory,
 };
 use turms_core::transport::{LocalConnector, MemoryEnd, StreamConnector, memory};
 use turms_core::{CallContext, ConnectError, Connector, NotifyFuture, Payload, Request, ResponseFuture, Service};

@@ -4,9 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use turms_client::{
-    Backoff, Client, ClientBuilder, ConnectionEvent, Event, Events, Retry, Status, Supervision, VersionMemory,
-};
+use turms_client::{Backoff, Client, ClientBuilder, ConnectionEvent, ConnectionStatus, Event, Events, VersionMemory};
 use turms_http::HttpConnector;
 use turms_proto::ProtocolVersion;
 use turms_proto::types::SubscriptionFilter;
@@ -58,12 +56,12 @@ fn builder() -> ClientBuilder {
 }
 
 fn supervised() -> ClientBuilder {
-    let quick = Backoff::new().first(Duration::from_millis(1));
-    builder().supervise(Supervision::new().backoff(quick).retry(Retry::new()))
+    let quick = Backoff::new().initial_delay(Duration::from_millis(1));
+    builder().reconnect(quick)
 }
 
 async fn connect(builder: ClientBuilder, server: &FakeHttpServer) -> Client {
-    builder.connect_to(HttpConnector::new(server.url()).unwrap().no_proxy()).await.unwrap()
+    builder.connect(HttpConnector::new(server.url()).unwrap().no_proxy()).await.unwrap()
 }
 
 fn calls(server: &FakeHttpServer) -> usize {
@@ -87,7 +85,7 @@ async fn a_call_that_is_lost_on_the_way_does_not_end_the_client() {
         let client = connect(builder(), &server).await;
         let error = client.call_tool("work", ()).await.unwrap_err();
         assert!(error.is_disconnected() && error.may_have_run(), "{error}");
-        assert_eq!(client.status(), Status::Connected);
+        assert_eq!(client.status(), ConnectionStatus::Ready);
         assert_eq!(client.call_tool("work", ()).await.unwrap().text(), "done");
     }
 }
@@ -176,7 +174,7 @@ async fn what_a_server_tells_one_principal_is_not_shown_to_another() {
     for token in ["ann", "bob"] {
         let connector = HttpConnector::new(server.url()).unwrap().no_proxy();
         let connector = connector.header("authorization", &format!("Bearer {token}"));
-        let client = builder().version_memory(memory.clone()).connect_to(connector).await.unwrap();
+        let client = builder().version_memory(memory.clone()).connect(connector).await.unwrap();
         assert_eq!(client.instructions(), Some(format!("Bearer {token}")));
     }
 }
@@ -254,7 +252,7 @@ async fn a_call_that_succeeds_ends_the_pause_before_listening_is_tried_again() {
         _ => telling(request),
     })
     .await;
-    let client = connect(builder().supervise(Supervision::new()), &server).await;
+    let client = connect(builder().reconnect(Backoff::new()), &server).await;
     let mut changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
     // The next pause would take 0.8 s or more.
     server.wait_for("subscriptions/listen", 6).await;
@@ -282,14 +280,14 @@ async fn a_server_that_cannot_be_heard_any_more_is_told_as_lost_and_then_as_back
                 let ConnectionEvent::Lost(ended) = next_connection(&mut events).await else { panic!("not lost") };
                 let told = ended.to_string();
                 assert!(told.starts_with("the server cannot be heard any more: cannot connect to http://"), "{told}");
-                assert_eq!(client.status(), Status::Reconnecting);
+                assert_eq!(client.status(), ConnectionStatus::Disconnected);
             },
             telling,
         )
         .await;
     let event = next_connection(&mut events).await;
     assert!(matches!(event, ConnectionEvent::Connected { generation: 1, .. }), "{event:?}");
-    assert_eq!(client.status(), Status::Connected);
+    assert_eq!(client.status(), ConnectionStatus::Ready);
     assert!(within("a change", changes.next()).await.is_some());
 }
 
@@ -307,7 +305,7 @@ async fn a_session_whose_stream_breaks_is_told_as_lost_and_then_as_back() {
                 async {
                     let event = next_connection(&mut events).await;
                     assert!(matches!(event, ConnectionEvent::Lost(_)), "{event:?}");
-                    assert_eq!(client.status(), Status::Reconnecting);
+                    assert_eq!(client.status(), ConnectionStatus::Disconnected);
                 },
                 move |request| speaking(request, &sessions),
             )
@@ -315,7 +313,7 @@ async fn a_session_whose_stream_breaks_is_told_as_lost_and_then_as_back() {
         // It still knows the session.
         let event = next_connection(&mut events).await;
         assert!(matches!(event, ConnectionEvent::Connected { generation: 1, .. }), "{event:?}");
-        assert_eq!(client.status(), Status::Connected);
+        assert_eq!(client.status(), ConnectionStatus::Ready);
     }
 }
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use turms_client::{
-    Breaker, CallErrorKind, Change, Client, ClientBuilder, ClosedCause, ConnectionEvent, Event, Events, HealthCheck,
-    MemberId, NoServerCause, Pool, Status, Strategy, Supervision,
+    Backoff, CallErrorKind, Change, CircuitBreaker, Client, ClientBuilder, ClosedCause, ConnectionEvent,
+    ConnectionStatus, Event, Events, HealthCheck, MemberId, NoServerCause, Pool, Strategy,
 };
 use turms_core::transport::{StreamConnector, memory};
 use turms_core::{CallContext, ConnectError, Connection, Limits, NotifyFuture, Request, ResponseFuture, Service};

@@ -24,7 +24,7 @@ async fn over_http(server: Server, version: ProtocolVersion) -> Client {
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let connector = HttpConnector::new(format!("http://{}/mcp", listener.address())).unwrap().no_proxy();
     tokio::spawn(listener.serve(server.http()));
-    builder().only_version(version).connect_to(connector).await.unwrap()
+    builder().only_version(version).connect(connector).await.unwrap()
 }
 
 fn good() -> Server {

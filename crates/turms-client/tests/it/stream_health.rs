@@ -6,7 +6,7 @@ use std::time::Duration;
 use turms_proto::Notification;
 
 use tokio::task::AbortHandle;
-use turms_client::{Backoff, Client, Event, Events, Status, Supervision, VersionMemory};
+use turms_client::{Backoff, Client, ConnectionStatus, Event, Events, VersionMemory};
 use turms_core::transport::{MemoryEnd, StreamConnector, memory};
 use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
 use turms_proto::RawJson;
@@ -77,13 +77,13 @@ async fn events_that_are_taken_while_there_is_no_connection_come_when_there_is_o
     });
     let client = Client::builder("app", "1")
         .version_memory(VersionMemory::new())
-        .supervise(Supervision::new().backoff(Backoff::new().first(Duration::from_millis(2))))
-        .connect_to(connector)
+        .reconnect(Backoff::new().initial_delay(Duration::from_millis(2)))
+        .connect(connector)
         .await
         .unwrap();
     down.store(true, Ordering::SeqCst);
     serving.lock().unwrap().drain(..).for_each(|task| task.abort());
-    while client.status() != Status::Reconnecting {
+    while client.status() != ConnectionStatus::Disconnected {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let mut events = client.events();

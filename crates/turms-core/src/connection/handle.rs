@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytestring::ByteString;
 use futures_util::future::join_all;
 use tokio::sync::{mpsc, oneshot, watch};
-use turms_proto::session::{OpenError, Opened, RequestError, RequestOptions, SessionError, Stats, Status};
+use turms_proto::session::{
+    ConnectionStats, ConnectionStatus, OpenError, Opened, RequestError, RequestOptions, SessionError,
+};
 use turms_proto::{Notification, RawJson};
 
 use crate::channel::{DropCause, ObservedCall, OutgoingRequest};
@@ -61,9 +63,9 @@ impl std::fmt::Debug for Waiter {
 /// How a connection stands, as its handles see it.
 #[derive(Debug, Clone)]
 pub(super) struct View {
-    pub(super) status: Status,
+    pub(super) status: ConnectionStatus,
     pub(super) opened: Option<Result<Arc<Opened>, OpenError>>,
-    pub(super) stats: Stats,
+    pub(super) stats: ConnectionStats,
     pub(super) pending: usize,
     /// The number of the current session, starting at 0. A second `initialize` begins the next one.
     pub(super) session: u64,
@@ -101,13 +103,13 @@ impl ConnectionHandle {
 
     /// How the connection stands.
     #[must_use]
-    pub fn status(&self) -> Status {
-        if self.commands.is_closed() { Status::Closed } else { self.view.borrow().status }
+    pub fn status(&self) -> ConnectionStatus {
+        if self.commands.is_closed() { ConnectionStatus::Closed } else { self.view.borrow().status }
     }
 
     /// What has happened so far.
     #[must_use]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> ConnectionStats {
         self.view.borrow().stats
     }
 

@@ -365,7 +365,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     fn is_done(&self) -> bool {
         match self.stage {
-            Stage::Open => self.protocol.status() == turms_proto::session::Status::Closed,
+            Stage::Open => self.protocol.status() == turms_proto::session::ConnectionStatus::Closed,
             Stage::Closing(deadline) | Stage::ReadClosed(deadline) => self.protocol.running() == 0 || deadline <= now(),
             Stage::WriteClosed(deadline) => deadline <= now(),
         }

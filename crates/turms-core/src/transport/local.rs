@@ -11,16 +11,14 @@ use futures_util::future::join_all;
 use tokio::sync::watch;
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{discover_of_initialize, initialize_of_meta, newest_common};
-use turms_proto::session::{
-    ClientOptions, Dialect, OpenError, Opened, RelatedRequest, RequestError, RequestOptions, Stats,
-};
+use turms_proto::session::{ConnectionStats, Dialect, OpenError, Opened, RelatedRequest, RequestError, RequestOptions};
 use turms_proto::types::{
     Discover, DiscoverResult, EmptyParams, Initialize, InitializeResult, Initialized, Meta, RequestMeta, key,
 };
 use turms_proto::{Ability, Notification, ProtocolVersion, RawJson, RequestId};
 
 use crate::channel::{
-    Channel, ChannelControl, ConnectError, Connector, Ended, ObservedCall, OpenChannel, OutgoingRequest,
+    Channel, ChannelControl, ConnectContext, ConnectError, Connector, Ended, ObservedCall, OpenChannel, OutgoingRequest,
 };
 use crate::context::CallContext;
 use crate::counters::Counters;
@@ -53,12 +51,10 @@ impl fmt::Debug for LocalConnector {
 }
 
 impl Connector for LocalConnector {
-    fn connect(
-        &self,
-        client: ClientOptions,
-        service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
+    fn connect(&self, cx: ConnectContext) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
+            cx.initializing();
+            let ConnectContext { client, incoming: service, .. } = cx;
             let newest = Dialect::Stateless(ProtocolVersion::LATEST);
             let channel = LocalChannel::new(&self.service, service.clone(), newest);
             let meta = RequestMeta::new()
@@ -238,7 +234,7 @@ impl Channel for LocalChannel {
 }
 
 impl ChannelControl for LocalChannel {
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> ConnectionStats {
         self.state.counters.stats()
     }
 

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use turms_proto::Notification;
-use turms_proto::session::{ClientOptions, Stats};
+use turms_proto::session::{ClientOptions, ConnectionStats};
 
-use crate::channel::{Channel, ChannelControl, ConnectError, Connector, Ended, OpenChannel, OutgoingRequest};
+use crate::channel::{
+    Channel, ChannelControl, ConnectContext, ConnectError, Connector, Ended, OpenChannel, OutgoingRequest,
+};
 use crate::connection::{Connection, ConnectionHandle};
 use crate::limits::Limits;
 use crate::payload::Payload;
@@ -72,14 +74,11 @@ impl StreamConnector {
 }
 
 impl Connector for StreamConnector {
-    fn connect(
-        &self,
-        client: ClientOptions,
-        service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
+    fn connect(&self, cx: ConnectContext) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
             let (reader, writer) = (self.open)().await?;
-            let channel = StreamChannel::open(reader, writer, client, self.options.clone(), service);
+            cx.initializing();
+            let channel = StreamChannel::open(reader, writer, cx.client, self.options.clone(), cx.incoming);
             let opened = channel.connection.opened().await?;
             Ok(OpenChannel::of(Arc::new(channel), opened))
         })
@@ -153,7 +152,7 @@ impl Channel for StreamChannel {
 }
 
 impl ChannelControl for StreamChannel {
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> ConnectionStats {
         self.connection.stats()
     }
 

@@ -15,7 +15,7 @@ use turms_core::{
     CallContext, Connection, ConnectionHandle, Limits, NotifyFuture, OutgoingRequest, Payload, Peer, PeerError,
     Request, ResponseFuture, Service,
 };
-use turms_proto::session::{ClientOptions, Dialect, RequestError, RequestOptions, Status, VersionChoice};
+use turms_proto::session::{ClientOptions, ConnectionStatus, Dialect, RequestError, RequestOptions, VersionChoice};
 use turms_proto::types::{
     ClientCapabilities, DiscoverResult, Implementation, InitializeResult, ServerCapabilities, key,
 };
@@ -159,7 +159,7 @@ async fn every_revision_is_spoken() {
     for version in ProtocolVersion::ALL {
         let pair = connect(version, &Fixture::default(), Limits::default()).await;
         assert!(pair.ask("test/echo").await.unwrap().is_object());
-        assert_eq!(pair.client.status(), Status::Ready);
+        assert_eq!(pair.client.status(), ConnectionStatus::Ready);
         assert_eq!(error_of(pair.ask("test/nothing").await).code.0, -32601);
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use turms_core::transport::{ChildCommand, StreamConnector, memory};
 use turms_core::{
-    CallContext, Connector, Limits, NotifyFuture, OpenChannel, OutgoingRequest, Payload, PeerError, Request,
-    ResponseFuture, Service,
+    CallContext, ConnectContext, Connector, Limits, NotifyFuture, OpenChannel, OutgoingRequest, Payload, PeerError,
+    Request, ResponseFuture, Service,
 };
 use turms_proto::session::{ClientOptions, Dialect, RequestError, RequestOptions};
 use turms_proto::types::{ClientCapabilities, Implementation};
@@ -32,7 +32,7 @@ const LIMIT: usize = 1000;
 async fn connect(connector: &impl Connector) -> OpenChannel {
     let client = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
     let client = client.known(Dialect::Stateless(ProtocolVersion::LATEST));
-    within("a connection", connector.connect(client, Arc::new(Nothing))).await.unwrap()
+    within("a connection", connector.connect(ConnectContext::new(client, Arc::new(Nothing)))).await.unwrap()
 }
 
 /// Asks without a timeout, so that nothing but the response or its loss ends the request.

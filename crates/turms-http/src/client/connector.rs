@@ -15,9 +15,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
 use http_body::Body;
 use tokio::sync::{OnceCell, Semaphore};
 use tower_service::Service as TowerService;
-use turms_core::{BoxFuture, ConnectError, Connector, OpenChannel, Service, UrlTransport, error_chain};
+use turms_core::{BoxFuture, ConnectContext, ConnectError, Connector, OpenChannel, UrlTransport, error_chain};
 use turms_proto::Lines;
-use turms_proto::session::ClientOptions;
 use url::Url;
 
 use super::address_check::DialAddress;
@@ -343,23 +342,22 @@ fn take_credentials(url: &mut Url) -> HeaderMap {
 }
 
 impl Connector for HttpConnector {
-    fn connect(
-        &self,
-        client: ClientOptions,
-        service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
+    fn connect(&self, cx: ConnectContext) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
             let endpoint = self.endpoint().await;
             let endpoint = endpoint.map_err(|error| ConnectError::unreachable(origin(&self.url), error))?;
             let endpoint = Arc::new(endpoint);
+            // Connections are opened by the requests of the handshake.
+            cx.initializing();
+            let ConnectContext { client, incoming, .. } = cx;
             if self.older.load(Ordering::Relaxed) {
-                match open::open(endpoint.clone(), client.clone(), service.clone(), UrlTransport::Sse).await {
+                match open::open(endpoint.clone(), client.clone(), incoming.clone(), UrlTransport::Sse).await {
                     Ok((established, _)) => return Ok(established),
                     // It may have learnt something newer.
                     Err(_) => self.older.store(false, Ordering::Relaxed),
                 }
             }
-            let (established, transport) = open::open(endpoint, client, service, self.transport).await?;
+            let (established, transport) = open::open(endpoint, client, incoming, self.transport).await?;
             self.older.store(transport == UrlTransport::Sse, Ordering::Relaxed);
             Ok(established)
         })

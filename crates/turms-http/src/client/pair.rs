@@ -12,7 +12,7 @@ use http::HeaderMap;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use tokio::task::JoinSet;
 use turms_core::transport::StreamConnector;
-use turms_core::{Connector as _, Limits, OpenChannel, Service};
+use turms_core::{ConnectContext, Connector as _, Limits, OpenChannel, Service};
 use turms_proto::ProtocolVersion;
 use turms_proto::session::{ClientOptions, Dialect};
 use url::Url;
@@ -46,7 +46,11 @@ pub(super) async fn open(
     let mut options = Limits::default();
     options.max_message_bytes = endpoint.limit;
     tokio::spawn(carry(endpoint, place, events, theirs));
-    StreamConnector::new(reader, writer).options(options).connect(client, service).await.map_err(Failed::Connect)
+    StreamConnector::new(reader, writer)
+        .options(options)
+        .connect(ConnectContext::new(client, service))
+        .await
+        .map_err(Failed::Connect)
 }
 
 /// The event stream, and where to post to.

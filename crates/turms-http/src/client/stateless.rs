@@ -16,7 +16,7 @@ use turms_core::{
 };
 use turms_proto::jsonrpc::encode;
 use turms_proto::method::{Method as _, Notification as _};
-use turms_proto::session::{Dialect, RelatedRequest, RequestError, RequestOptions, Stats};
+use turms_proto::session::{ConnectionStats, Dialect, RelatedRequest, RequestError, RequestOptions};
 use turms_proto::types::{CallTool, Cancelled, ListTools, Meta, key};
 use turms_proto::{
     EncodeError, ErrorCode, Incoming, Message, Notification, Object, ProtocolVersion, RawJson, RequestId, Response,
@@ -315,7 +315,7 @@ impl ChannelControl for StatelessChannel {
         TransportInfo::unordered()
     }
 
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> ConnectionStats {
         self.counters.stats()
     }
 

@@ -44,7 +44,7 @@ async fn no_more_answers_are_posted_at_once_than_the_limit() {
             let told = Ear::default();
             let known = options().known(Dialect::Handshake(ProtocolVersion::V2025_11_25));
             let connector = connector(&server).max_answers(limit);
-            let client = connector.connect(known, Arc::new(told.clone())).await.unwrap();
+            let client = connector.connect(ConnectContext::new(known, Arc::new(told.clone()))).await.unwrap();
             let (channel, call) = (client.channel.clone(), outgoing("tools/call", &json!({ "name": "x" })));
             let call = on_call.then(|| tokio::spawn(async move { channel.call_in_time(call).await }));
             turms_testkit::eventually("the answers", async || answers(&server) >= limit).await;
@@ -65,7 +65,11 @@ async fn a_stream_is_read_on_when_answers_are_taken() {
         let server = pinging(on_call, || Reply::status(202)).await;
         let told = Ear::default();
         let known = options().known(Dialect::Handshake(ProtocolVersion::V2025_11_25));
-        let client = connector(&server).max_answers(1).connect(known, Arc::new(told.clone())).await.unwrap();
+        let client = connector(&server)
+            .max_answers(1)
+            .connect(ConnectContext::new(known, Arc::new(told.clone())))
+            .await
+            .unwrap();
         if on_call {
             ask(&client, "tools/call", &json!({ "name": "x" })).await.unwrap();
         }

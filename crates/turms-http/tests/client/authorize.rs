@@ -47,7 +47,7 @@ async fn other_credentials_are_got_and_tried() {
         let server = wanting("Bearer token-2", status).await;
         let authorizer = Renewing::default();
         let connector = connector(&server).authorizer(authorizer.clone());
-        let client = connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
+        let client = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap();
         assert_eq!(client.negotiated.dialect, Dialect::Stateless(ProtocolVersion::LATEST));
         let challenge = format!("{status} Bearer scope=\"a\"");
         assert_eq!(*authorizer.challenges.lock().unwrap(), [challenge.clone(), challenge]);
@@ -63,7 +63,7 @@ async fn nobody_tries_for_ever() {
     let server = wanting("none", 403).await;
     let authorizer = Renewing::default();
     let connector = connector(&server).authorizer(authorizer.clone());
-    let error = connector.connect(options(), Arc::new(Ear::default())).await.unwrap_err();
+    let error = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap_err();
     assert!(chain(&error).contains("status 403"), "{}", chain(&error));
     assert_eq!((authorizer.tokens.load(Ordering::Relaxed), server.received().len()), (3, 4));
 }
@@ -78,7 +78,7 @@ async fn a_token_and_headers_go_with_every_request_and_show_nowhere() {
         .header(HeaderName::from_static("x-key"), HeaderValue::from_static("k3y"))
         .header(HeaderName::from_static("content-type"), HeaderValue::from_static("text/plain"));
     assert!(!format!("{connector:?}").contains("k3y"));
-    let client = connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
+    let client = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap();
     client.control.close().await;
     server.wait_for("DELETE", 1).await;
     for request in server.received() {
@@ -121,7 +121,7 @@ async fn no_token_and_a_wrong_one_are_told_apart() {
     assert!(without.contains("the server wants authorization, and the request had none"), "{without}");
     assert!(without.ends_with(said), "{without}");
     let connector = connector(&server).authorizer(BearerToken::new("old").unwrap());
-    let with = chain(&connector.connect(options(), Arc::new(Ear::default())).await.unwrap_err());
+    let with = chain(&connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap_err());
     assert!(with.contains("the server does not accept the authorization of the request"), "{with}");
     assert!(with.ends_with(said), "{with}");
 }
@@ -142,11 +142,14 @@ async fn a_call_that_is_not_let_in_has_not_run() {
 #[tokio::test]
 async fn headers_may_be_text_and_what_cannot_be_one_is_said() {
     let server = FakeHttpServer::start(modern).await;
-    let client = connector(&server).header("x-key", "abc").connect(options(), Arc::new(Ear::default())).await;
+    let client = connector(&server)
+        .header("x-key", "abc")
+        .connect(ConnectContext::new(options(), Arc::new(Ear::default())))
+        .await;
     drop(client.unwrap());
     assert_eq!(server.received()[0].header("x-key"), Some("abc"));
     let told = |connector: HttpConnector| async move {
-        chain(&connector.connect(options(), Arc::new(Ear::default())).await.unwrap_err())
+        chain(&connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap_err())
     };
     let value = told(connector(&server).header("x-key", "s3cret\n")).await;
     assert!(value.contains("the value of the header \"x-key\" holds what a header cannot"), "{value}");
@@ -162,6 +165,6 @@ async fn a_client_says_who_it_is() {
     let own = concat!("turms/", env!("CARGO_PKG_VERSION"));
     assert_eq!(server.received()[0].header("user-agent"), Some(own));
     let connector = connector(&server).header("user-agent", "mine");
-    drop(connector.connect(options(), Arc::new(Ear::default())).await.unwrap());
+    drop(connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap());
     assert_eq!(server.received()[1].header("user-agent"), Some("mine"));
 }

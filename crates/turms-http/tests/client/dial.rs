@@ -85,7 +85,7 @@ fn trusting(server: &SecureServer) -> HttpConnector {
 }
 
 async fn calls(connector: &HttpConnector) -> Result<(), ConnectError> {
-    let client = connector.connect(options(), Arc::new(Ear::default())).await?;
+    let client = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await?;
     ask(&client, "tools/list", &json!({})).await.unwrap();
     Ok(())
 }
@@ -178,7 +178,7 @@ async fn http_2_is_used_if_the_server_agrees_to_it() {
     ] {
         let server = SecureServer::start(protocols).await;
         let connector = trusting(&server).no_proxy();
-        let client = connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
+        let client = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap();
         let (one, other) = (json!({}), json!({}));
         let (one, other) = tokio::join!(ask(&client, "tools/list", &one), ask(&client, "prompts/list", &other));
         assert!(one.is_ok() && other.is_ok(), "{protocols:?}");
@@ -297,7 +297,7 @@ fn marking() -> Marking {
 async fn an_http_client_of_ones_own_sends_all_requests() {
     let server = FakeHttpServer::start(legacy).await;
     let connector = connector(&server).http_service(marking());
-    let client = connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
+    let client = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap();
     ask(&client, "tools/list", &json!({})).await.unwrap();
     client.control.close().await;
     let received = server.received();
@@ -321,7 +321,7 @@ async fn an_http_client_of_ones_own_that_cannot_connect_has_sent_nothing() {
     let server = FakeHttpServer::start(modern).await;
     let connector = connector(&server).http_service(marking());
     let known = options().known(Dialect::Stateless(ProtocolVersion::LATEST));
-    let client = connector.connect(known, Arc::new(Ear::default())).await.unwrap();
+    let client = connector.connect(ConnectContext::new(known, Arc::new(Ear::default()))).await.unwrap();
     let address = server.origin.trim_start_matches("http://").to_owned();
     drop(server);
     within("a free port", async {

@@ -51,7 +51,8 @@ async fn a_service_that_is_never_done_with_a_notification_does_not_stop_the_conn
     .await;
     let mut impatient = options();
     impatient.handshake_timeout = Duration::from_millis(100);
-    let connected = within("a connection", connector(&server).connect(impatient, Arc::new(Slow))).await;
+    let connected =
+        within("a connection", connector(&server).connect(ConnectContext::new(impatient, Arc::new(Slow)))).await;
     assert_eq!(connected.unwrap().negotiated.dialect, STATELESS);
 }
 
@@ -148,7 +149,7 @@ async fn nobody_there_is_told_as_such() {
     let url = format!("http://{}/mcp?key=secret", listener.local_addr().unwrap());
     drop(listener);
     let connector = HttpConnector::new(url).unwrap().no_proxy();
-    let error = connector.connect(options(), Arc::new(Ear::default())).await.unwrap_err();
+    let error = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap_err();
     let told = chain(&error);
     assert!(
         matches!(error, ConnectError::Unreachable { .. }) && told.contains("cannot connect to http://127.0.0.1:"),
@@ -170,7 +171,8 @@ async fn whoever_does_not_know_the_handshake_either_may_speak_http_and_sse() {
         })
         .await;
         let (client, service) = (connector(&server), Arc::new(Ear::default()));
-        let connecting = tokio::spawn(async move { client.connect(options(), service).await.map(drop) });
+        let connecting =
+            tokio::spawn(async move { client.connect(ConnectContext::new(options(), service)).await.map(drop) });
         // The handshake arrives where the stream says; nothing answers it here.
         let initialize = server.wait_for("initialize", 2).await;
         assert_eq!(initialize.path, "/messages?session=1");
@@ -196,7 +198,7 @@ async fn http_and_sse_carries_both_ways() {
     .await;
     let ear = Ear::default();
     let connector = connector(&server).transport(UrlTransport::Sse);
-    let client = connector.connect(options(), Arc::new(ear.clone())).await.unwrap();
+    let client = connector.connect(ConnectContext::new(options(), Arc::new(ear.clone()))).await.unwrap();
     assert_eq!(client.negotiated.dialect, Dialect::Handshake(ProtocolVersion::V2024_11_05));
     assert_eq!(ear.wait(1).await, ["notifications/tools/list_changed"]);
     assert_eq!(server.wait_for("notifications/initialized", 1).await.path, "/messages");
@@ -219,7 +221,7 @@ async fn a_server_of_http_and_sse_is_known_the_next_time() {
     .await;
     let connector = connector(&server);
     for times in 1..=2 {
-        let client = connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
+        let client = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap();
         server.wait_for("notifications/initialized", times).await;
         client.control.close().await;
     }
@@ -232,7 +234,7 @@ async fn messages_of_http_and_sse_are_not_posted_to_another_origin() {
     let server =
         FakeHttpServer::start(|_| Reply::open_events("event: endpoint\ndata: http://example.com/messages\n\n")).await;
     let connector = connector(&server).transport(UrlTransport::Sse);
-    let error = connector.connect(options(), Arc::new(Ear::default())).await.unwrap_err();
+    let error = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap_err();
     assert!(chain(&error).contains("to http://example.com, another origin"), "{}", chain(&error));
 }
 
@@ -247,7 +249,7 @@ async fn if_nothing_is_understood_all_refusals_are_told() {
         assert!(told.contains(part), "{told}");
     }
     let stated = connector(&server).transport(UrlTransport::StreamableHttp);
-    assert!(stated.connect(options(), Arc::new(Ear::default())).await.is_err());
+    assert!(stated.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.is_err());
     assert_eq!(server.asked(), ["server/discover", "initialize", "GET", "server/discover", "initialize"]);
 }
 
@@ -296,7 +298,7 @@ async fn answering(bytes: &'static [u8]) -> std::net::SocketAddr {
 #[tokio::test]
 async fn an_address_of_the_wrong_scheme_is_suspected() {
     let told = |connector: HttpConnector| async move {
-        chain(&connector.connect(options(), Arc::new(Ear::default())).await.unwrap_err())
+        chain(&connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap_err())
     };
     let plain = answering(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
     // A root, so that this does not depend on those of the machine.

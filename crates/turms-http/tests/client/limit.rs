@@ -6,7 +6,7 @@ async fn told(reply: Reply, limit: usize) -> (String, PeerError) {
     let server = FakeHttpServer::start(move |_| reply.clone()).await;
     let connector = connector(&server).message_limit(limit);
     let known = options().known(Dialect::Stateless(ProtocolVersion::LATEST));
-    let client = connector.connect(known, Arc::new(Ear::default())).await.unwrap();
+    let client = connector.connect(ConnectContext::new(known, Arc::new(Ear::default()))).await.unwrap();
     let error = ask(&client, "tools/call", &json!({ "name": "x" })).await.unwrap_err();
     (chain(&error), error)
 }

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use turms_core::{
-    CallContext, CallObserver, ConnectError, Connector as _, NotifyFuture, OpenChannel, OutgoingRequest, Payload,
-    PeerError, Request, ResponseFuture, Service,
+    CallContext, CallObserver, ConnectContext, ConnectError, Connector as _, NotifyFuture, OpenChannel,
+    OutgoingRequest, Payload, PeerError, Request, ResponseFuture, Service,
 };
 use turms_http::HttpConnector;
 use turms_proto::session::{ClientOptions, Dialect, RequestError};
@@ -93,7 +93,7 @@ async fn connect(server: &FakeHttpServer) -> OpenChannel {
 }
 
 async fn open(server: &FakeHttpServer, options: ClientOptions) -> Result<OpenChannel, ConnectError> {
-    connector(server).connect(options, Arc::new(Ear::default())).await
+    connector(server).connect(ConnectContext::new(options, Arc::new(Ear::default()))).await
 }
 
 /// Connects without asking anything, as to a server that is known to speak so.

@@ -13,7 +13,7 @@ async fn a_redirect_within_the_origin_is_followed_with_everything() {
         })
         .await;
         let connector = connector(&server).header(HeaderName::from_static("x-key"), HeaderValue::from_static("k"));
-        let client = connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
+        let client = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap();
         assert_eq!(client.negotiated.dialect, Dialect::Stateless(ProtocolVersion::LATEST), "{status}");
         let followed = &server.received()[1];
         assert_eq!((followed.path.as_str(), followed.method.as_str()), ("/mcp/", "POST"));

@@ -108,7 +108,7 @@ async fn the_server_asks_and_tells_on_the_stream_that_is_always_open() {
     })
     .await;
     let ear = Ear::default();
-    let client = connector(&server).connect(options(), Arc::new(ear.clone())).await.unwrap();
+    let client = connector(&server).connect(ConnectContext::new(options(), Arc::new(ear.clone()))).await.unwrap();
     assert_eq!(ear.wait(1).await, ["notifications/tools/list_changed"]);
     // What is neither a request nor a notification is an answer.
     let answer = server.wait_for("POST", 1).await;

@@ -38,7 +38,7 @@ async fn what_is_told_about_a_request_is_for_whoever_made_it() {
     .await;
     let ear = Ear::default();
     let known = options().known(Dialect::Stateless(ProtocolVersion::LATEST));
-    let client = connector(&server).connect(known, Arc::new(ear.clone())).await.unwrap();
+    let client = connector(&server).connect(ConnectContext::new(known, Arc::new(ear.clone()))).await.unwrap();
     let (sender, updates) = std::sync::mpsc::channel();
     let request = outgoing("tools/call", &json!({})).options(RequestOptions::default().with_progress());
     let request = request.observer(Some(Arc::new(Recorder(sender)) as Arc<dyn CallObserver>));
@@ -90,7 +90,7 @@ async fn a_service_that_is_never_done_with_a_notification_does_not_stop_the_time
     let told = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1 } });
     let server = FakeHttpServer::start(move |_| Reply::open_events(&event(&told))).await;
     let known = options().known(Dialect::Stateless(ProtocolVersion::LATEST));
-    let client = connector(&server).connect(known, Arc::new(Slow)).await.unwrap();
+    let client = connector(&server).connect(ConnectContext::new(known, Arc::new(Slow))).await.unwrap();
     let soon = RequestOptions::default().timeout(Duration::from_millis(50));
     let call = client.channel.call_in_time(outgoing("tools/call", &json!({})).options(soon));
     let error = within("the timeout", call).await.unwrap_err();
@@ -147,7 +147,7 @@ async fn a_unix_socket_is_as_good() {
     let path = directory.join("socket");
     let server = FakeHttpServer::start_on(&path, modern);
     let connector = HttpConnector::new(server.url()).unwrap().unix_socket(&path);
-    let client = connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
+    let client = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap();
     ask(&client, "tools/list", &json!({})).await.unwrap();
     assert_eq!(server.asked(), ["server/discover", "tools/list"]);
     std::fs::remove_dir_all(directory).unwrap();
@@ -158,6 +158,6 @@ async fn requests_may_go_through_a_proxy() {
     let proxy = FakeHttpServer::start(modern).await;
     let connector = HttpConnector::new("http://nowhere.invalid/mcp").unwrap();
     let connector = connector.proxy(&proxy.origin);
-    connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
+    connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap();
     assert_eq!(proxy.received()[0].path, "http://nowhere.invalid/mcp");
 }

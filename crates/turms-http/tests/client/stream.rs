@@ -118,6 +118,6 @@ async fn the_stream_that_is_always_open_is_opened_again() {
     })
     .await;
     let ear = Ear::default();
-    let _client = connector(&server).connect(options(), Arc::new(ear.clone())).await.unwrap();
+    let _client = connector(&server).connect(ConnectContext::new(options(), Arc::new(ear.clone()))).await.unwrap();
     assert_eq!(ear.wait(3).await.len(), 3);
 }

@@ -1,7 +1,7 @@
 //! State machine of a duplex connection (pipes, sockets, in-process), for both sides.
 //!
 //! It has no I/O, no clock and no tasks. A driver passes in decoded messages and the time, takes out [`Event`]s and
-//! sends the messages in them. The driver can query the [`Status`], the dialect, the next deadline and the [`Stats`].
+//! sends the messages in them. The driver can query the [`ConnectionStatus`], the dialect, the next deadline and the [`ConnectionStats`].
 //!
 //! # A second `initialize`
 //! A connection may carry several sessions in sequence: a bridge can keep one server process and connect clients to it
@@ -53,7 +53,7 @@ use self::pending::PendingRequests;
 pub use self::pending::RequestOptions;
 pub use self::running::Ticket;
 use self::running::{RequestKind, RunningRequests};
-pub use self::stats::Stats;
+pub use self::stats::ConnectionStats;
 use crate::jsonrpc::{
     ErrorObject, Incoming, InvalidKind, InvalidMessage, LineTooLong, Message, Notification, Request, RequestId,
     Response, encode,
@@ -65,10 +65,10 @@ use crate::types::{
 };
 use crate::{Ability, Object, ProtocolVersion, RawJson};
 
-/// Status of a connection.
+/// ConnectionStatus of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Status {
+pub enum ConnectionStatus {
     /// The initial state.
     Disconnected,
     /// The transport is connecting, or is connected and no message was received.
@@ -84,7 +84,7 @@ pub enum Status {
 /// One side of a connection. `T` is a value that the caller passes with a request and receives back with the response.
 #[derive(Debug)]
 pub struct Session<T> {
-    status: Status,
+    status: ConnectionStatus,
     side: Side,
     /// The version negotiated in a handshake.
     agreed: Option<ProtocolVersion>,
@@ -93,7 +93,7 @@ pub struct Session<T> {
     pending: PendingRequests<RequestOwner<T>>,
     running: RunningRequests,
     events: VecDeque<Event<T>>,
-    stats: Stats,
+    stats: ConnectionStats,
 }
 
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl<T> Session<T> {
         let mut session = Self::server(&[version]);
         session.agreed = Some(version);
         session.dialect = Some(Dialect::Handshake(version));
-        session.status = Status::Ready;
+        session.status = ConnectionStatus::Ready;
         session
     }
 
@@ -140,20 +140,20 @@ impl<T> Session<T> {
 
     fn new(side: Side) -> Self {
         Self {
-            status: Status::Disconnected,
+            status: ConnectionStatus::Disconnected,
             side,
             agreed: None,
             dialect: None,
             pending: PendingRequests::new(),
             running: RunningRequests::default(),
             events: VecDeque::new(),
-            stats: Stats::default(),
+            stats: ConnectionStats::default(),
         }
     }
 
     /// Returns the status of the connection.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> ConnectionStatus {
         self.status
     }
 
@@ -165,7 +165,7 @@ impl<T> Session<T> {
 
     /// Returns the statistics of the connection.
     #[must_use]
-    pub fn stats(&self) -> &Stats {
+    pub fn stats(&self) -> &ConnectionStats {
         &self.stats
     }
 
@@ -219,8 +219,8 @@ impl<T> Session<T> {
 
     /// Reports that the transport is connecting.
     pub fn connecting(&mut self) {
-        if self.status == Status::Disconnected {
-            self.status = Status::Connecting;
+        if self.status == ConnectionStatus::Disconnected {
+            self.status = ConnectionStatus::Connecting;
         }
     }
 
@@ -229,9 +229,10 @@ impl<T> Session<T> {
         match &mut self.side {
             Side::Server(_) => self.connecting(),
             // Opening has no effect on an open or closed connection.
-            Side::Client(_) if !matches!(self.status, Status::Disconnected | Status::Connecting) => {}
+            Side::Client(_)
+                if !matches!(self.status, ConnectionStatus::Disconnected | ConnectionStatus::Connecting) => {}
             Side::Client(opening) => {
-                self.status = Status::Initializing;
+                self.status = ConnectionStatus::Initializing;
                 let step = opening.begin();
                 self.apply_step(step, now);
             }
@@ -277,7 +278,7 @@ impl<T> Session<T> {
         method: impl Into<ByteString>,
         params: Option<RawJson>,
     ) -> Result<Notification, SessionError> {
-        if self.status == Status::Closed {
+        if self.status == ConnectionStatus::Closed {
             return Err(SessionError::Closed);
         }
         self.stats.notifications_sent += 1;
@@ -315,7 +316,7 @@ impl<T> Session<T> {
 
     /// Processes one received transmission.
     pub fn receive(&mut self, incoming: Result<Incoming, InvalidMessage>, now: Instant) {
-        if self.status == Status::Closed {
+        if self.status == ConnectionStatus::Closed {
             self.stats.ignored += 1;
             return;
         }
@@ -331,7 +332,9 @@ impl<T> Session<T> {
     pub fn receive_call(&mut self, incoming: Result<Incoming, InvalidMessage>, now: Instant) -> Option<Call> {
         match incoming {
             // Events of earlier messages come first.
-            Ok(Incoming::One(Message::Request(request))) if self.status != Status::Closed && self.events.is_empty() => {
+            Ok(Incoming::One(Message::Request(request)))
+                if self.status != ConnectionStatus::Closed && self.events.is_empty() =>
+            {
                 let call = self.receive_request(request, None)?;
                 if self.events.is_empty() {
                     return Some(call);
@@ -353,7 +356,7 @@ impl<T> Session<T> {
     /// the id of a response, all its pending requests except subscriptions fail, because any of them may be the one
     /// with the response. A request from the peer is rejected; a notification is ignored.
     pub fn receive_too_long(&mut self, too_long: LineTooLong, now: Instant) {
-        if self.status == Status::Closed {
+        if self.status == ConnectionStatus::Closed {
             self.stats.ignored += 1;
             return;
         }
@@ -406,7 +409,7 @@ impl<T> Session<T> {
             // A rejected handshake negotiates nothing; the client may retry.
             self.agreed = None;
             self.dialect = None;
-            self.status = Status::Connecting;
+            self.status = ConnectionStatus::Connecting;
         }
         // In 2026-07-28, the page on subscriptions ends a listen request with a result, and the page on cancellation
         // with a notification. Send both.
@@ -450,7 +453,7 @@ impl<T> Session<T> {
 
     /// Closes the connection. Pending requests fail, and running requests are dropped.
     pub fn close(&mut self) {
-        self.status = Status::Closed;
+        self.status = ConnectionStatus::Closed;
         self.running.clear();
         self.fail_pending();
     }
@@ -533,12 +536,16 @@ impl<T> Session<T> {
     /// If it cannot be sent.
     pub fn may_request(&self, method: &str) -> Result<(), SessionError> {
         match (self.status, self.dialect, &self.side) {
-            (Status::Closed, ..) => Err(SessionError::Closed),
+            (ConnectionStatus::Closed, ..) => Err(SessionError::Closed),
             // Both sides may ping before the handshake is complete.
-            (Status::Initializing, ..) if method == Ping::NAME => Ok(()),
-            (Status::Ready, Some(_), Side::Client(_)) => Ok(()),
-            (Status::Ready, Some(dialect), Side::Server(_)) if dialect.version().has(Ability::ServerRequests) => Ok(()),
-            (Status::Ready, _, Side::Server(_)) => Err(SessionError::NoServerRequests),
+            (ConnectionStatus::Initializing, ..) if method == Ping::NAME => Ok(()),
+            (ConnectionStatus::Ready, Some(_), Side::Client(_)) => Ok(()),
+            (ConnectionStatus::Ready, Some(dialect), Side::Server(_))
+                if dialect.version().has(Ability::ServerRequests) =>
+            {
+                Ok(())
+            }
+            (ConnectionStatus::Ready, _, Side::Server(_)) => Err(SessionError::NoServerRequests),
             _ => Err(SessionError::NotReady),
         }
     }
@@ -628,11 +635,11 @@ impl<T> Session<T> {
                         }
                         self.agreed = Some(version);
                         self.dialect = Some(dialect);
-                        self.status = Status::Initializing;
+                        self.status = ConnectionStatus::Initializing;
                     }
                     Dialect::Stateless(_) if self.agreed.is_none() => {
                         self.dialect = Some(dialect);
-                        self.status = Status::Ready;
+                        self.status = ConnectionStatus::Ready;
                     }
                     _ => {}
                 }
@@ -668,8 +675,8 @@ impl<T> Session<T> {
             Cancelled::NAME => self.receive_cancelled(&notification, now),
             Progress::NAME => self.receive_progress(notification, now),
             Initialized::NAME => {
-                if self.agreed.is_some() && self.status == Status::Initializing {
-                    self.status = Status::Ready;
+                if self.agreed.is_some() && self.status == ConnectionStatus::Initializing {
+                    self.status = ConnectionStatus::Ready;
                 }
                 self.events.push_back(Event::Notification(notification));
             }
@@ -785,7 +792,7 @@ impl<T> Session<T> {
                     self.agreed = Some(version);
                 }
                 self.dialect = Some(opened.dialect);
-                self.status = Status::Ready;
+                self.status = ConnectionStatus::Ready;
                 self.stats.timed_out += self.pending.remove_all(|owner| matches!(owner, RequestOwner::Opening(_)));
                 if let Some(method) = notification {
                     self.stats.notifications_sent += 1;

@@ -3,7 +3,7 @@ use std::ops::AddAssign;
 /// Statistics of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct ConnectionStats {
     /// Requests sent.
     pub requests_sent: u64,
     /// Requests received.
@@ -31,7 +31,7 @@ pub struct Stats {
 }
 
 /// Adds the statistics of another connection.
-impl AddAssign for Stats {
+impl AddAssign for ConnectionStats {
     fn add_assign(&mut self, other: Self) {
         // Destructured, so that no counter can be forgotten.
         let Self {

@@ -52,7 +52,7 @@ impl Pair {
         let mut pair = Self::new(options().choice(VersionChoice::Only(version)), &ProtocolVersion::ALL);
         pair.open();
         assert_eq!(pair.client.dialect().map(Dialect::version), Some(version));
-        assert_eq!((pair.client.status(), pair.server.status()), (Status::Ready, Status::Ready));
+        assert_eq!((pair.client.status(), pair.server.status()), (ConnectionStatus::Ready, ConnectionStatus::Ready));
         pair
     }
 
@@ -203,7 +203,7 @@ fn code_of(line: &str) -> i64 {
 #[test]
 fn two_that_know_everything_speak_the_newest_without_a_handshake() {
     let mut pair = Pair::new(options(), &ProtocolVersion::ALL);
-    assert_eq!(pair.client.status(), Status::Disconnected);
+    assert_eq!(pair.client.status(), ConnectionStatus::Disconnected);
     pair.open();
     assert_eq!(pair.opened, [Ok(Dialect::Stateless(V2026_07_28))]);
     pair.call("a", RequestOptions::default());
@@ -217,7 +217,7 @@ fn an_older_server_is_met_with_a_handshake_in_its_newest_revision() {
         let mut pair = Pair::new(options(), &[newest]);
         pair.open();
         assert_eq!(pair.opened, [Ok(Dialect::Handshake(newest))]);
-        assert_eq!(pair.server.status(), Status::Ready);
+        assert_eq!(pair.server.status(), ConnectionStatus::Ready);
     }
 }
 
@@ -226,7 +226,7 @@ fn silence_means_an_older_server_and_a_late_reply_is_passed_over() {
     let mut pair = Pair::new(options(), &[V2025_06_18]);
     pair.deaf_server = true;
     pair.open();
-    assert_eq!(pair.client.status(), Status::Initializing);
+    assert_eq!(pair.client.status(), ConnectionStatus::Initializing);
     pair.deaf_server = false;
     pair.pass(3 * SECOND);
     assert_eq!(pair.opened, [Ok(Dialect::Handshake(V2025_06_18))]);
@@ -245,7 +245,7 @@ fn a_server_that_says_nothing_at_all_is_given_up() {
     assert_eq!(pair.opened, []);
     pair.pass(30 * SECOND);
     assert_eq!(pair.opened, [Err(OpenError::TimedOut)]);
-    assert_eq!((pair.client.status(), pair.client.pending()), (Status::Closed, 0));
+    assert_eq!((pair.client.status(), pair.client.pending()), (ConnectionStatus::Closed, 0));
 }
 
 #[test]
@@ -469,10 +469,10 @@ fn a_refused_handshake_may_be_tried_again() {
     for _ in 0..2 {
         server.receive(Incoming::decode(initialize, 1), now);
         let Some(Event::Request(call)) = server.next_event() else { panic!() };
-        assert_eq!(server.status(), Status::Initializing);
+        assert_eq!(server.status(), ConnectionStatus::Initializing);
         server.answer(&call.ticket, Err(ErrorObject::internal("not today")));
         assert!(matches!(server.next_event(), Some(Event::Send(_))));
-        assert_eq!(server.status(), Status::Connecting);
+        assert_eq!(server.status(), ConnectionStatus::Connecting);
     }
 }
 
@@ -610,7 +610,10 @@ fn closing_tells_everybody_who_waits() {
     pair.client.close();
     pair.settle();
     assert_eq!(pair.answers, [("a", Err(RequestError::Closed))]);
-    assert_eq!((pair.client.status(), pair.client.pending(), pair.client.next_deadline()), (Status::Closed, 0, None));
+    assert_eq!(
+        (pair.client.status(), pair.client.pending(), pair.client.next_deadline()),
+        (ConnectionStatus::Closed, 0, None)
+    );
     let refused = pair.client.request("ping", None, RequestOptions::default(), "", pair.now);
     assert_eq!(refused.unwrap_err(), SessionError::Closed);
     assert_eq!(pair.client.notify("x", None).unwrap_err(), SessionError::Closed);
@@ -690,7 +693,7 @@ fn what_has_failed_to_open_stays_closed() {
     assert_eq!(pair.opened, [Err(OpenError::TimedOut)]);
     assert_eq!(pair.answers, [("ping", Err(RequestError::Closed))]);
     pair.client.open(pair.now);
-    assert_eq!((pair.client.status(), pair.client.pending()), (Status::Closed, 0));
+    assert_eq!((pair.client.status(), pair.client.pending()), (ConnectionStatus::Closed, 0));
 }
 
 #[test]
@@ -820,12 +823,12 @@ fn a_second_initialize_ends_the_session_and_begins_another() {
     assert_eq!(refused, [r#""old""#], "the id of the new initialize must not be answered for the earlier request");
     assert_eq!((pair.server.pending(), pair.server.running()), (0, 2));
     assert_eq!(pair.server.agreed(), Some(V2025_03_26));
-    assert_eq!(pair.server.status(), Status::Initializing);
+    assert_eq!(pair.server.status(), ConnectionStatus::Initializing);
 
     let [.., Event::Request(call)] = events.as_slice() else { panic!() };
     pair.server.answer(&call.ticket, Ok(RawJson::NULL));
     pair.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-    assert_eq!(pair.server.status(), Status::Ready);
+    assert_eq!(pair.server.status(), ConnectionStatus::Ready);
     let late = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, request.id);
     let ignored = pair.server.stats().ignored;
     assert_eq!(pair.say(&late), [""; 0]);
@@ -889,7 +892,7 @@ fn a_message_over_the_limit_fails_the_requests_that_it_may_answer() {
     pair.settle();
     pair.answers.sort_by_key(|(owner, _)| *owner);
     assert_eq!(pair.answers, [("first", failed()), ("second", failed()), ("third", failed())]);
-    assert_eq!(pair.client.status(), Status::Ready);
+    assert_eq!(pair.client.status(), ConnectionStatus::Ready);
 
     // The server rejects a request by its id.
     let request = format!(r#"{{"method":"tools/call","params":{{"a":"{long}"}},"id":"q"}}"#);

@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 
 use turms_proto::jsonrpc::encode;
 use turms_proto::session::{
-    Call, ClientOptions, Event, RequestError, RequestOptions, ResponseAction, Session, Status, Ticket, VersionChoice,
+    Call, ClientOptions, ConnectionStatus, Event, RequestError, RequestOptions, ResponseAction, Session, Ticket,
+    VersionChoice,
 };
 use turms_proto::types::{
     ClientCapabilities, DiscoverResult, Implementation, InitializeResult, Progress, ProgressParams, ServerCapabilities,
@@ -336,7 +337,7 @@ impl Peer {
         assert_eq!(self.owed, []);
         self.assert_all_counted();
         self.close();
-        assert_eq!(self.session.status(), Status::Closed);
+        assert_eq!(self.session.status(), ConnectionStatus::Closed);
     }
 
     /// Every request that was sent has ended in one way.

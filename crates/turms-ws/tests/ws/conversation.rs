@@ -119,7 +119,7 @@ async fn headers_may_be_text_and_what_cannot_be_one_is_said() {
     let served = Served::new().await;
     let client = connect(served.connector().header("x-test", "abc"), builder()).await;
     assert_eq!(client.call_tool("header", ()).await.unwrap().text(), "abc");
-    let error = builder().connect_to(served.connector().header("x-key", "s3cret\n")).await.unwrap_err();
+    let error = builder().connect(served.connector().header("x-key", "s3cret\n")).await.unwrap_err();
     let why = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(why, "the value of the header \"x-key\" holds what a header cannot");
 }

@@ -19,7 +19,7 @@ async fn echoes(client: Client) {
 
 /// The error of the connection, and of the dialer below it.
 async fn dial_error(connector: WsConnector) -> (ConnectError, String) {
-    let error = within("an error", builder().connect_to(connector)).await.unwrap_err();
+    let error = within("an error", builder().connect(connector)).await.unwrap_err();
     let chain = turms_core::error_chain(&error);
     (error, chain)
 }

@@ -99,5 +99,5 @@ pub(crate) fn builder() -> ClientBuilder {
 }
 
 pub(crate) async fn connect(connector: WsConnector, builder: ClientBuilder) -> Client {
-    within("a connection", builder.connect_to(connector)).await.unwrap()
+    within("a connection", builder.connect(connector)).await.unwrap()
 }

@@ -119,7 +119,7 @@ async fn a_client_that_is_dropped_closes_the_connection() {
     for version in ProtocolVersion::ALL {
         let client = within("a place", async {
             loop {
-                match builder().only_version(version).connect_to(served.connector()).await {
+                match builder().only_version(version).connect(served.connector()).await {
                     Ok(client) => break client,
                     Err(_) => tokio::task::yield_now().await,
                 }
@@ -135,7 +135,7 @@ async fn a_connector_connects_as_often_as_it_is_asked_to() {
     let served = Served::new().await;
     let connector = Arc::new(served.connector());
     for _ in 0..2 {
-        let client = builder().connect_to(connector.clone()).await.unwrap();
+        let client = builder().connect(connector.clone()).await.unwrap();
         client.call_tool("list", ()).await.unwrap();
         within("the goodbye", client.close()).await;
     }
@@ -215,7 +215,7 @@ async fn welcome(web: &mut WebSocketStream<TcpStream>) {
 #[tokio::test]
 async fn a_server_that_refuses_at_once_is_quoted() {
     let connector = server(async |mut web| send(&mut web, goodbye(4001, "not today")).await).await;
-    let error = within("an error", builder().connect_to(connector)).await.unwrap_err();
+    let error = within("an error", builder().connect(connector)).await.unwrap_err();
     assert!(matches!(error, ConnectError::Ended(_)), "{error:?}");
     let expected = "the server closed the connection (4001: not today) before the connection was open";
     assert_eq!(error.to_string(), expected);

@@ -111,7 +111,7 @@ async fn a_client_is_told_what_the_server_answered() {
     let served = Served::new().await;
     let evil = HeaderValue::from_static("https://evil.example");
     let connector = served.connector().header(http::header::ORIGIN, evil);
-    let error = builder().connect_to(connector).await.unwrap_err();
+    let error = builder().connect(connector).await.unwrap_err();
     let told = format!("the server at ws://{}/some/where turned the connection down", served.address);
     assert_eq!(error.to_string(), told);
     let source = source(&error);
@@ -129,7 +129,7 @@ async fn a_client_is_told_that_nobody_listens() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let connector = WsConnector::new(format!("ws://{address}/")).unwrap();
-    let error = builder().connect_to(connector).await.unwrap_err();
+    let error = builder().connect(connector).await.unwrap_err();
     assert_eq!(source(&error).to_string(), format!("cannot connect to {address}"));
 }
 
@@ -174,7 +174,7 @@ async fn a_client_takes_no_answer_for_a_websocket_that_is_none() {
     ];
     for (words, reason) in cases {
         let connector = answering(words).await;
-        let error = within("an error", builder().connect_to(connector)).await.unwrap_err();
+        let error = within("an error", builder().connect(connector)).await.unwrap_err();
         let text = source(&error).to_string();
         assert!(text.contains(reason), "{text}");
     }
@@ -183,7 +183,7 @@ async fn a_client_takes_no_answer_for_a_websocket_that_is_none() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_answer_is_not_waited_for_for_ever() {
     let connector = answering("").await.connect_timeout(std::time::Duration::from_secs(5));
-    let error = builder().connect_to(connector).await.unwrap_err();
+    let error = builder().connect(connector).await.unwrap_err();
     let told = error.to_string();
     assert!(told.starts_with("the server at ws://127.0.0.1:") && told.ends_with(" was not ready within 5s"), "{told}");
     assert!(error.is_timeout());

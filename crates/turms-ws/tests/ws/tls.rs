@@ -71,7 +71,7 @@ async fn a_server_whose_authority_is_trusted_is_spoken_to() {
 async fn a_server_whose_authority_this_machine_does_not_trust_is_not() {
     let port = secure().await;
     let connector = WsConnector::new(format!("wss://localhost:{port}/")).unwrap();
-    let error = within("an error", builder().connect_to(connector)).await.unwrap_err();
+    let error = within("an error", builder().connect(connector)).await.unwrap_err();
     let ConnectError::Unreachable { source, .. } = &error else { panic!("{error:?}") };
     // A machine that trusts nobody at all says so instead.
     let source: &WsConnectError = source.downcast_ref().unwrap();

@@ -49,9 +49,9 @@ impl Shared {
             connector.transport(transport).no_proxy()
         };
         let connected = match self.way {
-            Way::Ws => builder.connect_to(WsConnector::new(format!("ws://{}/", self.address)).unwrap()).await,
-            Way::Http => builder.connect_to(http("mcp", UrlTransport::StreamableHttp)).await,
-            Way::Sse => builder.connect_to(http("sse", UrlTransport::Sse)).await,
+            Way::Ws => builder.connect(WsConnector::new(format!("ws://{}/", self.address)).unwrap()).await,
+            Way::Http => builder.connect(http("mcp", UrlTransport::StreamableHttp)).await,
+            Way::Sse => builder.connect(http("sse", UrlTransport::Sse)).await,
             _ => {
                 let (near, far) = memory();
                 let router = self.router.clone();

@@ -100,7 +100,7 @@ async fn a_call_that_takes_too_long_is_given_up() {
         assert!(error.is_timeout() && error.may_have_run(), "{error}");
         client.reaches("stopped", 1).await;
         assert!(client.pending_calls().is_empty());
-        assert_eq!(client.stats().timed_out, 1);
+        assert_eq!(client.stats().connection.timed_out, 1);
         assert_eq!(client.text("list", ()).await, "[1,2,3]");
     })
     .await;

@@ -211,7 +211,7 @@ async fn noise_and_answers_to_nobody_are_passed_over() {
         peer.answer(&request, said("to you again")).await;
         assert_eq!(calling.await.unwrap().unwrap().text(), "to you");
         assert!(call(&client, &mut peer, said("still here")).await.is_ok());
-        assert_eq!(client.stats().ignored, 3);
+        assert_eq!(client.stats().connection.ignored, 3);
     }
 }
 

@@ -30,7 +30,7 @@ fn told(scope: &str, instructions: &str) -> Value {
 /// The instructions that a client has whose `server/discover` is answered.
 async fn asked(memory: &VersionMemory, answer: Value) -> String {
     let (connector, mut started) = by_hand("a");
-    let connecting = tokio::spawn(remembering(memory).connect_to(connector));
+    let connecting = tokio::spawn(remembering(memory).connect(connector));
     let mut peer = started.recv().await.unwrap();
     let probe = peer.expect("server/discover").await;
     peer.answer(&probe, answer).await;
@@ -40,7 +40,7 @@ async fn asked(memory: &VersionMemory, answer: Value) -> String {
 /// The instructions that a client has which does not ask.
 async fn not_asked(memory: &VersionMemory) -> String {
     let (connector, _started) = by_hand("a");
-    within("the connection", remembering(memory).connect_to(connector)).await.unwrap().instructions().unwrap()
+    within("the connection", remembering(memory).connect(connector)).await.unwrap().instructions().unwrap()
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn count(client: &Client, counter: &str) -> i64 {
 /// What a server of the newest revision told when it was first met.
 pub(crate) async fn meet_newest(memory: &VersionMemory, name: &str) {
     let (connector, mut started) = by_hand(name);
-    let connecting = tokio::spawn(remembering(memory).connect_to(connector));
+    let connecting = tokio::spawn(remembering(memory).connect(connector));
     let mut peer = started.recv().await.unwrap();
     let probe = peer.expect("server/discover").await;
     peer.answer(&probe, told("public", "for all")).await;
@@ -123,10 +123,10 @@ pub(crate) async fn meet_newest(memory: &VersionMemory, name: &str) {
 async fn a_server_that_was_met_before_is_not_asked_again() {
     let memory = VersionMemory::new();
     assert_eq!(memory.dialect("a"), None);
-    let first = remembering(&memory).connect_to(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
+    let first = remembering(&memory).connect(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
     assert_eq!(count(&first, "server/discover").await, 1);
     assert_eq!(memory.dialect("a"), Some(Dialect::Stateless(ProtocolVersion::LATEST)));
-    let second = remembering(&memory).connect_to(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
+    let second = remembering(&memory).connect(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
     assert_eq!(count(&second, "server/discover").await, 0);
     assert_eq!(second.protocol_version(), Some(ProtocolVersion::LATEST));
     assert_eq!(second.server_info().unwrap().name, "fixture");
@@ -138,7 +138,7 @@ async fn a_server_that_was_met_before_is_not_asked_again() {
 async fn an_older_server_that_was_met_before_is_shaken_hands_with_at_once() {
     let memory = VersionMemory::new();
     let (connector, mut started) = by_hand("old");
-    let connecting = tokio::spawn(remembering(&memory).connect_to(connector));
+    let connecting = tokio::spawn(remembering(&memory).connect(connector));
     let mut peer = started.recv().await.unwrap();
     let probe = peer.expect("server/discover").await;
     peer.refuse(&probe, json!({ "code": -32601, "message": "what?" })).await;
@@ -146,7 +146,7 @@ async fn an_older_server_that_was_met_before_is_shaken_hands_with_at_once() {
     let _first = connecting.await.unwrap().unwrap();
     assert_eq!(memory.dialect("old"), Some(Dialect::Handshake(V2025_03_26)));
     let (connector, mut started) = by_hand("old");
-    let connecting = tokio::spawn(remembering(&memory).connect_to(connector));
+    let connecting = tokio::spawn(remembering(&memory).connect(connector));
     let hello = started.recv().await.unwrap().shake_hands(V2025_03_26).await;
     assert_eq!(hello["params"]["protocolVersion"], "2025-03-26");
     assert_eq!(connecting.await.unwrap().unwrap().protocol_version(), Some(V2025_03_26));
@@ -157,12 +157,12 @@ async fn servers_are_told_apart_and_can_be_forgotten() {
     let memory = VersionMemory::new();
     meet_newest(&memory, "a").await;
     assert_eq!(memory.dialect("b"), None);
-    let other = remembering(&memory).connect_to(to_fixture("b", &ProtocolVersion::ALL)).await.unwrap();
+    let other = remembering(&memory).connect(to_fixture("b", &ProtocolVersion::ALL)).await.unwrap();
     assert_eq!(count(&other, "server/discover").await, 1);
     memory.forget("a");
-    let again = remembering(&memory).connect_to(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
+    let again = remembering(&memory).connect(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
     assert_eq!(count(&again, "server/discover").await, 1);
-    let stranger = remembering(&VersionMemory::new()).connect_to(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
+    let stranger = remembering(&VersionMemory::new()).connect(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
     assert_eq!(count(&stranger, "server/discover").await, 1);
 }
 
@@ -171,11 +171,11 @@ async fn what_one_client_was_told_to_speak_does_not_bind_others() {
     for choice in [VersionChoice::Only(V2024_11_05), VersionChoice::Handshake] {
         let memory = VersionMemory::new();
         let connector = || to_fixture("a", &ProtocolVersion::ALL);
-        let pinned = remembering(&memory).versions(choice).connect_to(connector()).await.unwrap();
+        let pinned = remembering(&memory).versions(choice).connect(connector()).await.unwrap();
         assert_ne!(pinned.protocol_version(), Some(ProtocolVersion::LATEST));
-        let free = remembering(&memory).connect_to(connector()).await.unwrap();
+        let free = remembering(&memory).connect(connector()).await.unwrap();
         assert_eq!(free.protocol_version(), Some(ProtocolVersion::LATEST));
-        let pinned = remembering(&memory).versions(choice).connect_to(connector()).await.unwrap();
+        let pinned = remembering(&memory).versions(choice).connect(connector()).await.unwrap();
         assert_ne!(pinned.protocol_version(), Some(ProtocolVersion::LATEST));
     }
 }
@@ -185,7 +185,7 @@ async fn a_memory_of_the_newest_revision_that_is_wrong_is_healed_by_the_first_ca
     let memory = VersionMemory::new();
     meet_newest(&memory, "a").await;
     let older: Vec<_> = ProtocolVersion::with_handshake().collect();
-    let client = remembering(&memory).connect_to(to_fixture("a", &older)).await.unwrap();
+    let client = remembering(&memory).connect(to_fixture("a", &older)).await.unwrap();
     let mut events = client.events();
     assert!(!client.list_prompts().await.unwrap().is_empty());
     assert_eq!(client.protocol_version(), Some(V2025_11_25));
@@ -204,7 +204,7 @@ async fn a_wrong_memory_costs_a_tool_call() {
     let memory = VersionMemory::new();
     meet_newest(&memory, "a").await;
     let older: Vec<_> = ProtocolVersion::with_handshake().collect();
-    let client = remembering(&memory).connect_to(to_fixture("a", &older)).await.unwrap();
+    let client = remembering(&memory).connect(to_fixture("a", &older)).await.unwrap();
     let error = client.call_tool("list", ()).await.unwrap_err();
     assert_eq!(error.error_response().unwrap().code.0, -32600);
     assert_eq!(client.call_tool("list", ()).await.unwrap().text(), "[1,2,3]");
@@ -215,7 +215,7 @@ async fn a_wrong_memory_costs_a_tool_call() {
 async fn a_first_call_that_fails_for_another_reason_does_not_shake_the_memory() {
     let memory = VersionMemory::new();
     meet_newest(&memory, "a").await;
-    let client = remembering(&memory).connect_to(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
+    let client = remembering(&memory).connect(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
     let error = client.call_tool("nothing", ()).await.unwrap_err();
     assert_eq!(error.error_response().unwrap().message, "unknown tool: \"nothing\"");
     assert_eq!(client.protocol_version(), Some(ProtocolVersion::LATEST));
@@ -229,7 +229,7 @@ async fn a_wrong_memory_of_a_server_that_keeps_silent_costs_one_call() {
     let memory = VersionMemory::new();
     meet_newest(&memory, "a").await;
     let (connector, mut started) = by_hand("a");
-    let client = remembering(&memory).connect_to(connector).await.unwrap();
+    let client = remembering(&memory).connect(connector).await.unwrap();
     let mut peer = started.recv().await.unwrap();
     let error = client.call_tool("hello", ()).timeout(Duration::from_secs(1)).await.unwrap_err();
     assert!(error.is_timeout(), "{error}");
@@ -249,10 +249,10 @@ async fn a_wrong_memory_of_a_server_that_keeps_silent_costs_one_call() {
 #[tokio::test]
 async fn a_memory_of_a_handshake_that_is_wrong_is_healed_when_connecting() {
     let memory = VersionMemory::new();
-    let older = remembering(&memory).connect_to(to_fixture("a", &[V2025_11_25])).await.unwrap();
+    let older = remembering(&memory).connect(to_fixture("a", &[V2025_11_25])).await.unwrap();
     assert_eq!(memory.dialect("a"), Some(Dialect::Handshake(V2025_11_25)));
     drop(older);
-    let client = remembering(&memory).connect_to(to_fixture("a", &[ProtocolVersion::LATEST])).await.unwrap();
+    let client = remembering(&memory).connect(to_fixture("a", &[ProtocolVersion::LATEST])).await.unwrap();
     assert_eq!(client.protocol_version(), Some(ProtocolVersion::LATEST));
     assert_eq!(memory.dialect("a"), Some(Dialect::Stateless(ProtocolVersion::LATEST)));
 }
@@ -260,10 +260,10 @@ async fn a_memory_of_a_handshake_that_is_wrong_is_healed_when_connecting() {
 #[tokio::test]
 async fn a_handshake_that_fails_by_memory_is_tried_without() {
     let memory = VersionMemory::new();
-    let older = remembering(&memory).connect_to(to_fixture("a", &[V2025_11_25])).await.unwrap();
+    let older = remembering(&memory).connect(to_fixture("a", &[V2025_11_25])).await.unwrap();
     drop(older);
     let (connector, mut started) = by_hand("a");
-    let connecting = tokio::spawn(remembering(&memory).connect_to(connector));
+    let connecting = tokio::spawn(remembering(&memory).connect(connector));
     let mut peer = started.recv().await.unwrap();
     let hello = peer.expect("initialize").await;
     peer.refuse(&hello, json!({ "code": -32601, "message": "what?" })).await;

@@ -303,7 +303,7 @@ async fn a_server_that_dies_of_the_probe_is_started_again_and_not_probed() {
         starts.send(Peer::new(far)).unwrap();
         std::future::ready(Ok(near))
     });
-    let connecting = tokio::spawn(nobody().version_memory(VersionMemory::new()).connect_to(connector));
+    let connecting = tokio::spawn(nobody().version_memory(VersionMemory::new()).connect(connector));
     let mut first = started.recv().await.unwrap();
     first.expect("server/discover").await;
     drop(first);
@@ -318,7 +318,7 @@ async fn a_server_that_cannot_be_reached_is_named() {
     let connector = StreamConnector::each("nowhere", || async {
         Err::<turms_core::transport::MemoryEnd, _>(std::io::Error::from(std::io::ErrorKind::ConnectionRefused))
     });
-    let error = nobody().connect_to(connector).await.unwrap_err();
+    let error = nobody().connect(connector).await.unwrap_err();
     assert_eq!(error.to_string(), "cannot reach nowhere");
 }
 

@@ -114,7 +114,7 @@ async fn connect_ws(builder: ClientBuilder) -> Client {
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let connector = WsConnector::new(format!("ws://{}/", listener.address())).unwrap();
     tokio::spawn(listener.serve(fixture::server().ws()));
-    builder.version_memory(VersionMemory::new()).connect_to(connector).await.unwrap()
+    builder.version_memory(VersionMemory::new()).connect(connector).await.unwrap()
 }
 
 async fn connect_http(builder: ClientBuilder, path: &str, transport: UrlTransport) -> Client {
@@ -122,7 +122,7 @@ async fn connect_http(builder: ClientBuilder, path: &str, transport: UrlTranspor
     let connector = HttpConnector::new(format!("http://{}/{path}", listener.address())).unwrap();
     tokio::spawn(listener.serve(fixture::server().http()));
     let connector = connector.transport(transport).no_proxy();
-    builder.version_memory(VersionMemory::new()).connect_to(connector).await.unwrap()
+    builder.version_memory(VersionMemory::new()).connect(connector).await.unwrap()
 }
 
 /// Examples stand beside the directory of the tests.

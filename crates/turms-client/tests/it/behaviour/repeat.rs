@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
-use turms_client::{Client, ClientBuilder, Supervision, VersionMemory};
+use turms_client::{Backoff, Client, ClientBuilder, VersionMemory};
 use turms_proto::ProtocolVersion::V2025_11_25;
 use turms_testkit::within;
 
@@ -23,7 +23,7 @@ async fn by_memory(settings: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Cl
     let memory = VersionMemory::new();
     meet_newest(&memory, "a").await;
     let (connector, mut started) = by_hand("a");
-    let client = settings(remembering(&memory)).connect_to(connector).await.unwrap();
+    let client = settings(remembering(&memory)).connect(connector).await.unwrap();
     let peer = started.recv().await.unwrap();
     (client, peer, started)
 }
@@ -93,7 +93,7 @@ async fn what_only_reads_is_asked_again_whatever_the_error() {
 
 #[tokio::test]
 async fn a_tool_call_that_may_be_repeated_is_made_again_whatever_the_error() {
-    let (client, mut peer, mut started) = by_memory(|builder| builder.supervise(Supervision::new())).await;
+    let (client, mut peer, mut started) = by_memory(|builder| builder.reconnect(Backoff::new())).await;
     let call = tokio::spawn(client.call_tool("look", ()).safe_to_repeat(true).into_future());
     let request = peer.expect("tools/call").await;
     peer.refuse(&request, error(-32602)).await;

@@ -93,7 +93,7 @@ async fn a_slow_server_that_speaks_both_is_spoken_to_in_the_newest_revision() {
         }
         assert_eq!(client.protocol_version(), Some(ProtocolVersion::LATEST));
         is_usable(&client, &mut peer).await;
-        assert_eq!(client.stats().ignored, u64::from(!initialized_first));
+        assert_eq!(client.stats().connection.ignored, u64::from(!initialized_first));
     }
 }
 
@@ -210,7 +210,7 @@ async fn a_revision_that_only_slowness_has_led_to_is_not_remembered() {
         starts.send(Peer::new(far)).unwrap();
         std::future::ready(Ok(near))
     });
-    let connecting = tokio::spawn(nobody().version_memory(known.clone()).connect_to(connector));
+    let connecting = tokio::spawn(nobody().version_memory(known.clone()).connect(connector));
     let mut peer = started.recv().await.unwrap();
     let probe = peer.expect("server/discover").await;
     let hello = peer.expect("initialize").await;

@@ -1,6 +1,6 @@
 //! How a client stands.
 
-use turms_client::{CallErrorKind, ClosedCause, ConnectionEvent, Delivery, Event, Status};
+use turms_client::{CallErrorKind, ClosedCause, ConnectionEvent, ConnectionStatus, Delivery, Event};
 use turms_proto::types::SubscriptionFilter;
 
 use crate::behaviour::reach::{Reached, Way, everywhere};
@@ -8,13 +8,13 @@ use crate::behaviour::reach::{Reached, Way, everywhere};
 #[tokio::test]
 async fn a_connected_client_says_so_and_counts() {
     everywhere(async |client| {
-        assert_eq!(client.status(), Status::Connected);
-        let before = client.stats();
+        assert_eq!(client.status(), ConnectionStatus::Ready);
+        let before = client.stats().connection;
         client.text("who", ()).await;
         client.call_tool("refuse", ()).await.unwrap_err();
         client.notify_raw("fixture/ring", None).await.unwrap();
         client.reaches("rung", 1).await;
-        let after = client.stats();
+        let after = client.stats().connection;
         assert_eq!(after.requests_sent, before.requests_sent + 3);
         assert_eq!(after.completed, before.completed + 2);
         assert_eq!(after.failed, before.failed + 1);
@@ -31,7 +31,7 @@ async fn a_closed_client_makes_no_calls() {
     everywhere(async |client| {
         let other = client.client.clone();
         client.close().await;
-        assert_eq!((client.status(), other.status()), (Status::Closed, Status::Closed));
+        assert_eq!((client.status(), other.status()), (ConnectionStatus::Closed, ConnectionStatus::Closed));
         assert_eq!((client.protocol_version(), client.server_info().is_none()), (None, true));
         let error = other.call_tool("list", ()).await.unwrap_err();
         assert!(matches!(error.kind(), CallErrorKind::Closed(ClosedCause::NotConnected(None))), "{error}");
@@ -108,7 +108,7 @@ async fn a_server_that_goes_takes_the_connection_with_it() {
         let lost = events.find(|event| matches!(event, Event::Connection(ConnectionEvent::Lost(_))).then_some(()));
         lost.await.unwrap();
         while events.next().await.is_some() {}
-        assert_eq!(client.status(), Status::Closed);
+        assert_eq!(client.status(), ConnectionStatus::Closed);
         let error = client.call_tool("list", ()).await.unwrap_err();
         assert!(matches!(error.kind(), CallErrorKind::Closed(ClosedCause::NotConnected(Some(_)))), "{error}");
         assert!(error.is_disconnected() && !error.may_have_run());

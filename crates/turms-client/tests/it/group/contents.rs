@@ -51,9 +51,9 @@ async fn a_resource_of_two_servers_is_the_firsts_and_reported() {
         collision(CollisionKind::ResourceTemplate, "same://note/{id}", ["one", "two"]),
     ];
     assert_eq!(told(group.collisions()), expected);
-    let before = group.client("two").unwrap().stats().requests_sent;
+    let before = group.client("two").unwrap().stats().connection.requests_sent;
     client.read_resource("same://index").await.unwrap();
-    assert_eq!(group.client("two").unwrap().stats().requests_sent, before);
+    assert_eq!(group.client("two").unwrap().stats().connection.requests_sent, before);
 }
 
 #[tokio::test]
@@ -269,5 +269,5 @@ async fn a_server_that_cannot_be_listed_is_left_out_and_told_of() {
     assert_eq!(tools_of(&group.as_client()).await, ["math_add", "math_wait"]);
     let failures = group.failures();
     assert!(matches!(failures.as_slice(), [(name, GroupError::List(_))] if name == "broken"), "{failures:?}");
-    assert_eq!(group.servers()[0].status, Status::Connected);
+    assert_eq!(group.servers()[0].status, ConnectionStatus::Ready);
 }

@@ -179,7 +179,7 @@ async fn closing_ends_all_and_for_good() {
     let (mut events, mut named) = (client.events(), group.events());
     group.close().await;
     eventually("the end of a connection", async || !plug.is_in_use()).await;
-    assert_eq!(client.status(), Status::Closed);
+    assert_eq!(client.status(), ConnectionStatus::Closed);
     assert!(client.list_tools().await.unwrap_err().is_disconnected());
     assert!(client.ping().await.unwrap_err().is_disconnected());
     let mut closed = Vec::new();

@@ -79,10 +79,11 @@ async fn the_whole_is_a_server_of_the_newest_revision() {
     let capabilities = client.server_capabilities().unwrap();
     assert!(capabilities.supports(ServerCapability::Tools));
     assert!(capabilities.supports(ServerCapability::ResourceSubscriptions));
-    assert_eq!(client.status(), Status::Connected);
+    assert_eq!(client.status(), ConnectionStatus::Ready);
     client.list_tools().await.unwrap();
-    let sent: u64 = ["math", "home"].into_iter().map(|name| group.client(name).unwrap().stats().requests_sent).sum();
-    assert_eq!(client.stats().requests_sent, sent);
+    let sent: u64 =
+        ["math", "home"].into_iter().map(|name| group.client(name).unwrap().stats().connection.requests_sent).sum();
+    assert_eq!(client.stats().connection.requests_sent, sent);
     let nameless = ClientGroup::builder(app()).server("math", local(math())).connect().await;
     assert_eq!(nameless.as_client().server_info().unwrap().name, "app");
 }

@@ -16,7 +16,7 @@ async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
     let [(name, GroupError::Connect(error))] = failures.as_slice() else { panic!("{failures:?}") };
     assert_eq!((name.as_str(), error.to_string().as_str()), ("home", "cannot reach home"));
     assert!(group.client("home").is_none());
-    assert_eq!(group.servers()[1].status, Status::Closed);
+    assert_eq!(group.servers()[1].status, ConnectionStatus::Closed);
     assert_eq!(tools_of(&client).await, ["math_add", "math_wait"]);
     let error = client.call_tool("home_read", ()).await.unwrap_err();
     assert!(error.is_disconnected() && !error.may_have_run());
@@ -73,7 +73,7 @@ async fn all_dead_is_an_error_and_none_at_all_is_not() {
     let group =
         ClientGroup::builder(app()).server("one", dead("dead one")).server("two", dead("dead two")).connect().await;
     let client = group.as_client();
-    assert_eq!((client.status(), client.protocol_version()), (Status::Closed, None));
+    assert_eq!((client.status(), client.protocol_version()), (ConnectionStatus::Closed, None));
     let error = client.list_tools().await.unwrap_err();
     let CallErrorKind::NoServer(NoServerCause::Failed(failures)) = error.kind() else { panic!("{error}") };
     assert_eq!(failures.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
@@ -105,14 +105,14 @@ async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
         assert_eq!(tools_of(&client).await.len(), 4);
         client.subscribe("home://index").await.unwrap();
         plug.pull();
-        eventually("a status", async || group.servers()[1].status == Status::Closed).await;
+        eventually("a status", async || group.servers()[1].status == ConnectionStatus::Closed).await;
         assert!(matches!(group.failures().as_slice(), [(name, GroupError::Ended)] if name == "home"));
         assert_eq!(tools_of(&client).await, ["math_add", "math_wait"]);
         let error = client.call_tool("home_read", ()).await.unwrap_err();
         assert!(error.is_disconnected() && !error.is_not_found());
         let sum = client.call_tool("math_add", json!({ "a": 1, "b": 1 })).await.unwrap();
         assert!(!sum.failed());
-        assert_eq!(client.status(), Status::Connected);
+        assert_eq!(client.status(), ConnectionStatus::Ready);
 
         plug.put_back();
         group.reconnect("home").await.unwrap();
@@ -130,8 +130,8 @@ async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
 #[tokio::test]
 async fn a_server_that_is_being_reconnected_is_not_waited_for_unless_it_is_called() {
     let plug = Plug::default();
-    let supervision = Supervision::new().backoff(Backoff::new().first(Duration::from_millis(5)));
-    let group = ClientGroup::builder(app().supervise(supervision))
+    let backoff = Backoff::new().initial_delay(Duration::from_millis(5));
+    let group = ClientGroup::builder(app().reconnect(backoff))
         .server("math", local(math()))
         .server("home", plug.connector("home", notes("home").build().unwrap()))
         .connect()
@@ -139,7 +139,7 @@ async fn a_server_that_is_being_reconnected_is_not_waited_for_unless_it_is_calle
     let client = group.as_client();
     assert_eq!(client.list_resources().await.unwrap().len(), 1);
     plug.pull();
-    eventually("a status", async || group.servers()[1].status == Status::Reconnecting).await;
+    eventually("a status", async || group.servers()[1].status == ConnectionStatus::Disconnected).await;
     assert_eq!(within("an answer", tools_of(&client)).await, ["math_add", "math_wait"]);
     assert!(matches!(group.failures().as_slice(), [(_, GroupError::Lost)]));
     let calling = tokio::spawn({

@@ -112,7 +112,7 @@ async fn members_come_and_go_and_calls_in_flight_finish() {
     assert!(pool.remove(first).is_none());
     assert_eq!(ids(&pool), [second]);
     assert_eq!(landings(&pool, 2).await, ["two", "two"]);
-    assert_eq!(removed.status(), Status::Connected);
+    assert_eq!(removed.status(), ConnectionStatus::Ready);
     drop(removed);
     one.gate.add_permits(1);
     assert_eq!(slow.await.unwrap().unwrap(), "one");
@@ -124,7 +124,7 @@ async fn a_member_that_does_not_answer_is_taken_out_and_brought_back() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = Pool::builder()
         .clients([one.remote().await, two.remote().await])
-        .health_check(HealthCheck::every(10 * SECOND).timeout(SECOND).failures(2))
+        .health_check(HealthCheck::every(10 * SECOND).timeout(SECOND).max_failures(2))
         .build()
         .await
         .unwrap();
@@ -135,7 +135,7 @@ async fn a_member_that_does_not_answer_is_taken_out_and_brought_back() {
     assert!(pool.stats().members[0].healthy, "once is not enough");
     hear(&mut events, unhealthy(2)).await;
     let stats = pool.stats();
-    assert_eq!((stats.members[0].healthy, stats.members[0].status), (false, Status::Connected));
+    assert_eq!((stats.members[0].healthy, stats.members[0].status), (false, ConnectionStatus::Ready));
     assert!(stats.members[1].healthy);
     assert_eq!(landings(&pool, 3).await, ["two", "two", "two"]);
     one.set_silent(false);
@@ -149,7 +149,7 @@ async fn a_member_that_does_not_answer_is_taken_out_and_brought_back() {
 #[tokio::test(start_paused = true)]
 async fn one_that_does_not_answer_is_better_than_none() {
     let mut one = Site::new("one");
-    let check = HealthCheck::every(10 * SECOND).timeout(SECOND).failures(1);
+    let check = HealthCheck::every(10 * SECOND).timeout(SECOND).max_failures(1);
     let pool = Pool::builder().client(one.remote().await).health_check(check).build().await.unwrap();
     let mut events = pool.client().events();
     one.set_silent(true);
@@ -166,7 +166,7 @@ async fn one_that_does_not_answer_is_better_than_none() {
     );
     assert_eq!(error.to_string(), "tools/call \"whoami\": no connection of the pool is available");
     assert!(!error.may_have_run());
-    assert_eq!(pool.client().status(), Status::Closed);
+    assert_eq!(pool.client().status(), ConnectionStatus::Closed);
 }
 
 #[tokio::test]
@@ -229,8 +229,8 @@ async fn nobody_is_tried_twice() {
 #[tokio::test(start_paused = true)]
 async fn a_member_whose_breaker_is_open_is_passed_over() {
     let (mut one, two) = (Site::new("one"), Site::new("two"));
-    let breaker = Supervision::new().breaker(Breaker::new().failures(1).rest(3600 * SECOND)).without_retry();
-    let broken = one.remote_with(app().supervise(breaker)).await;
+    let breaker = CircuitBreaker::new().failure_threshold(1).reset_timeout(3600 * SECOND);
+    let broken = one.remote_with(app().circuit_breaker(breaker)).await;
     let pool = pool_of(Strategy::RoundRobin, [broken, two.local().await]).await;
     one.set_silent(true);
     assert!(pool.client().call_tool("whoami", ()).await.unwrap_err().is_timeout());

@@ -65,8 +65,8 @@ async fn calls_do_not_wait_for_what_has_just_failed() {
     hear(&mut events, |event| matches!(event, Event::Connection(ConnectionEvent::ConnectFailed(_)))).await;
     let error = pool.client().call_tool("whoami", ()).await.unwrap_err();
     assert!(matches!(error.kind(), CallErrorKind::NoServer(NoServerCause::NoneAvailable)), "{error}");
-    assert_eq!(pool.client().status(), Status::Reconnecting);
-    assert_eq!(pool.stats().members.iter().map(|member| member.status).collect::<Vec<_>>(), [Status::Closed]);
+    assert_eq!(pool.client().status(), ConnectionStatus::Disconnected);
+    assert_eq!(pool.stats().members.iter().map(|member| member.status).collect::<Vec<_>>(), [ConnectionStatus::Closed]);
     factory.failures.store(0, Ordering::SeqCst);
     hear(&mut events, connected).await;
     assert_eq!(landings(&pool, 1).await, ["one"]);
@@ -82,7 +82,7 @@ async fn one_that_hangs_is_replaced_and_one_that_is_removed_is_not() {
         0 => first.clone().connect(),
         _ => later.clone().connect(),
     };
-    let check = HealthCheck::every(10 * SECOND).timeout(SECOND).failures(1);
+    let check = HealthCheck::every(10 * SECOND).timeout(SECOND).max_failures(1);
     let pool = Pool::builder().size(2, making).health_check(check).build().await.unwrap();
     assert_eq!(landings(&pool, 2).await, ["hanging", "well"]);
     let before = ids(&pool);

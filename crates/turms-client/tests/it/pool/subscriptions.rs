@@ -55,7 +55,7 @@ impl Site {
 #[tokio::test(start_paused = true)]
 async fn a_watched_resource_is_watched_by_another_when_its_member_hangs() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
-    let check = HealthCheck::every(10 * SECOND).timeout(SECOND).failures(1);
+    let check = HealthCheck::every(10 * SECOND).timeout(SECOND).max_failures(1);
     let pool =
         Pool::builder().clients([one.remote().await, two.remote().await]).health_check(check).build().await.unwrap();
     let client = pool.client();

@@ -95,9 +95,9 @@ async fn a_pool_is_a_service() {
 async fn statistics_are_of_each_member_and_sums() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(Strategy::RoundRobin, [one.remote().await, two.remote().await]).await;
-    let before = pool.client().stats().requests_sent;
+    let before = pool.client().stats().connection.requests_sent;
     landings(&pool, 4).await;
-    assert_eq!(pool.client().stats().requests_sent - before, 4);
+    assert_eq!(pool.client().stats().connection.requests_sent - before, 4);
     assert!(pool.client().call_tool("nothing", ()).await.is_err());
     let stats = pool.stats();
     let by_member: BTreeMap<_, _> =
@@ -118,7 +118,7 @@ async fn a_closed_pool_takes_nobody() {
     one.deserted().await;
     hear(&mut events, |event| matches!(event, Event::Connection(ConnectionEvent::Closed))).await;
     assert!(events.next().await.is_none());
-    assert_eq!(pool.client().status(), Status::Closed);
+    assert_eq!(pool.client().status(), ConnectionStatus::Closed);
     assert!(pool.checkout().unwrap_err().is_closed());
     assert!(pool.client().ping().await.unwrap_err().is_disconnected());
     assert!(pool.client().subscribe(URI).await.unwrap_err().is_disconnected());
@@ -147,7 +147,7 @@ async fn nothing_is_left_when_the_last_handle_is_dropped() {
     assert_eq!(whoami(&client).await.len(), 4);
     drop(client);
     let name = whoami(&lease).await;
-    assert_eq!(lease.status(), Status::Connected);
+    assert_eq!(lease.status(), ConnectionStatus::Ready);
     drop(lease);
     assert!([one.name, two.name, made.name].contains(&name.as_str()));
     one.deserted().await;
@@ -168,7 +168,7 @@ async fn a_pool_of_supervised_clients_waits_for_them_when_there_is_nobody_else()
         opened.lock().unwrap().push(serve(front.clone(), far));
         std::future::ready(Ok(near))
     });
-    let client = app().supervise(Supervision::new()).connect_to(connector).await.unwrap();
+    let client = app().reconnect(Backoff::new()).connect(connector).await.unwrap();
     let pool = pool_of(Strategy::LeastBusy, [client]).await;
     let first: JoinHandle<()> = connections.lock().unwrap().remove(0);
     first.abort();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use turms_client::{Breaker, CallErrorKind, Delivery, Retry, Status, Supervision};
+use turms_client::{CallErrorKind, CircuitBreaker, ClientBuilder, ConnectionStatus, Delivery, RetryPolicy};
 
 use crate::supervision::scripted_server::Reply::*;
 use crate::supervision::scripted_server::*;
@@ -19,15 +19,15 @@ fn mute_tools(healed: &Arc<AtomicUsize>) -> ScriptedServer {
     })
 }
 
-fn breaker() -> Supervision {
-    supervision().breaker(Breaker::new().failures(3).rest(10 * SECOND))
+fn breaker() -> ClientBuilder {
+    reconnecting().circuit_breaker(CircuitBreaker::new().failure_threshold(3).reset_timeout(10 * SECOND))
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_breaker_opens_after_failures_in_a_row_tries_and_closes_again() {
     let healed = Arc::default();
     let scripted = mute_tools(&healed);
-    let client = scripted.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
+    let client = scripted.connect_with(breaker().timeout(SECOND)).await;
     let mut events = client.events();
 
     for _ in 0..3 {
@@ -58,14 +58,14 @@ async fn the_breaker_opens_after_failures_in_a_row_tries_and_closes_again() {
     client.call_tool("look", ()).await.unwrap();
     assert_eq!(so_far(&mut events).await, ["HalfOpen", "Closed"]);
     client.ping().await.unwrap();
-    assert_eq!(client.status(), Status::Connected);
+    assert_eq!(client.status(), ConnectionStatus::Ready);
     assert_eq!(scripted.opened(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_answers_with_errors_does_not_open_the_breaker() {
     let scripted = ScriptedServer::new(OLD, |_, method| if method == "tools/call" { Error } else { Well });
-    let client = scripted.connect(breaker()).await;
+    let client = scripted.connect_with(breaker()).await;
     for _ in 0..10 {
         let error = client.call_tool("look", ()).await.unwrap_err();
         assert_eq!(error.delivery(), Delivery::Answered);
@@ -76,7 +76,7 @@ async fn a_server_that_answers_with_errors_does_not_open_the_breaker() {
 #[tokio::test(start_paused = true)]
 async fn a_success_between_failures_keeps_the_breaker_closed() {
     let scripted = mute_tools(&Arc::default());
-    let client = scripted.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
+    let client = scripted.connect_with(breaker().timeout(SECOND)).await;
     let mut events = client.events();
     for _ in 0..5 {
         for _ in 0..2 {
@@ -90,7 +90,7 @@ async fn a_success_between_failures_keeps_the_breaker_closed() {
 #[tokio::test(start_paused = true)]
 async fn a_trial_that_is_given_up_leaves_the_try_to_another() {
     let scripted = mute_tools(&Arc::default());
-    let client = scripted.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
+    let client = scripted.connect_with(breaker().timeout(SECOND)).await;
     for _ in 0..3 {
         client.call_tool("look", ()).await.unwrap_err();
     }
@@ -106,7 +106,7 @@ async fn a_trial_that_is_given_up_leaves_the_try_to_another() {
 #[tokio::test(start_paused = true)]
 async fn the_breaker_opens_for_a_server_that_cannot_be_reached() {
     let scripted = ScriptedServer::well(OLD);
-    let client = scripted.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
+    let client = scripted.connect_with(breaker().timeout(SECOND)).await;
     let mut events = client.events();
     scripted.refuse(usize::MAX);
     scripted.kill();
@@ -123,8 +123,10 @@ async fn the_breaker_opens_for_a_server_that_cannot_be_reached() {
 #[tokio::test(start_paused = true)]
 async fn a_breaker_that_opens_between_repetitions_does_not_hide_that_a_call_may_have_run() {
     let scripted = loses_calls(usize::MAX);
-    let supervision = supervision().breaker(Breaker::new().failures(1)).retry(Retry::new().attempts(3));
-    let client = scripted.connect(supervision).await;
+    let builder = reconnecting()
+        .circuit_breaker(CircuitBreaker::new().failure_threshold(1))
+        .retry(RetryPolicy::new().max_retries(3));
+    let client = scripted.connect_with(builder).await;
     let error = client.call_tool("pay", ()).safe_to_repeat(true).await.unwrap_err();
     assert!(error.may_have_run(), "{error}");
     assert_eq!(scripted.heard("tools/call").len(), 1);

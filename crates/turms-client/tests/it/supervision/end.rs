@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use turms_client::{Breaker, Client, Delivery, HealthCheck, Status};
+use turms_client::{CircuitBreaker, Client, ConnectionStatus, Delivery, HealthCheck};
 use turms_proto::types::{LoggingLevel, SubscriptionFilter};
 
 use crate::supervision::scripted_server::Reply::*;
@@ -13,7 +13,7 @@ use crate::supervision::scripted_server::*;
 #[tokio::test(start_paused = true)]
 async fn closing_between_attempts_ends_them() {
     let scripted = ScriptedServer::well(OLD);
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
     scripted.refuse(4);
     scripted.kill();
@@ -24,7 +24,7 @@ async fn closing_between_attempts_ends_them() {
     assert_eq!(before.elapsed(), Duration::ZERO);
     assert_eq!(so_far(&mut events).await, ["closed"]);
     assert!(events.next().await.is_none());
-    assert_eq!(client.status(), Status::Closed);
+    assert_eq!(client.status(), ConnectionStatus::Closed);
     assert_no_tasks().await;
     tokio::time::advance(3600 * SECOND).await;
     settle().await;
@@ -38,14 +38,14 @@ fn stuck_at(stuck: &'static str) -> ScriptedServer {
 
 /// A client that is just being reconnected and does not come further.
 async fn stuck(scripted: &ScriptedServer) -> Client {
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     client.set_log_level(LoggingLevel::Warning).await.unwrap();
     scripted.kill();
     while scripted.opened() < 2 {
         settle().await;
     }
     settle().await;
-    assert_eq!(client.status(), Status::Reconnecting);
+    assert_eq!(client.status(), ConnectionStatus::Initializing);
     client
 }
 
@@ -82,7 +82,7 @@ async fn dropping_a_client_during_an_attempt_leaves_no_task() {
 #[tokio::test(start_paused = true)]
 async fn dropping_a_client_between_attempts_leaves_no_task() {
     let scripted = ScriptedServer::well(NEW);
-    let client = scripted.connect(supervision().health_check(HealthCheck::every(SECOND))).await;
+    let client = scripted.connect_with(reconnecting().health_check(HealthCheck::every(SECOND))).await;
     let mut events = client.events();
     scripted.refuse(4);
     scripted.kill();
@@ -98,8 +98,8 @@ async fn dropping_a_client_between_attempts_leaves_no_task() {
 async fn dropping_a_client_leaves_no_task_however_much_it_has_going_on() {
     for version in [OLD, NEW] {
         let scripted = ScriptedServer::well(version);
-        let supervision = supervision().health_check(HealthCheck::every(SECOND)).breaker(Breaker::new());
-        let client = scripted.connect_with(builder().supervise(supervision).roots([])).await;
+        let builder = reconnecting().health_check(HealthCheck::every(SECOND)).circuit_breaker(CircuitBreaker::new());
+        let client = scripted.connect_with(builder.roots([])).await;
         let _events = client.events();
         client.subscribe("a://one").await.unwrap();
         let _changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
@@ -113,7 +113,7 @@ async fn dropping_a_client_leaves_no_task_however_much_it_has_going_on() {
 #[tokio::test(start_paused = true)]
 async fn dropping_a_client_leaves_no_task_even_if_the_server_never_says_what_it_will_tell() {
     let scripted = ScriptedServer::new(NEW, |_, method| if method == "subscriptions/listen" { Never } else { Well });
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     let _events = client.events();
     settle().await;
     assert_eq!(scripted.heard("subscriptions/listen").len(), 1);
@@ -125,7 +125,7 @@ async fn dropping_a_client_leaves_no_task_even_if_the_server_never_says_what_it_
 #[tokio::test(start_paused = true)]
 async fn whoever_wants_to_listen_does_not_wait_for_ever() {
     let scripted = ScriptedServer::new(NEW, |_, method| if method == "subscriptions/listen" { Never } else { Well });
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
 
     let before = Instant::now();
     let error = client.subscribe("a://one").timeout(5 * SECOND).await.unwrap_err();
@@ -147,7 +147,7 @@ async fn without_supervision_a_loss_is_the_end() {
         assert!(error.may_have_run() && error.is_disconnected(), "{error}");
         settle().await;
         assert_eq!(so_far(&mut events).await, ["lost", "closed"]);
-        assert_eq!(client.status(), Status::Closed);
+        assert_eq!(client.status(), ConnectionStatus::Closed);
         let before = Instant::now();
         let error = client.ping().await.unwrap_err();
         assert_eq!((error.delivery(), before.elapsed()), (Delivery::NotSent, Duration::ZERO));
@@ -159,23 +159,25 @@ async fn without_supervision_a_loss_is_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_byte_stream_cannot_be_opened_again_even_under_supervision() {
+async fn a_byte_stream_cannot_be_opened_again_even_under_reconnecting() {
     let scripted = ScriptedServer::well(OLD);
     let (reader, writer) = scripted.open().unwrap();
-    let client = builder().supervise(supervision()).connect_stream(reader, writer).await.unwrap();
+    let client = reconnecting().connect_stream(reader, writer).await.unwrap();
     let mut events = client.events();
     scripted.kill();
 
     until(&mut events, "lost").await;
     until(&mut events, "closed").await;
-    assert_eq!(client.status(), Status::Closed);
+    assert_eq!(client.status(), ConnectionStatus::Closed);
     assert_eq!(client.ping().await.unwrap_err().delivery(), Delivery::NotSent);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_told_comes_in_the_order_in_which_it_happens() {
     let scripted = loses_calls(1);
-    let client = scripted.connect(supervision().breaker(Breaker::new().failures(2).rest(SECOND))).await;
+    let client = scripted
+        .connect_with(reconnecting().circuit_breaker(CircuitBreaker::new().failure_threshold(2).reset_timeout(SECOND)))
+        .await;
     let mut events = client.events();
     scripted.refuse(1);
     let call = client.call_tool("pay", ()).safe_to_repeat(true).await.unwrap();

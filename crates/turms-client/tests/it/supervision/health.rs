@@ -19,8 +19,8 @@ async fn a_server_that_does_not_answer_its_health_checks_is_left_for_another() {
             "ping" | "server/discover" | "tools/call" if connection == 1 => Never,
             _ => Well,
         });
-        let check = HealthCheck::every(30 * SECOND).timeout(2 * SECOND).failures(3);
-        let client = scripted.connect(supervision().health_check(check)).await;
+        let check = HealthCheck::every(30 * SECOND).timeout(2 * SECOND).max_failures(3);
+        let client = scripted.connect_with(reconnecting().health_check(check)).await;
         let mut events = client.events();
         let before = Instant::now();
         let call = client.call_tool("pay", ()).without_timeout();
@@ -52,8 +52,8 @@ async fn the_calls_of_a_batch_that_was_not_sent_are_made_on_the_next_connection(
     let scripted =
         ScriptedServer::new(ProtocolVersion::V2025_03_26, |_, method| if method == "ping" { Never } else { Well });
     let builder = builder().only_version(ProtocolVersion::V2025_03_26);
-    let check = HealthCheck::every(SECOND).failures(1);
-    let client = scripted.connect_with(builder.supervise(supervision().health_check(check))).await;
+    let check = HealthCheck::every(SECOND).max_failures(1);
+    let client = scripted.connect_with(builder.reconnect(backoff()).health_check(check)).await;
     let mut batch = client.batch();
     let (one, two) = (batch.call_tool("pay", ()), batch.call_tool("look", ()));
 
@@ -71,7 +71,7 @@ async fn a_server_that_is_slow_to_answer_its_health_checks_is_left_alone() {
             "server/discover" => WellAfter(2 * SECOND),
             _ => Well,
         });
-        let client = scripted.connect(supervision().health_check(HealthCheck::every(SECOND))).await;
+        let client = scripted.connect_with(reconnecting().health_check(HealthCheck::every(SECOND))).await;
         let mut events = client.events();
         tokio::time::sleep(600 * SECOND).await;
         assert_eq!(so_far(&mut events).await, [""; 0]);
@@ -91,7 +91,7 @@ async fn health_checks_that_are_missed_now_and_then_do_no_harm() {
         "ping" => [Never, Well, Never, Error][asked.fetch_add(1, Ordering::Relaxed) % 4].clone(),
         _ => Well,
     });
-    let client = scripted.connect(supervision().health_check(HealthCheck::every(SECOND).failures(2))).await;
+    let client = scripted.connect_with(reconnecting().health_check(HealthCheck::every(SECOND).max_failures(2))).await;
     let mut events = client.events();
     tokio::time::sleep(600 * SECOND).await;
     let seen = so_far(&mut events).await;
@@ -106,7 +106,7 @@ async fn health_checks_that_are_missed_now_and_then_do_no_harm() {
 async fn a_loss_during_a_health_check_is_a_loss() {
     let scripted =
         ScriptedServer::new(OLD, |connection, method| if connection == 1 && method == "ping" { Die } else { Well });
-    let client = scripted.connect(supervision().health_check(HealthCheck::every(SECOND).failures(1))).await;
+    let client = scripted.connect_with(reconnecting().health_check(HealthCheck::every(SECOND).max_failures(1))).await;
     let mut events = client.events();
     let Some(Event::Connection(ConnectionEvent::Lost(ended))) = events.next().await else { panic!() };
     assert_eq!(ended.to_string(), "the server closed the connection");

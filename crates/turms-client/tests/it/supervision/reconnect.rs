@@ -5,7 +5,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
-use turms_client::{Backoff, ConnectionEvent, Delivery, Event, Status, Supervision};
+use turms_client::{Backoff, ConnectionEvent, ConnectionStatus, Delivery, Event};
 
 use crate::supervision::scripted_server::Reply::*;
 use crate::supervision::scripted_server::*;
@@ -15,7 +15,7 @@ async fn attempts_to_reconnect_come_after_longer_and_longer_delays_that_are_neve
     let mut all = Vec::new();
     for _ in 0..2 {
         let scripted = ScriptedServer::well(OLD);
-        let client = scripted.connect(supervision()).await;
+        let client = scripted.connect_with(reconnecting()).await;
         let mut events = client.events();
         scripted.refuse(7);
         scripted.kill();
@@ -48,21 +48,21 @@ async fn attempts_to_reconnect_come_after_longer_and_longer_delays_that_are_neve
 #[tokio::test(start_paused = true)]
 async fn a_client_gives_up_after_as_many_attempts_as_it_was_told() {
     let scripted = ScriptedServer::well(OLD);
-    let backoff = Backoff::new().first(SECOND).attempts(3);
-    let client = scripted.connect(Supervision::new().backoff(backoff)).await;
+    let backoff = Backoff::new().initial_delay(SECOND).max_attempts(3);
+    let client = scripted.connect_with(builder().reconnect(backoff)).await;
     let mut events = client.events();
     scripted.refuse(usize::MAX);
     scripted.kill();
 
     until(&mut events, "lost").await;
-    assert_eq!(client.status(), Status::Reconnecting);
+    assert_eq!(client.status(), ConnectionStatus::Disconnected);
     let mut seen = Vec::new();
     while seen.last().is_none_or(|last| last != "gave up") {
         seen.push(word(&events.next().await.unwrap()));
     }
     let attempts = ["reconnecting 1", "failed", "reconnecting 2", "failed", "reconnecting 3", "failed", "gave up"];
     assert_eq!(seen, attempts);
-    assert_eq!(client.status(), Status::Closed);
+    assert_eq!(client.status(), ConnectionStatus::Closed);
 
     let error = client.ping().await.unwrap_err();
     assert_eq!(error.to_string(), "ping: there is no connection to the server");
@@ -81,7 +81,7 @@ async fn a_server_that_dies_at_once_again_and_again_is_not_hammered() {
             "notifications/initialized" => Die,
             _ => Well,
         });
-        let client = scripted.connect(supervision()).await;
+        let client = scripted.connect_with(reconnecting()).await;
         let mut events = client.events();
         if version == NEW {
             settle().await;
@@ -109,7 +109,7 @@ async fn a_server_that_dies_at_once_again_and_again_is_not_hammered() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_has_lasted_begins_the_count_anew() {
     let scripted = ScriptedServer::well(OLD);
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
     for generation in 2..6 {
         tokio::time::advance(11 * SECOND).await;
@@ -119,4 +119,57 @@ async fn a_connection_that_has_lasted_begins_the_count_anew() {
     }
     scripted.kill();
     until(&mut events, "reconnecting 2").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_connection_is_attempted_again_until_the_connect_timeout() {
+    let scripted = ScriptedServer::well(OLD);
+    scripted.refuse(3);
+    let client = scripted.connect_with(reconnecting()).await;
+    assert_eq!(client.status(), ConnectionStatus::Ready);
+
+    scripted.refuse(usize::MAX);
+    let before = Instant::now();
+    let error = reconnecting().connect_timeout(10 * SECOND).connect(scripted.connector()).await.unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    assert!(before.elapsed() <= 10 * SECOND && before.elapsed() > SECOND, "{:?}", before.elapsed());
+
+    let before = Instant::now();
+    reconnecting().connect_timeout(Duration::ZERO).connect(scripted.connector()).await.unwrap_err();
+    builder().connect(scripted.connector()).await.unwrap_err();
+    assert_eq!(before.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_started_connects_while_its_calls_wait() {
+    let scripted = ScriptedServer::well(OLD);
+    scripted.refuse(5);
+    let client = reconnecting().start(scripted.connector()).unwrap();
+    assert_eq!(client.status(), ConnectionStatus::Connecting);
+    client.call_tool("read", ()).timeout(60 * SECOND).await.unwrap();
+    assert_eq!(client.status(), ConnectionStatus::Ready);
+
+    let hopeless = ScriptedServer::well(OLD);
+    hopeless.refuse(1);
+    let client = builder().start(hopeless.connector()).unwrap();
+    let error = client.call_tool("read", ()).await.unwrap_err();
+    assert_eq!((error.delivery(), client.status()), (Delivery::NotSent, ConnectionStatus::Closed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_counters_of_the_lifetime_include_connections_that_were_lost() {
+    let scripted = ScriptedServer::well(OLD);
+    let client = scripted.connect_with(reconnecting()).await;
+    let mut events = client.events();
+    for _ in 0..3 {
+        client.call_tool("read", ()).await.unwrap();
+    }
+    let first = client.stats();
+    assert_eq!(first.connection, first.lifetime);
+    scripted.kill();
+    until(&mut events, "connected 2").await;
+    client.call_tool("read", ()).await.unwrap();
+    let second = client.stats();
+    assert!(second.connection.requests_sent < first.connection.requests_sent);
+    assert_eq!(second.lifetime.requests_sent, first.lifetime.requests_sent + second.connection.requests_sent);
 }

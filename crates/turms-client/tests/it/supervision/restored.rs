@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tokio::time::timeout;
-use turms_client::{Backoff, Change, Event, Status, Supervision};
+use turms_client::{Backoff, Change, ConnectionStatus, Event};
 use turms_proto::types::{LoggingLevel, SubscriptionFilter};
 
 use crate::supervision::scripted_server::Reply::*;
@@ -11,7 +11,7 @@ use crate::supervision::scripted_server::*;
 #[tokio::test(start_paused = true)]
 async fn resources_are_watched_again_by_requests_in_the_older_revisions() {
     let scripted = ScriptedServer::well(OLD);
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
     client.subscribe("a://one").await.unwrap();
     client.subscribe("a://two").await.unwrap();
@@ -35,7 +35,7 @@ async fn resources_are_watched_again_by_requests_in_the_older_revisions() {
 #[tokio::test(start_paused = true)]
 async fn resources_are_watched_again_by_listening_in_the_newer_revision() {
     let scripted = ScriptedServer::well(NEW);
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
     client.subscribe("a://one").await.unwrap();
     let before = scripted.heard("subscriptions/listen").last().unwrap().clone();
@@ -59,7 +59,7 @@ async fn resources_are_watched_again_by_listening_in_the_newer_revision() {
 async fn whoever_listens_on_its_own_account_goes_on_hearing() {
     for version in [OLD, NEW] {
         let scripted = ScriptedServer::well(version);
-        let client = scripted.connect(supervision()).await;
+        let client = scripted.connect_with(reconnecting()).await;
         let mut events = client.events();
         settle().await;
         let filter =
@@ -84,7 +84,7 @@ async fn whoever_listens_on_its_own_account_goes_on_hearing() {
 #[tokio::test(start_paused = true)]
 async fn listening_outlasts_more_losses_than_there_are_attempts() {
     let scripted = ScriptedServer::well(NEW);
-    let client = scripted.connect(Supervision::new().backoff(Backoff::new().first(SECOND).attempts(2))).await;
+    let client = scripted.connect_with(builder().reconnect(Backoff::new().initial_delay(SECOND).max_attempts(2))).await;
     let mut events = client.events();
     let mut changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
     for generation in 2..8 {
@@ -100,11 +100,11 @@ async fn listening_outlasts_more_losses_than_there_are_attempts() {
 #[tokio::test(start_paused = true)]
 async fn events_that_are_taken_while_there_is_no_connection_tell_of_changes_later() {
     let scripted = ScriptedServer::well(NEW);
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     scripted.refuse(3);
     scripted.kill();
     settle().await;
-    assert_eq!(client.status(), Status::Reconnecting);
+    assert_eq!(client.status(), ConnectionStatus::Disconnected);
 
     let mut events = client.events();
     until(&mut events, "connected 2").await;
@@ -119,7 +119,7 @@ async fn events_tell_of_changes_even_if_the_first_request_for_them_was_lost() {
         (1, "subscriptions/listen") => Die,
         _ => Well,
     });
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
     until(&mut events, "connected 2").await;
     settle().await;
@@ -131,7 +131,7 @@ async fn events_tell_of_changes_even_if_the_first_request_for_them_was_lost() {
 #[tokio::test(start_paused = true)]
 async fn the_log_level_is_set_again() {
     let scripted = ScriptedServer::well(OLD);
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
     client.set_log_level(LoggingLevel::Warning).await.unwrap();
     scripted.kill();
@@ -145,7 +145,7 @@ async fn the_log_level_is_set_again() {
 #[tokio::test(start_paused = true)]
 async fn the_log_level_is_said_with_every_request_of_the_newer_revision_on_every_connection() {
     let scripted = ScriptedServer::well(NEW);
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
     client.set_log_level(LoggingLevel::Warning).await.unwrap();
     scripted.kill();
@@ -164,7 +164,7 @@ async fn a_server_that_refuses_what_is_restored_is_used_all_the_same() {
         (2, "logging/setLevel" | "resources/subscribe") => Error,
         _ => Well,
     });
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
     client.set_log_level(LoggingLevel::Warning).await.unwrap();
     client.subscribe("a://one").await.unwrap();
@@ -176,7 +176,7 @@ async fn a_server_that_refuses_what_is_restored_is_used_all_the_same() {
 #[tokio::test(start_paused = true)]
 async fn what_was_read_before_is_read_anew() {
     let scripted = ScriptedServer::well(NEW);
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
     for _ in 0..3 {
         client.list_tools().await.unwrap();

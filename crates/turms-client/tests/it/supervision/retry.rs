@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use tokio::time::Instant;
-use turms_client::{Delivery, Retry, Status};
+use turms_client::{ConnectionStatus, Delivery, RetryPolicy};
 use turms_proto::types::Reference;
 
 use crate::supervision::scripted_server::Reply::*;
@@ -12,11 +12,11 @@ use crate::supervision::scripted_server::*;
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_made_without_a_connection_waits_for_one() {
     let scripted = ScriptedServer::well(OLD);
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     scripted.refuse(4);
     scripted.kill();
     settle().await;
-    assert_eq!(client.status(), Status::Reconnecting);
+    assert_eq!(client.status(), ConnectionStatus::Disconnected);
 
     let before = Instant::now();
     let calls: Vec<_> = (0..5).map(|_| spawn_call(&client, "pay")).collect();
@@ -25,13 +25,13 @@ async fn a_call_that_is_made_without_a_connection_waits_for_one() {
     }
     assert!(before.elapsed() > 3 * SECOND);
     assert_eq!(scripted.connections_of("tools/call"), [2; 5]);
-    assert_eq!(client.status(), Status::Connected);
+    assert_eq!(client.status(), ConnectionStatus::Ready);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_for_a_connection_waits_no_longer_than_it_wants_to() {
     let scripted = ScriptedServer::well(OLD);
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
     scripted.refuse(usize::MAX);
     scripted.kill();
@@ -61,7 +61,7 @@ async fn what_only_reads_is_repeated_when_it_is_lost() {
             lost.push(method.to_owned());
             Die
         });
-        let client = scripted.connect(supervision()).await;
+        let client = scripted.connect_with(reconnecting()).await;
         client.list_tools().await.unwrap();
         client.list_resources().await.unwrap();
         client.list_resource_templates().await.unwrap();
@@ -92,7 +92,7 @@ async fn what_only_reads_is_repeated_when_it_is_lost() {
 async fn tools_that_say_they_may_be_repeated_are_repeated_when_lost() {
     for tool in ["look", "put"] {
         let scripted = loses_calls(1);
-        let client = scripted.connect(supervision()).await;
+        let client = scripted.connect_with(reconnecting()).await;
         let mut events = client.events();
         client.list_tools().await.unwrap();
 
@@ -108,7 +108,7 @@ async fn tools_that_say_they_may_be_repeated_are_repeated_when_lost() {
 #[tokio::test(start_paused = true)]
 async fn tools_that_say_nothing_are_not_repeated_since_they_may_have_run() {
     let scripted = loses_calls(1);
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
     client.list_tools().await.unwrap();
 
@@ -130,7 +130,7 @@ async fn what_is_not_known_is_not_repeated() {
             "tools/call" | "do/something" if connection == 1 => Die,
             _ => Well,
         });
-        let client = scripted.connect(supervision()).await;
+        let client = scripted.connect_with(reconnecting()).await;
         let error = match raw {
             true => client.request_raw("do/something", ()).await.map(drop).unwrap_err(),
             false => client.call_tool("look", ()).await.map(drop).unwrap_err(),
@@ -144,12 +144,12 @@ async fn what_is_not_known_is_not_repeated() {
 #[tokio::test(start_paused = true)]
 async fn whoever_knows_better_says_what_may_be_repeated() {
     let scripted = loses_calls(1);
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     client.list_tools().await.unwrap();
     assert_eq!(client.call_tool("pay", ()).safe_to_repeat(true).await.unwrap().text(), "from 2");
 
     let scripted = loses_calls(1);
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     client.list_tools().await.unwrap();
     assert!(client.call_tool("look", ()).safe_to_repeat(false).await.unwrap_err().may_have_run());
 
@@ -157,14 +157,14 @@ async fn whoever_knows_better_says_what_may_be_repeated() {
         OLD,
         |connection, method| if connection == 1 && method == "tools/list" { Die } else { Well },
     );
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     assert!(client.list_tools().safe_to_repeat(false).await.unwrap_err().may_have_run());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_is_repeated_no_more_often_than_allowed() {
     let scripted = loses_calls(usize::MAX);
-    let client = scripted.connect(supervision().retry(Retry::new().attempts(3))).await;
+    let client = scripted.connect_with(reconnecting().retry(RetryPolicy::new().max_retries(3))).await;
     let mut events = client.events();
     client.list_tools().await.unwrap();
 
@@ -178,7 +178,7 @@ async fn a_call_is_repeated_no_more_often_than_allowed() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_may_have_run_says_so_even_if_it_could_not_be_sent_again() {
     let scripted = loses_calls(1);
-    let client = scripted.connect(supervision()).await;
+    let client = scripted.connect_with(reconnecting()).await;
     scripted.refuse(usize::MAX);
     let error = client.call_tool("pay", ()).safe_to_repeat(true).timeout(5 * SECOND).await.unwrap_err();
     assert!(error.may_have_run() && error.is_disconnected(), "{error}");
@@ -188,7 +188,7 @@ async fn a_call_that_may_have_run_says_so_even_if_it_could_not_be_sent_again() {
 #[tokio::test(start_paused = true)]
 async fn a_retry_is_not_wasted_on_a_connection_that_is_known_to_be_dead() {
     let scripted = loses_calls(1);
-    let client = scripted.connect(supervision().retry(Retry::new().attempts(1))).await;
+    let client = scripted.connect_with(reconnecting().retry(RetryPolicy::new().max_retries(1))).await;
     let calls: Vec<_> = (0..3)
         .map(|_| client.call_tool("pay", ()).safe_to_repeat(true))
         .map(|call| tokio::spawn(call.into_future()))
@@ -210,7 +210,7 @@ async fn repetitions_run_out_and_are_earned_again_by_calls() {
         seen.push(connection);
         Die
     });
-    let client = scripted.connect(supervision().retry(Retry::new().attempts(5).budget(0.5, 2))).await;
+    let client = scripted.connect_with(reconnecting().retry(RetryPolicy::new().max_retries(5).budget(0.5, 2))).await;
     let mut events = client.events();
     let read = || client.read_resource("a://one").bypass_cache();
 
@@ -237,7 +237,7 @@ async fn without_retries_nothing_is_repeated_but_the_client_comes_back() {
         OLD,
         |connection, method| if connection == 1 && method == "tools/list" { Die } else { Well },
     );
-    let client = scripted.connect(supervision().without_retry()).await;
+    let client = scripted.connect_with(reconnecting().without_retry()).await;
     assert!(client.list_tools().await.unwrap_err().may_have_run());
     assert_eq!(client.list_tools().await.unwrap().len(), 3);
     assert_eq!(scripted.connections_of("tools/list"), [1, 2]);

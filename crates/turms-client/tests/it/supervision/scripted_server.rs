@@ -11,9 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
-use turms_client::{
-    Backoff, CallError, Client, ClientBuilder, ConnectionEvent, Event, Events, Supervision, VersionMemory,
-};
+use turms_client::{Backoff, CallError, Client, ClientBuilder, ConnectionEvent, Event, Events, VersionMemory};
 use turms_core::transport::{MemoryEnd, StreamConnector, memory};
 use turms_proto::ProtocolVersion;
 
@@ -84,12 +82,8 @@ impl ScriptedServer {
         StreamConnector::each("the scripted", move || std::future::ready(scripted.open()))
     }
 
-    pub(crate) async fn connect(&self, supervision: Supervision) -> Client {
-        self.connect_with(builder().supervise(supervision)).await
-    }
-
     pub(crate) async fn connect_with(&self, builder: ClientBuilder) -> Client {
-        builder.connect_to(self.connector()).await.unwrap()
+        builder.connect(self.connector()).await.unwrap()
     }
 
     pub(crate) fn open(&self) -> io::Result<MemoryEnd> {
@@ -243,8 +237,12 @@ pub(crate) fn builder() -> ClientBuilder {
     Client::builder("test", "1").version_memory(VersionMemory::new()).timeout(30 * SECOND)
 }
 
-pub(crate) fn supervision() -> Supervision {
-    Supervision::new().backoff(Backoff::new().first(SECOND).longest(20 * SECOND))
+pub(crate) fn backoff() -> Backoff {
+    Backoff::new().initial_delay(SECOND).max_delay(20 * SECOND)
+}
+
+pub(crate) fn reconnecting() -> ClientBuilder {
+    builder().reconnect(backoff())
 }
 
 /// An event in a word or two.

@@ -7,8 +7,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use turms_client::{
-    Answers, Backoff, CallError, CallErrorKind, CancellationToken, Client, DecodeCause, Delivery, InputCause,
-    Supervision, TaskCause,
+    Answers, Backoff, CallError, CallErrorKind, CancellationToken, Client, DecodeCause, Delivery, InputCause, TaskCause,
 };
 use turms_core::transport::{StreamConnector, memory};
 use turms_proto::types::ToolResult;
@@ -276,9 +275,9 @@ fn each() -> (StreamConnector, mpsc::UnboundedReceiver<Peer>) {
 async fn a_lost_connection_is_no_end_of_a_task() {
     let (connector, mut peers) = each();
     // Without retries: it is not the calls that are made again here, but the questions after the task.
-    let supervision = Supervision::new().backoff(Backoff::new().first(SECOND)).without_retry();
-    let builder = nobody().tasks().only_version(NEW).supervise(supervision);
-    let connecting = tokio::spawn(builder.connect_to(connector));
+    let backoff = Backoff::new().initial_delay(SECOND);
+    let builder = nobody().tasks().only_version(NEW).reconnect(backoff).without_retry();
+    let connecting = tokio::spawn(builder.connect(connector));
     let mut peer = peers.recv().await.unwrap();
     peer.open(NEW, extended()).await;
     let client = connecting.await.unwrap().unwrap();

@@ -1,29 +1,25 @@
 use std::sync::Arc;
 
-use turms_proto::session::{ClientOptions, Stats};
+use turms_proto::session::ConnectionStats;
 
 use super::pipe::Overheard;
 use super::{Child, ChildCommand};
-use crate::channel::{ChannelControl, ConnectError, Connector, Ended, OpenChannel};
+use crate::channel::{ChannelControl, ConnectContext, ConnectError, Connector, Ended, OpenChannel};
 use crate::limits::Limits;
 use crate::peer::BoxFuture;
-use crate::service::Service;
 use crate::transport::stream::StreamChannel;
 
 /// Starts the program anew for every connection.
 impl Connector for ChildCommand {
-    fn connect(
-        &self,
-        client: ClientOptions,
-        service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
+    fn connect(&self, cx: ConnectContext) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
             let started =
                 self.spawn().map_err(|error| ConnectError::unreachable(format!("{:?}", self.program_name()), error))?;
             let (reader, writer, child) = started.into_parts();
             let reader = Overheard::new(reader, self.overhear.clone());
+            cx.initializing();
             let options = Limits { max_message_bytes: self.message_limit, ..Limits::default() };
-            let stream = Arc::new(StreamChannel::open(reader, writer, client, options, service));
+            let stream = Arc::new(StreamChannel::open(reader, writer, cx.client, options, cx.incoming));
             let control = ChildControl { stream: stream.clone(), child };
             match stream.connection.opened().await {
                 Ok(opened) => Ok(OpenChannel::new(stream, Arc::new(control), opened)),
@@ -71,7 +67,7 @@ impl ChildControl {
 }
 
 impl ChannelControl for ChildControl {
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> ConnectionStats {
         self.stream.stats()
     }
 

@@ -17,7 +17,7 @@ use turms_core::{
     BoxFuture, Channel, ChannelControl, Ended, InboundStream, OutgoingRequest, Payload, PeerError, Service,
     TransportInfo,
 };
-use turms_proto::session::{Dialect, Session, Stats};
+use turms_proto::session::{ConnectionStats, Dialect, Session};
 use turms_proto::{Ability, Notification, header};
 
 use self::shared::{Shared, Task};
@@ -105,7 +105,7 @@ impl ChannelControl for SessionChannel {
         self.0.inbound.subscribe()
     }
 
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> ConnectionStats {
         *self.0.session.lock().stats()
     }
 

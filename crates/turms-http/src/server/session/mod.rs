@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use turms_core::store::SessionRecord;
 use turms_core::{CancellationToken, CloseReason, Peer, Service, SessionHandle, random_bytes};
-use turms_proto::session::{Event, RequestError, Session, Status, Ticket};
+use turms_proto::session::{ConnectionStatus, Event, RequestError, Session, Ticket};
 use turms_proto::{Ability, ProtocolVersion, RawJson};
 
 use self::event_stream::SessionStream;
@@ -196,7 +196,7 @@ impl HttpSession {
             self.note_use();
             return false;
         }
-        let has_finished = self.state.lock().protocol.status() == Status::Ready;
+        let has_finished = self.state.lock().protocol.status() == ConnectionStatus::Ready;
         let idle = if has_finished { self.options.idle } else { self.options.idle.min(HANDSHAKE_TIMEOUT) };
         self.unused_for() >= idle
     }

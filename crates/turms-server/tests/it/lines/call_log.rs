@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tracing::Level;
 use turms_core::transport::LocalConnector;
 use turms_core::{
-    CallContext, Connector as _, NotifyFuture, OutgoingRequest, Payload, Request, ResponseFuture, Service,
+    CallContext, ConnectContext, Connector as _, NotifyFuture, OutgoingRequest, Payload, Request, ResponseFuture,
+    Service,
 };
 use turms_proto::ErrorObject;
 use turms_proto::session::{ClientOptions, VersionChoice};
@@ -115,7 +116,8 @@ async fn failures_in_process_are_logged() {
         let (events, _guard) = TraceEvents::record("turms::server");
         let connector = LocalConnector::new(server().build().unwrap());
         let client = ClientOptions::new(Implementation::new("c", "1"), ClientCapabilities::new()).choice(choice);
-        let connected = within("a connection", connector.connect(client, Arc::new(Nothing))).await.unwrap();
+        let connected =
+            within("a connection", connector.connect(ConnectContext::new(client, Arc::new(Nothing)))).await.unwrap();
         for (tool, level, code) in CALLS {
             let call = OutgoingRequest::new("tools/call", Payload::new(CallToolParams::new(tool)));
             let _ = within("an answer", connected.channel.call(call)).await;
