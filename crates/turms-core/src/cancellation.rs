@@ -82,10 +82,14 @@ impl CancellationToken {
     /// Waits until this token or `other` is cancelled. If it is `other`, this token is cancelled with the same reason.
     pub async fn cancelled_with(&self, other: Option<&Self>) {
         let Some(other) = other else { return self.cancelled().await };
-        tokio::select! {
-            () = self.cancelled() => {}
-            () = other.cancelled() => self.cancel_as(other),
-        }
+        // Boxed: few calls have a second token.
+        Box::pin(async {
+            tokio::select! {
+                () = self.cancelled() => {}
+                () = other.cancelled() => self.cancel_as(other),
+            }
+        })
+        .await;
     }
 }
 

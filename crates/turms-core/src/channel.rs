@@ -41,12 +41,17 @@ pub struct OutgoingRequest {
 impl OutgoingRequest {
     /// Creates a request with the default options.
     pub fn new(method: impl Into<ByteString>, params: impl Into<Payload>) -> Self {
+        Self::with_options(method, params, RequestOptions::default())
+    }
+
+    /// Creates a request with these limits of its time.
+    pub fn with_options(method: impl Into<ByteString>, params: impl Into<Payload>, options: RequestOptions) -> Self {
         Self {
             method: method.into(),
             params: params.into(),
             meta: None,
-            wants_progress: false,
-            clock: RequestOptions::default().into(),
+            wants_progress: options.progress,
+            clock: options.into(),
             observer: None,
             cancellation: None,
         }
@@ -59,7 +64,7 @@ impl OutgoingRequest {
         self
     }
 
-    /// Sets the limits of its time, and whether progress is requested.
+    /// Sets the limits of its time, and requests progress or not.
     #[must_use]
     pub fn options(mut self, options: RequestOptions) -> Self {
         self.wants_progress = options.progress;

@@ -42,7 +42,7 @@ pub(super) fn request(
     let mut options = shared.settings.timeouts.request(&call.options);
     options.progress = wants_progress(shared, call);
     let meta = metadata(connected, call);
-    let request = OutgoingRequest::new(call.method.clone(), params).meta(meta).options(options);
+    let request = OutgoingRequest::with_options(call.method.clone(), params, options).meta(meta);
     Ok(request.observer(observer(shared, call)).cancellation(call.cancellation.clone()))
 }
 
