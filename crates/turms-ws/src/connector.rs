@@ -16,9 +16,9 @@ use turms_http::__internal::{DialOptions, DialProtocol, Dialer};
 use turms_http::DialAddress;
 use turms_proto::session::{ClientOptions, Stats};
 
-use crate::dial::{WsConnectError, dial};
-use crate::farewell::Farewell;
-use crate::pulse::KeepAlive;
+use crate::client_handshake::{WsConnectError, dial};
+use crate::close::Farewell;
+use crate::heartbeat::KeepAlive;
 use crate::socket::Socket;
 use crate::url::{WsUrl, WsUrlError};
 

@@ -74,15 +74,15 @@
 #[cfg(any(feature = "client", feature = "server"))]
 mod body;
 #[cfg(feature = "client")]
-mod connector;
-#[cfg(feature = "client")]
-mod dial;
+mod client_handshake;
 #[cfg(any(feature = "client", feature = "server"))]
-mod farewell;
+mod close;
+#[cfg(feature = "client")]
+mod connector;
 #[cfg(any(feature = "client", feature = "server"))]
 mod handshake;
 #[cfg(any(feature = "client", feature = "server"))]
-mod pulse;
+mod heartbeat;
 #[cfg(feature = "server")]
 mod service;
 #[cfg(any(feature = "client", feature = "server"))]
@@ -97,9 +97,9 @@ mod url;
 #[cfg(any(feature = "client", feature = "server"))]
 pub use self::body::WsBody;
 #[cfg(feature = "client")]
-pub use self::connector::WsConnector;
+pub use self::client_handshake::WsConnectError;
 #[cfg(feature = "client")]
-pub use self::dial::WsConnectError;
+pub use self::connector::WsConnector;
 #[cfg(feature = "server")]
 pub use self::service::{ServeWs, WsService};
 #[cfg(feature = "client")]

@@ -16,8 +16,8 @@ use turms_core::{BoxFuture, Connection, ConnectionError, Endpoint, IntoEndpoint,
 use turms_http::{AccessPolicy, BodyError, BodyLimit, HttpBody, HttpHandler, Listener, RequestHead};
 
 use crate::body::WsBody;
-use crate::farewell::Farewell;
-use crate::pulse::KeepAlive;
+use crate::close::Farewell;
+use crate::heartbeat::KeepAlive;
 use crate::socket::{Socket, is_gone};
 use crate::upgrade::{Refusal, Upgrade};
 

@@ -19,8 +19,8 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSoc
 #[cfg(feature = "server")]
 use turms_core::ConnectionError;
 
-use crate::farewell::{Farewell, close_frame};
-use crate::pulse::{KeepAlive, Pulse, Silence};
+use crate::close::{Farewell, close_frame};
+use crate::heartbeat::{KeepAlive, Pulse, Silence};
 
 /// A WebSocket as a byte stream. Each text message is read as a line, and each line is written as a text message.
 ///

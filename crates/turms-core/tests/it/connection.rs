@@ -1,6 +1,6 @@
 //! Two connections back to back, each with a service behind it.
 
-mod bounds;
+mod limits;
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -3,12 +3,12 @@
 //! The suite of behaviour of `turms-client` runs over WebSocket as well; here is what only this transport has.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod conversation;
-mod dial;
+mod client_handshake;
 mod fixture;
 mod frames;
-mod life;
+mod lifecycle;
 mod peers;
-mod refusal;
+mod rejection;
+mod session;
 mod tls;
 mod transports;

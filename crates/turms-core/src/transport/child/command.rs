@@ -12,10 +12,10 @@ use tokio::sync::Notify;
 use turms_proto::Lines;
 
 use super::environment::{Environment, Inherited};
-use super::group::Group;
-use super::keeper::Keeper;
 use super::pipe::{ChildReader, ChildWriter, Input, Output, StdoutSink};
+use super::process_group::Group;
 use super::stderr::{Stderr, StderrSink, Tail};
+use super::supervisor::Keeper;
 use super::watchdog::Watchdog;
 use super::{Child, ChildProcess, Guard};
 

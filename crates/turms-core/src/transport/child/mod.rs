@@ -5,16 +5,16 @@
 //! asked. All that is known of the processes stands in one place, the group; only there are signals sent and processes
 //! reaped, so that a signal can never go to a process that merely has the same number.
 
-#[cfg(unix)]
-mod census;
 mod command;
 mod connect;
 mod environment;
 mod exit;
-mod group;
-mod keeper;
 mod pipe;
+mod process_group;
+#[cfg(unix)]
+mod process_table;
 mod stderr;
+mod supervisor;
 mod watchdog;
 
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use tokio::sync::Notify;
 
 pub use self::command::{ChildCommand, SpawnError};
 pub use self::exit::ChildExit;
-use self::group::Group;
 pub use self::pipe::{ChildReader, ChildWriter};
+use self::process_group::Group;
 use self::stderr::Tail;
 
 /// A program that was started: what it says, what is said to it, and its life.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::group::{Group, pauses};
 use super::pipe::Input;
+use super::process_group::{Group, pauses};
 use super::stderr::Stderr;
 
 /// Looks after a process from its start to its end. Dropping it kills the group.

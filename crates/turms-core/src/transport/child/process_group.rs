@@ -210,7 +210,7 @@ mod platform {
     };
     use tokio::process::Child;
 
-    use super::super::census::Census;
+    use super::super::process_table::Census;
 
     /// Those who are in the group of this number.
     #[derive(Debug)]
