@@ -112,7 +112,7 @@ async fn a_client_is_told_what_the_server_answered() {
     let evil = HeaderValue::from_static("https://evil.example");
     let connector = served.connector().header(http::header::ORIGIN, evil);
     let error = builder().connect_to(connector).await.unwrap_err();
-    let told = format!("the server at ws://{}/some/where turned the connection down", served.address);
+    let told = format!("ws://{}/some/where rejected the connection", served.address);
     assert_eq!(error.to_string(), told);
     let source = source(&error);
     assert_eq!(

@@ -333,7 +333,7 @@ async fn check_shutdown(served: Served, mut client: Client, counters: &CallCount
                 String::new()
             });
             let refused = refused.await;
-            assert_eq!(refused, "no more requests are taken: the connection is closing", "{transport:?}");
+            assert_eq!(refused, "the connection is closing; no more requests are accepted", "{transport:?}");
         }
         Transport::HttpSession | Transport::HttpSse => {
             let mut idle = raw_http::Connection::open(served.address()).await;
@@ -368,7 +368,7 @@ async fn the_limits_of_a_server_hold_over_every_transport() {
         within("a call", counters.reaches("started", 1)).await;
         let refused = client.refusal(call(2, "count", json!({}))).await;
         let refused = refused.strip_prefix("200 ").unwrap_or(&refused);
-        assert_eq!(refused, "too many requests in flight: wait for answers before asking more", "{transport:?}");
+        assert_eq!(refused, "too many requests in flight; wait for responses before sending more", "{transport:?}");
         counters.add("released", 1);
         assert_eq!(client.response_to(&running).await["result"]["content"][0]["text"], "released", "{transport:?}");
         assert_eq!(client.call(3, "count").await, "1", "{transport:?}");

@@ -8,50 +8,49 @@ use parking_lot::Mutex;
 use tokio::process::Child;
 use tokio::sync::watch;
 
-use self::platform::Members;
+use self::platform::GroupMembers;
 use super::exit::ChildExit;
-use super::pipe::Output;
+use super::pipe::ChildOutput;
 use super::watchdog::Watchdog;
 
-/// A process that was started, its leader, and the processes that it has started in turn.
+/// The process group of a child: the child, which is its leader, and the processes that it has started.
 ///
-/// A lock, since the last handle may be dropped anywhere and kills then and there. Signals are sent and processes reaped only
-/// while it is held: the number of a process is its own until it is reaped, and the number of a group until it is empty;
-/// after that, both may be given to somebody else.
+/// Signals are sent and processes reaped only while the lock is held, because the last handle may be dropped on any thread. The id of a
+/// process is reserved until it is reaped, and the id of a group until it is empty; after that, the system may reuse both.
 ///
 /// process-wrap 10 does not replace this: its `wait` returns while processes of the group that are not children of ours are
 /// still running, and its `start_kill` signals the number of the group after the group has ended (both tried).
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct ProcessGroup {
     id: u32,
-    processes: Mutex<Processes>,
-    state: watch::Sender<State>,
-    output: Arc<Output>,
+    processes: Mutex<GroupProcesses>,
+    state: watch::Sender<GroupState>,
+    output: Arc<ChildOutput>,
 }
 
 #[derive(Debug)]
-struct Processes {
+struct GroupProcesses {
     leader: Child,
-    /// How the leader has ended, once it is reaped.
+    /// The exit of the leader, once it is reaped.
     exit: Option<ChildExit>,
-    members: Members,
-    /// Nothing is left, or nothing that could be ended: no more signals.
+    members: GroupMembers,
+    /// Set if all members have exited, or those that have not cannot be ended. No more signals are sent.
     gone: bool,
     watchdog: Option<Watchdog>,
 }
 
-/// What everybody may know.
+/// The published state of a group.
 #[derive(Debug, Default)]
-pub(super) struct State {
-    /// How the leader has ended.
+pub(super) struct GroupState {
+    /// The exit of the leader.
     pub(super) exit: Option<ChildExit>,
-    /// Nothing of the group is left.
+    /// Set once the whole group has exited.
     pub(super) gone: bool,
 }
 
-impl Group {
-    pub(super) fn new(id: u32, leader: Child, watchdog: Option<Watchdog>, output: Arc<Output>) -> Self {
-        let processes = Processes { leader, exit: None, members: Members::of(id), gone: false, watchdog };
+impl ProcessGroup {
+    pub(super) fn new(id: u32, leader: Child, watchdog: Option<Watchdog>, output: Arc<ChildOutput>) -> Self {
+        let processes = GroupProcesses { leader, exit: None, members: GroupMembers::of(id), gone: false, watchdog };
         Self { id, processes: Mutex::new(processes), state: watch::Sender::default(), output }
     }
 
@@ -59,29 +58,29 @@ impl Group {
         self.id
     }
 
-    pub(super) fn state(&self) -> watch::Receiver<State> {
+    pub(super) fn state(&self) -> watch::Receiver<GroupState> {
         self.state.subscribe()
     }
 
-    /// Waits until the leader has ended, and reaps it. There may be others left.
-    pub(super) async fn leader_exits(&self) -> ChildExit {
+    /// Waits until the leader has exited, and reaps it. Other members may still run.
+    pub(super) async fn leader_exit(&self) -> ChildExit {
         poll_fn(|task| self.processes.lock().poll_leader(task)).await
     }
 
-    /// Whether everybody knows how the leader has ended.
-    pub(super) fn is_announced(&self) -> bool {
+    /// Returns `true` if the exit of the leader is published.
+    pub(super) fn has_published_exit(&self) -> bool {
         self.state.borrow().exit.is_some()
     }
 
-    /// Tells everybody how the leader has ended.
-    pub(super) fn announce(&self, exit: ChildExit) {
+    /// Publishes the exit of the leader.
+    pub(super) fn publish_exit(&self, exit: ChildExit) {
         self.state.send_if_modified(|state| state.exit.replace(exit) != Some(exit));
     }
 
-    /// Reaps what has ended. True once nothing is left.
-    pub(super) fn settle(&self) -> bool {
+    /// Reaps members that have exited. Returns `true` once all have.
+    pub(super) fn reap(&self) -> bool {
         let mut processes = self.processes.lock();
-        if !processes.settle() {
+        if !processes.reap() {
             return false;
         }
         let exit = processes.exit;
@@ -90,52 +89,51 @@ impl Group {
         true
     }
 
-    /// Asks all to leave.
+    /// Sends SIGTERM to all members.
     pub(super) fn terminate(&self) {
-        self.processes.lock().signal(Members::terminate, platform::terminate);
+        self.processes.lock().signal(GroupMembers::terminate, platform::terminate);
     }
 
-    /// Ends all.
+    /// Sends SIGKILL to all members.
     pub(super) fn kill(&self) {
-        self.processes.lock().signal(Members::kill, |leader| drop(leader.start_kill()));
+        self.processes.lock().signal(GroupMembers::kill, |leader| drop(leader.start_kill()));
     }
 
-    /// Counts the group as gone: all were killed, and more cannot be done.
+    /// Treats the group as gone after it was killed, although members have not exited.
     pub(super) fn give_up(&self) {
         let (exit, watchdog) = {
             let mut processes = self.processes.lock();
             processes.gone = true;
             (processes.exit, processes.watchdog.take())
         };
-        watchdog.into_iter().for_each(Watchdog::leave_now);
+        watchdog.into_iter().for_each(Watchdog::stop_and_wait);
         self.close(exit);
     }
 
-    /// Kills all at once and sees to it that nothing is left, without the help of a runtime: there may be none, or none that
-    /// still runs.
+    /// Kills the group and reaps it, without a runtime: it may have shut down.
     pub(super) fn abandon(self: &Arc<Self>) {
         if self.state.borrow().gone {
             return;
         }
         self.kill();
-        if self.settle() {
+        if self.reap() {
             return;
         }
         let group = Arc::clone(self);
-        let reaper =
-            std::thread::Builder::new().name("turms-reaper".to_owned()).spawn(move || group.settle_patiently());
+        let reaper = std::thread::Builder::new().name("turms-reaper".to_owned()).spawn(move || group.reap_all());
         if let Err(error) = reaper {
-            tracing::warn!(target: "turms::child", pid = self.id, %error, "cannot wait for a child process that was killed");
+            tracing::warn!(target: "turms::child", pid = self.id, %error, "cannot start a thread to reap a killed child process");
         }
     }
 
-    fn settle_patiently(&self) {
-        const MOST_PAUSES: usize = 100;
-        for pause in pauses().take(MOST_PAUSES) {
-            if self.settle() {
+    /// Blocks until the group has exited, for a few seconds at most.
+    fn reap_all(&self) {
+        const MAX_ATTEMPTS: usize = 100;
+        for delay in poll_delays().take(MAX_ATTEMPTS) {
+            if self.reap() {
                 return;
             }
-            std::thread::sleep(pause);
+            std::thread::sleep(delay);
         }
         self.give_up();
     }
@@ -149,53 +147,53 @@ impl Group {
     }
 }
 
-/// How long to wait before looking again for what does not tell when it ends.
-pub(super) fn pauses() -> impl Iterator<Item = Duration> {
-    const LONGEST: Duration = Duration::from_millis(32);
-    std::iter::successors(Some(Duration::from_millis(1)), |pause| Some((*pause * 2).min(LONGEST)))
+/// The delays between attempts to reap processes whose exit is not signalled: 1 ms, doubled up to 32 ms.
+pub(super) fn poll_delays() -> impl Iterator<Item = Duration> {
+    const MAX_DELAY: Duration = Duration::from_millis(32);
+    std::iter::successors(Some(Duration::from_millis(1)), |delay| Some((*delay * 2).min(MAX_DELAY)))
 }
 
-impl Processes {
+impl GroupProcesses {
     fn poll_leader(&mut self, task: &mut Context<'_>) -> Poll<ChildExit> {
         if let Some(exit) = self.exit {
             return Poll::Ready(exit);
         }
         let waited = ready!(pin!(self.leader.wait()).poll(task));
-        Poll::Ready(self.reaped(waited.ok().map(ChildExit::from)))
+        Poll::Ready(self.leader_reaped(waited.ok().map(ChildExit::from)))
     }
 
-    /// The leader may have been reaped by somebody who reaps everything, which is an error to us.
-    fn reaped(&mut self, exit: Option<ChildExit>) -> ChildExit {
+    /// Stores the exit of the leader; `None` if other code in this process has reaped it.
+    fn leader_reaped(&mut self, exit: Option<ChildExit>) -> ChildExit {
         let exit = *self.exit.insert(exit.unwrap_or(ChildExit::Unknown));
-        self.look();
+        self.update_gone();
         exit
     }
 
-    /// While the leader is not reaped, its number is that of the group; right after is the time to see whether others hold it.
-    fn look(&mut self) {
+    /// Checks whether the group is gone. The leader must be reaped: until then, its id keeps the group.
+    fn update_gone(&mut self) {
         self.gone = self.gone || (self.exit.is_some() && self.members.are_gone());
     }
 
-    fn settle(&mut self) -> bool {
+    fn reap(&mut self) -> bool {
         if self.exit.is_none() {
             match self.leader.try_wait() {
                 Ok(None) => {}
-                Ok(Some(status)) => _ = self.reaped(Some(status.into())),
-                Err(_) => _ = self.reaped(None),
+                Ok(Some(status)) => _ = self.leader_reaped(Some(status.into())),
+                Err(_) => _ = self.leader_reaped(None),
             }
         }
-        self.look();
-        if self.gone && self.watchdog.as_mut().is_some_and(Watchdog::leave) {
+        self.update_gone();
+        if self.gone && self.watchdog.as_mut().is_some_and(Watchdog::stop) {
             self.watchdog = None;
         }
         self.gone && self.watchdog.is_none()
     }
 
-    fn signal(&mut self, members: impl Fn(&Members) -> bool, leader: impl Fn(&mut Child)) {
+    fn signal(&mut self, members: impl Fn(&GroupMembers) -> bool, leader: impl Fn(&mut Child)) {
         if self.gone || members(&self.members) {
             return;
         }
-        // Nobody is in the group. The leader itself may have joined another.
+        // The group is empty. The leader itself may have joined another group.
         match self.exit {
             Some(_) => self.gone = true,
             None => leader(&mut self.leader),
@@ -210,61 +208,60 @@ mod platform {
     };
     use tokio::process::Child;
 
-    use super::super::process_table::Census;
+    use super::super::process_table::ProcessTable;
 
-    /// Those who are in the group of this number.
+    /// The members of a process group.
     #[derive(Debug)]
-    pub(super) struct Members {
+    pub(super) struct GroupMembers {
         group: Option<Pid>,
-        census: Census,
+        table: ProcessTable,
     }
 
-    impl Members {
+    impl GroupMembers {
         pub(super) fn of(leader: u32) -> Self {
-            Self { group: pid(leader), census: Census::default() }
+            Self { group: pid(leader), table: ProcessTable::default() }
         }
 
-        /// Whether anybody was reached.
+        /// Sends SIGTERM. Returns `false` if the group is empty.
         pub(super) fn terminate(&self) -> bool {
             self.group.is_some_and(|group| kill_process_group(group, Signal::TERM).is_ok())
         }
 
-        /// Whether anybody was reached.
+        /// Sends SIGKILL. Returns `false` if the group is empty.
         pub(super) fn kill(&self) -> bool {
             self.group.is_some_and(|group| kill_process_group(group, Signal::KILL).is_ok())
         }
 
-        /// Whether nobody lives, or nobody whom we could reach. To be asked when the leader is reaped.
+        /// Returns `true` if no member runs, or none that can be signalled. Call it after the leader is reaped.
         pub(super) fn are_gone(&mut self) -> bool {
             let Some(group) = self.group else { return true };
             reap_adopted(group);
             if test_kill_process_group(group).is_err() {
                 return true;
             }
-            let dead = self.census.finds_only_dead(group.as_raw_pid());
-            if dead {
-                // The dead do not mind, and who was born while we looked does not escape.
+            let only_zombies = self.table.has_only_zombies(group.as_raw_pid());
+            if only_zombies {
+                // Zombies ignore the signal; a process that was started during the search does not escape it.
                 self.kill();
                 reap_adopted(group);
             }
-            dead
+            only_zombies
         }
     }
 
-    /// If we are the first process of a container, those whose parent has ended are now our children, and nobody else reaps
-    /// them.
+    /// Reaps orphans of the group. They are children of this process if it is the init process of a container.
     fn reap_adopted(group: Pid) {
         while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}
     }
 
     pub(super) fn terminate(leader: &mut Child) {
         if let Some(leader) = leader.id().and_then(pid) {
-            // It may have ended a moment ago.
+            // It may have exited a moment ago.
             let _ = kill_process(leader, Signal::TERM);
         }
     }
 
-    /// Never 1: to signal the group of that number is to signal everybody.
+    /// Never 1: a signal to the group with that id is a signal to all processes.
     fn pid(id: u32) -> Option<Pid> {
         i32::try_from(id).ok().and_then(Pid::from_raw).filter(|pid| !pid.is_init())
     }
@@ -274,11 +271,11 @@ mod platform {
 mod platform {
     use tokio::process::Child;
 
-    /// There are no groups: the leader is alone.
+    /// There are no process groups: the leader is the only member.
     #[derive(Debug)]
-    pub(super) struct Members;
+    pub(super) struct GroupMembers;
 
-    impl Members {
+    impl GroupMembers {
         pub(super) fn of(_: u32) -> Self {
             Self
         }
@@ -296,7 +293,7 @@ mod platform {
         }
     }
 
-    /// There is no way to ask.
+    /// There is no SIGTERM: kills the process.
     pub(super) fn terminate(leader: &mut Child) {
         drop(leader.start_kill());
     }

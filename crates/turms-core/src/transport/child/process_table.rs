@@ -1,38 +1,38 @@
-//! Who of a group lives.
+//! Tells process groups with running members from groups of zombies only.
 //!
-//! A process that has ended counts as a member of its group until its parent has reaped it. Once orphaned, that is the first
-//! process of the system, and in a container that is often a program which reaps late or never. The system does not tell
-//! such a group from one that lives, but its table of processes does.
+//! A process that has exited is a member of its group until its parent has reaped it. The parent of an orphan is the init process, and in
+//! a container that is often a program that reaps late or never. Signal 0 does not tell such a group from a running one; the process
+//! table does.
 
-pub(super) use self::platform::Census;
+pub(super) use self::platform::ProcessTable;
 
 #[cfg(target_os = "linux")]
 mod platform {
     use std::fs;
 
-    /// Looks through the table of processes.
+    /// Looks up processes in `/proc`.
     #[derive(Debug, Default)]
-    pub(in super::super) struct Census {
-        /// Somebody who lived when we last looked: as long as that one does, the rest need not be asked.
-        living: Option<i32>,
+    pub(in super::super) struct ProcessTable {
+        /// A member that was running at the last search. As long as it runs, no other process needs to be read.
+        running: Option<i32>,
     }
 
-    impl Census {
-        /// Whether there are members, and none of them lives. False if there is no telling.
-        pub(in super::super) fn finds_only_dead(&mut self, group: i32) -> bool {
-            if self.living.and_then(Entry::of).is_some_and(|entry| entry.lives_in(group)) {
+    impl ProcessTable {
+        /// Returns `true` if the group has members and all are zombies; `false` if that is not known.
+        pub(in super::super) fn has_only_zombies(&mut self, group: i32) -> bool {
+            if self.running.and_then(ProcessStat::of).is_some_and(|process| process.runs_in(group)) {
                 return false;
             }
-            let (mut dead, mut living) = (false, None);
+            let (mut has_zombies, mut running) = (false, None);
             for id in ids() {
-                match Entry::of(id) {
-                    Some(entry) if entry.lives_in(group) => living = Some(id),
-                    Some(entry) => dead |= entry.group == group,
+                match ProcessStat::of(id) {
+                    Some(process) if process.runs_in(group) => running = Some(id),
+                    Some(process) => has_zombies |= process.group == group,
                     None => {}
                 }
             }
-            self.living = living;
-            dead && living.is_none()
+            self.running = running;
+            has_zombies && running.is_none()
         }
     }
 
@@ -42,17 +42,17 @@ mod platform {
     }
 
     #[derive(Debug, PartialEq, Eq)]
-    struct Entry {
+    struct ProcessStat {
         state: u8,
         group: i32,
     }
 
-    impl Entry {
+    impl ProcessStat {
         fn of(id: i32) -> Option<Self> {
             Self::parse(&fs::read(format!("/proc/{id}/stat")).ok()?)
         }
 
-        /// `1 (name) S 0 1 …`: id, name, state, parent, group. The name may hold anything, brackets and spaces included.
+        /// Parses `1 (name) S 0 1 …`: id, name, state, parent, group. The name may contain brackets and spaces.
         fn parse(stat: &[u8]) -> Option<Self> {
             let name_ends = stat.iter().rposition(|byte| *byte == b')')?;
             let mut fields = str::from_utf8(&stat[name_ends + 1..]).ok()?.split_ascii_whitespace();
@@ -61,7 +61,7 @@ mod platform {
             Some(Self { state, group })
         }
 
-        fn lives_in(&self, group: i32) -> bool {
+        fn runs_in(&self, group: i32) -> bool {
             self.group == group && !matches!(self.state, b'Z' | b'X')
         }
     }
@@ -71,36 +71,36 @@ mod platform {
         use super::*;
 
         #[test]
-        fn an_entry_is_read_whatever_the_name() {
-            let entry = Some(Entry { state: b'Z', group: 42 });
-            assert_eq!(Entry::parse(b"7 (sh) Z 1 42 42 0 -1"), entry);
-            assert_eq!(Entry::parse(b"7 (a) S 1 2 (\xff) Z 1 42 42 0 -1\n"), entry);
-            assert_eq!(Entry::parse(b"7 (sh"), None);
-            assert_eq!(Entry::parse(b"7 (sh) Z 1"), None);
+        fn a_process_is_parsed_whatever_its_name() {
+            let process = Some(ProcessStat { state: b'Z', group: 42 });
+            assert_eq!(ProcessStat::parse(b"7 (sh) Z 1 42 42 0 -1"), process);
+            assert_eq!(ProcessStat::parse(b"7 (a) S 1 2 (\xff) Z 1 42 42 0 -1\n"), process);
+            assert_eq!(ProcessStat::parse(b"7 (sh"), None);
+            assert_eq!(ProcessStat::parse(b"7 (sh) Z 1"), None);
         }
 
         #[test]
-        fn we_live_and_nobody_is_in_a_group_that_is_none() {
-            let us = Entry::of(std::process::id().try_into().unwrap()).unwrap();
-            let mut census = Census::default();
+        fn this_process_runs_and_an_unused_group_is_empty() {
+            let own = ProcessStat::of(std::process::id().try_into().unwrap()).unwrap();
+            let mut table = ProcessTable::default();
 
-            assert!(us.lives_in(us.group));
-            assert!(!census.finds_only_dead(us.group));
-            assert!(census.living.is_some());
-            assert!(!census.finds_only_dead(i32::MAX));
-            assert_eq!(census.living, None);
+            assert!(own.runs_in(own.group));
+            assert!(!table.has_only_zombies(own.group));
+            assert!(table.running.is_some());
+            assert!(!table.has_only_zombies(i32::MAX));
+            assert_eq!(table.running, None);
         }
     }
 }
 
 #[cfg(all(unix, not(target_os = "linux")))]
 mod platform {
-    /// There is no table that could be read without `unsafe`.
+    /// Other systems have no process table that can be read without `unsafe`.
     #[derive(Debug, Default)]
-    pub(in super::super) struct Census {}
+    pub(in super::super) struct ProcessTable {}
 
-    impl Census {
-        pub(in super::super) fn finds_only_dead(&mut self, _: i32) -> bool {
+    impl ProcessTable {
+        pub(in super::super) fn has_only_zombies(&mut self, _: i32) -> bool {
             false
         }
     }
