@@ -1,13 +1,13 @@
 //! The driver of a connection: one loop for both sides that connects a byte stream, a session and a service.
 //!
 //! `mod.rs` has the loop and its stages, `calls.rs` the handling of messages and results, `in_flight.rs` running and waiting calls,
-//! `output.rs` the write buffer, `handle.rs` the commands of handles.
+//! `write_buffer.rs` the write buffer, `handle.rs` the commands of handles.
 
 mod calls;
 mod handle;
 mod in_flight;
-mod output;
 mod timer;
+mod write_buffer;
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -28,8 +28,8 @@ use self::calls::FinishedCall;
 pub use self::handle::{ConnectionHandle, OpenFailure};
 use self::handle::{ConnectionSignal, ConnectionState, SessionCommand, WaitingCaller};
 use self::in_flight::InFlight;
-use self::output::WriteBuffer;
 use self::timer::DeadlineTimer;
+use self::write_buffer::WriteBuffer;
 use crate::endpoint::Endpoint;
 use crate::limits::Limits;
 use crate::peer::Peer;

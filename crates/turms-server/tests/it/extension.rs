@@ -230,7 +230,10 @@ async fn an_extension_that_cannot_be_declared_keeps_the_server_from_being_built(
         r#"cannot build server: extension "echo": its id has to be a prefix, a slash and a name, such as com.example/prices"#
     );
     let twice = fault(Server::new("echo", "1").extension(Echo::new(ID).0).extension(Echo::new(ID).0));
-    assert!(twice.starts_with(r#"cannot build server: extension "com.example/echo" is registered twice: at "#), "{twice}");
+    assert!(
+        twice.starts_with(r#"cannot build server: extension "com.example/echo" is registered twice: at "#),
+        "{twice}"
+    );
     assert_eq!(twice.matches("extension.rs:").count(), 2, "{twice}");
     let twice = fault(Server::new("echo", "1").extension(Echo::new(ID).0).extension(Echo::new("com.example/other").0));
     let both = r#"is registered twice: by extension "com.example/echo" and by extension "com.example/other""#;
