@@ -10,87 +10,89 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use turms_core::Ended;
 use turms_core::escape_control;
 
-/// How a connection ends, seen from both ends: what is to be said, and what was heard.
+/// The state of closing a connection: the close frame to send, and why the peer has closed.
 ///
-/// The socket belongs to the connection's driver. Whoever serves the connection, or asks how it ended, has this.
+/// It is shared between the socket, which the driver of the connection owns, and the code that serves or observes the connection.
 #[derive(Debug, Default)]
-pub(crate) struct Farewell {
-    going_away: AtomicBool,
-    heard: OnceLock<String>,
+pub(crate) struct CloseState {
+    is_shutting_down: AtomicBool,
+    /// What the peer did, as the end of a sentence that begins with "the server".
+    reason: OnceLock<String>,
 }
 
-impl Farewell {
-    /// From now on the reason for an end is that this side serves nobody any more.
+impl CloseState {
+    /// Makes [`frame`](Self::frame) return 1001.
     #[cfg(feature = "server")]
-    pub(crate) fn go_away(&self) {
-        self.going_away.store(true, Ordering::Relaxed);
+    pub(crate) fn begin_shutdown(&self) {
+        self.is_shutting_down.store(true, Ordering::Relaxed);
     }
 
-    /// What is said when this side ends the connection without a fault.
-    pub(crate) fn words(&self) -> CloseFrame {
-        match self.going_away.load(Ordering::Relaxed) {
+    /// The close frame of this side, unless it closes because of an error.
+    pub(crate) fn frame(&self) -> CloseFrame {
+        match self.is_shutting_down.load(Ordering::Relaxed) {
             true => close_frame(CloseCode::Away, "the server is shutting down"),
             false => close_frame(CloseCode::Normal, ""),
         }
     }
 
-    /// The peer has said goodbye.
-    pub(crate) fn heard(&self, close: Option<&CloseFrame>) {
-        self.note(match close {
-            Some(close) => format!("closed the connection ({})", Shown(close)),
-            None => "closed the connection without saying why".to_owned(),
+    /// The peer has sent a close frame.
+    pub(crate) fn received(&self, close: Option<&CloseFrame>) {
+        self.set_reason(match close {
+            Some(close) => format!("closed the connection ({})", CloseFrameDisplay(close)),
+            None => "closed the connection without a reason".to_owned(),
         });
     }
 
-    /// The peer is gone without a word.
-    pub(crate) fn vanished(&self) {
-        self.note("dropped the connection without closing it".to_owned());
+    /// The peer has disconnected without a close frame.
+    pub(crate) fn disconnected(&self) {
+        self.set_reason("disconnected without a close frame".to_owned());
     }
 
-    pub(crate) fn broke(&self, error: &std::io::Error) {
-        self.note(format!("dropped the connection: {error}"));
+    pub(crate) fn failed(&self, error: &std::io::Error) {
+        self.set_reason(format!("disconnected: {error}"));
     }
 
-    pub(crate) fn fell_silent(&self, silence: Duration) {
-        self.note(format!("sent nothing for {silence:?}, and did not answer a ping"));
+    pub(crate) fn ping_timed_out(&self, silence: Duration) {
+        self.set_reason(format!("sent nothing for {silence:?} and did not respond to a ping"));
     }
 
-    /// The peer did what it may not do.
-    pub(crate) fn misbehaved(&self, how: &str) {
-        self.note(format!("broke the rules of WebSocket or of this transport: {how}"));
+    /// The peer has violated the protocol.
+    pub(crate) fn violated(&self, violation: &str) {
+        self.set_reason(format!("violated the WebSocket protocol: {violation}"));
     }
 
-    /// What came first is why; the rest is a consequence.
-    fn note(&self, how: String) {
-        let _ = self.heard.set(how);
+    /// Sets the reason, unless there is one: later events are consequences of the first.
+    fn set_reason(&self, reason: String) {
+        let _ = self.reason.set(reason);
     }
 
-    /// What became of the other side.
+    /// The reason why the connection is closed.
     #[cfg(feature = "client")]
-    pub(crate) fn ended(&self) -> Ended {
-        match self.heard.get() {
-            Some(how) => Ended::new().how(how),
+    pub(crate) fn reason(&self) -> Ended {
+        match self.reason.get() {
+            Some(reason) => Ended::new().how(reason),
             None => Ended::new(),
         }
     }
 }
 
-/// A close frame that fits: a control frame holds 125 bytes, and the code takes two of them.
+/// Creates a close frame. The reason is truncated to fit into a control frame.
 pub(crate) fn close_frame(code: CloseCode, reason: &str) -> CloseFrame {
     let ends = reason.char_indices().map(|(start, character)| start + character.len_utf8());
-    let end = ends.take_while(|end| *end <= MOST_REASON).last().unwrap_or(0);
+    let end = ends.take_while(|end| *end <= MAX_REASON_BYTES).last().unwrap_or(0);
     CloseFrame { code, reason: reason[..end].into() }
 }
 
-const MOST_REASON: usize = 123;
+/// Maximum length of a reason: a control frame has 125 bytes, and the code takes two.
+const MAX_REASON_BYTES: usize = 123;
 
-/// A close frame for people: `1001 going away: restarting`.
-struct Shown<'a>(&'a CloseFrame);
+/// Displays a close frame: `1001 going away: restarting`.
+struct CloseFrameDisplay<'a>(&'a CloseFrame);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for CloseFrameDisplay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let code = u16::from(self.0.code);
-        let name = name_of(code).map_or(Cow::Borrowed(""), |name| Cow::Owned(format!(" {name}")));
+        let name = code_name(code).map_or(Cow::Borrowed(""), |name| Cow::Owned(format!(" {name}")));
         match self.0.reason.is_empty() {
             true => write!(f, "{code}{name}"),
             false => write!(f, "{code}{name}: {}", escape_control(&self.0.reason)),
@@ -98,8 +100,8 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// As the registry of close codes names them (RFC 6455, 7.4.1).
-fn name_of(code: u16) -> Option<&'static str> {
+/// Returns the name of a close code (RFC 6455, 7.4.1, and the IANA registry).
+fn code_name(code: u16) -> Option<&'static str> {
     Some(match code {
         1000 => "normal",
         1001 => "going away",
@@ -121,31 +123,31 @@ fn name_of(code: u16) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn after(close: Option<&CloseFrame>) -> String {
-        let farewell = Farewell::default();
-        farewell.heard(close);
-        farewell.ended().to_string()
+    fn reason_after(close: Option<&CloseFrame>) -> String {
+        let state = CloseState::default();
+        state.received(close);
+        state.reason().to_string()
     }
 
     #[test]
-    fn what_the_peer_said_is_shown_to_people() {
-        assert_eq!(after(None), "the server closed the connection without saying why");
+    fn the_close_frame_of_the_peer_is_the_reason() {
+        assert_eq!(reason_after(None), "the server closed the connection without a reason");
         let away = close_frame(CloseCode::Away, "restarting\u{1b}");
-        assert_eq!(after(Some(&away)), "the server closed the connection (1001 going away: restarting\\u{1b})");
+        assert_eq!(reason_after(Some(&away)), "the server closed the connection (1001 going away: restarting\\u{1b})");
         let own = close_frame(CloseCode::from(4001), "");
-        assert_eq!(after(Some(&own)), "the server closed the connection (4001)");
+        assert_eq!(reason_after(Some(&own)), "the server closed the connection (4001)");
     }
 
     #[test]
-    fn the_first_reason_stays() {
-        let farewell = Farewell::default();
-        farewell.fell_silent(Duration::from_secs(60));
-        farewell.vanished();
-        assert_eq!(farewell.ended().how.as_deref(), Some("sent nothing for 60s, and did not answer a ping"));
+    fn the_first_reason_is_kept() {
+        let state = CloseState::default();
+        state.ping_timed_out(Duration::from_secs(60));
+        state.disconnected();
+        assert_eq!(state.reason().how.as_deref(), Some("sent nothing for 60s and did not respond to a ping"));
     }
 
     #[test]
-    fn a_long_reason_is_cut_between_characters() {
+    fn a_long_reason_is_truncated_between_characters() {
         let frame = close_frame(CloseCode::Protocol, &"\u{e4}".repeat(100));
         assert_eq!(frame.reason.len(), 122);
     }

@@ -4,82 +4,82 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-/// When to ask a quiet peer whether it is there, and when to give it up.
+/// The options of the heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct KeepAlive {
-    /// How long a peer may be quiet before it is asked; never asked if nothing is said.
+pub(crate) struct HeartbeatOptions {
+    /// The time without messages after which the peer is pinged; `None` for no pings. Default: 30 s.
     pub(crate) interval: Option<Duration>,
-    /// How long it may stay quiet once it has been asked.
+    /// Timeout for any message after a ping. Default: 30 s.
     pub(crate) timeout: Duration,
 }
 
-impl Default for KeepAlive {
+impl Default for HeartbeatOptions {
     fn default() -> Self {
         Self { interval: Some(Duration::from_secs(30)), timeout: Duration::from_secs(30) }
     }
 }
 
-/// Watches for signs of life.
+/// Pings a silent peer, and detects one that does not respond.
 #[derive(Debug)]
-pub(crate) struct Pulse {
-    keep_alive: KeepAlive,
-    heard: Instant,
-    asked: Option<Instant>,
+pub(crate) struct Heartbeat {
+    options: HeartbeatOptions,
+    last_received: Instant,
+    pinged: Option<Instant>,
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
-/// What a silence calls for.
+/// The action for a silent peer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Silence {
-    /// Ask whether the peer is there.
-    Ask,
-    /// It has been silent for so long that it is not.
-    Over(Duration),
+pub(crate) enum HeartbeatAction {
+    /// Send a ping.
+    Ping,
+    /// Close the connection: the peer did not respond to a ping. With the time since its last message.
+    TimedOut(Duration),
 }
 
-impl Pulse {
-    pub(crate) fn new(keep_alive: KeepAlive) -> Self {
-        Self { keep_alive, heard: Instant::now(), asked: None, sleep: None }
+impl Heartbeat {
+    pub(crate) fn new(options: HeartbeatOptions) -> Self {
+        Self { options, last_received: Instant::now(), pinged: None, sleep: None }
     }
 
-    /// The peer has shown that it is there.
-    pub(crate) fn heard(&mut self) {
-        self.heard = Instant::now();
-        self.asked = None;
+    /// Restarts the interval, because the peer is alive.
+    pub(crate) fn reset(&mut self) {
+        self.last_received = Instant::now();
+        self.pinged = None;
     }
 
-    /// Ready when something has to be done about a silence.
-    pub(crate) fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<Silence> {
-        while let Some(due) = self.due() {
+    /// Ready when an action is deadline.
+    pub(crate) fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<HeartbeatAction> {
+        while let Some(deadline) = self.deadline() {
             let now = Instant::now();
-            if due <= now {
-                return Poll::Ready(self.speak(now));
+            if deadline <= now {
+                return Poll::Ready(self.action(now));
             }
-            ready!(self.poll_sleep(due, task));
+            ready!(self.poll_sleep(deadline, task));
         }
         Poll::Pending
     }
 
-    fn due(&self) -> Option<Instant> {
-        match self.asked {
-            None => self.heard.checked_add(self.keep_alive.interval?),
-            Some(asked) => asked.checked_add(self.keep_alive.timeout),
+    fn deadline(&self) -> Option<Instant> {
+        match self.pinged {
+            None => self.last_received.checked_add(self.options.interval?),
+            Some(pinged) => pinged.checked_add(self.options.timeout),
         }
     }
 
-    fn speak(&mut self, now: Instant) -> Silence {
-        if self.asked.is_some() {
-            return Silence::Over(now - self.heard);
+    fn action(&mut self, now: Instant) -> HeartbeatAction {
+        if self.pinged.is_some() {
+            return HeartbeatAction::TimedOut(now - self.last_received);
         }
-        self.asked = Some(now);
-        Silence::Ask
+        self.pinged = Some(now);
+        HeartbeatAction::Ping
     }
 
-    /// Signs of life come more often than silences: a timer that was set too early is left to run out, and set anew then.
-    fn poll_sleep(&mut self, due: Instant, task: &mut TaskContext<'_>) -> Poll<()> {
-        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
-        if sleep.is_elapsed() || due < sleep.deadline() {
-            sleep.as_mut().reset(due);
+    /// Polls the timer. Messages are more frequent than timeouts, so a deadline that has moved later resets the timer only when it elapses.
+    fn poll_sleep(&mut self, deadline: Instant, task: &mut TaskContext<'_>) -> Poll<()> {
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        if sleep.is_elapsed() || deadline < sleep.deadline() {
+            sleep.as_mut().reset(deadline);
         }
         sleep.as_mut().poll(task)
     }
@@ -92,34 +92,34 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_quiet_peer_is_asked_and_then_given_up() {
+    async fn a_silent_peer_is_pinged_and_then_times_out() {
         let start = Instant::now();
-        let mut pulse = Pulse::new(KeepAlive::default());
-        assert_eq!(poll_fn(|task| pulse.poll(task)).await, Silence::Ask);
+        let mut heartbeat = Heartbeat::new(HeartbeatOptions::default());
+        assert_eq!(poll_fn(|task| heartbeat.poll(task)).await, HeartbeatAction::Ping);
         assert_eq!(start.elapsed().as_secs(), 30);
-        let Silence::Over(silence) = poll_fn(|task| pulse.poll(task)).await else { panic!() };
+        let HeartbeatAction::TimedOut(silence) = poll_fn(|task| heartbeat.poll(task)).await else { panic!() };
         assert_eq!((start.elapsed().as_secs(), silence.as_secs()), (60, 60));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sign_of_life_begins_the_wait_anew() {
+    async fn a_message_restarts_the_interval() {
         let start = Instant::now();
-        let mut pulse = Pulse::new(KeepAlive::default());
-        assert!(poll_fn(|task| Poll::Ready(pulse.poll(task).is_pending())).await);
+        let mut heartbeat = Heartbeat::new(HeartbeatOptions::default());
+        assert!(poll_fn(|task| Poll::Ready(heartbeat.poll(task).is_pending())).await);
         tokio::time::advance(Duration::from_secs(20)).await;
-        pulse.heard();
-        assert_eq!(poll_fn(|task| pulse.poll(task)).await, Silence::Ask);
+        heartbeat.reset();
+        assert_eq!(poll_fn(|task| heartbeat.poll(task)).await, HeartbeatAction::Ping);
         assert_eq!(start.elapsed().as_secs(), 50);
         tokio::time::advance(Duration::from_secs(10)).await;
-        pulse.heard();
-        assert_eq!(poll_fn(|task| pulse.poll(task)).await, Silence::Ask);
+        heartbeat.reset();
+        assert_eq!(poll_fn(|task| heartbeat.poll(task)).await, HeartbeatAction::Ping);
         assert_eq!(start.elapsed().as_secs(), 90);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_is_asked_if_nobody_is_to_be() {
-        let mut pulse = Pulse::new(KeepAlive { interval: None, ..KeepAlive::default() });
-        let asked = tokio::time::timeout(Duration::from_secs(86_400), poll_fn(|task| pulse.poll(task))).await;
-        assert!(asked.is_err());
+    async fn there_are_no_pings_without_an_interval() {
+        let mut heartbeat = Heartbeat::new(HeartbeatOptions { interval: None, ..HeartbeatOptions::default() });
+        let action = tokio::time::timeout(Duration::from_secs(86_400), poll_fn(|task| heartbeat.poll(task))).await;
+        assert!(action.is_err());
     }
 }

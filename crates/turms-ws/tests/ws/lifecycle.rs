@@ -1,4 +1,4 @@
-//! How connections stay, and how they end.
+//! The heartbeat, the closing and the limits of connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,37 +20,37 @@ use turms_server::Server;
 use turms_testkit::within;
 use turms_ws::{ServeWs as _, WsConnector};
 
-use crate::fixture::{Served, builder, connect};
+use crate::fixture::{TestServer, builder, connect};
 use turms_testkit::raw_ws::{CLOSE, PING, PONG, WsConnection};
 
-const MOMENT: Duration = Duration::from_millis(20);
+const SHORT_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// How a client says that it lost its connection, from now on.
-fn lost(client: &Client) -> impl Future<Output = String> + use<> {
+/// Waits for the event that the connection of a client is closed, and returns the reason.
+fn closed(client: &Client) -> impl Future<Output = String> + use<> {
     let mut events = client.events();
     async move {
-        let lost = events.find(|event| match event {
-            Event::Connection(ConnectionEvent::Lost(why)) => Some(why.to_string()),
+        let closed = events.find(|event| match event {
+            Event::Connection(ConnectionEvent::Lost(reason)) => Some(reason.to_string()),
             _ => None,
         });
-        within("the end of the connection", lost).await.unwrap()
+        within("the end of the connection", closed).await.unwrap()
     }
 }
 
 #[tokio::test]
-async fn a_server_that_shuts_down_says_so_and_ends() {
-    let served = Served::new().await;
-    let mut hand = WsConnection::open(served.address).await;
-    served.router.handle().shutdown();
-    assert_eq!(hand.goodbye().await, (1001, "the server is shutting down".to_owned()));
-    hand.send(CLOSE, &1001_u16.to_be_bytes()).await;
-    hand.end().await;
-    within("the end of the server", served.ended).await.unwrap().unwrap();
-    assert!(TcpStream::connect(served.address).await.is_err());
+async fn a_shutdown_closes_connections_with_1001() {
+    let server = TestServer::new().await;
+    let mut raw = WsConnection::open(server.address).await;
+    server.router.handle().shutdown();
+    assert_eq!(raw.close_frame().await, (1001, "the server is shutting down".to_owned()));
+    raw.send(CLOSE, &1001_u16.to_be_bytes()).await;
+    raw.assert_closed().await;
+    within("the end of the server", server.serving).await.unwrap().unwrap();
+    assert!(TcpStream::connect(server.address).await.is_err());
 }
 
 #[tokio::test]
-async fn a_server_can_be_served_in_one_line() {
+async fn serve_ws_listens_until_the_shutdown() {
     use turms_ws::ServeWs as _;
 
     let router = crate::fixture::server(&Arc::default());
@@ -65,61 +65,61 @@ async fn a_server_can_be_served_in_one_line() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_answer_a_goodbye_does_not_keep_the_server() {
-    let served = Served::new().await;
-    let mut hand = WsConnection::open(served.address).await;
-    let _silent = TcpStream::connect(served.address).await.unwrap();
-    served.router.handle().shutdown();
-    hand.goodbye().await;
-    within("the end of the server", served.ended).await.unwrap().unwrap();
+async fn a_client_that_does_not_respond_to_a_close_frame_does_not_block_the_shutdown() {
+    let server = TestServer::new().await;
+    let mut raw = WsConnection::open(server.address).await;
+    let _silent = TcpStream::connect(server.address).await.unwrap();
+    server.router.handle().shutdown();
+    raw.close_frame().await;
+    within("the end of the server", server.serving).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn a_client_hears_why_the_server_ended() {
-    let served = Served::new().await;
-    let client = served.client().await;
-    let lost = lost(&client);
-    served.router.handle().shutdown();
-    let why = lost.await;
-    assert!(why.contains("closed the connection (1001 going away: the server is shutting down)"), "{why}");
+async fn a_client_sees_the_reason_of_a_shutdown() {
+    let server = TestServer::new().await;
+    let client = server.client().await;
+    let closed = closed(&client);
+    server.router.handle().shutdown();
+    let reason = closed.await;
+    assert!(reason.contains("closed the connection (1001 going away: the server is shutting down)"), "{reason}");
 }
 
 #[tokio::test]
-async fn a_goodbye_is_answered_and_the_server_closes_first() {
-    let served = Served::new().await;
-    let mut hand = WsConnection::open(served.address).await;
-    hand.text(SLOW).await;
-    served.reaches("started", 1).await;
-    hand.send(CLOSE, &[&1000_u16.to_be_bytes()[..], b"done"].concat()).await;
-    assert_eq!(hand.goodbye().await, (1000, "done".to_owned()));
-    hand.end().await;
-    served.reaches("stopped", 1).await;
+async fn a_close_frame_has_a_response_and_the_server_closes_first() {
+    let server = TestServer::new().await;
+    let mut raw = WsConnection::open(server.address).await;
+    raw.text(SLOW).await;
+    server.reaches("started", 1).await;
+    raw.send(CLOSE, &[&1000_u16.to_be_bytes()[..], b"done"].concat()).await;
+    assert_eq!(raw.close_frame().await, (1000, "done".to_owned()));
+    raw.assert_closed().await;
+    server.reaches("stopped", 1).await;
 }
 
 /// A call of the newest revision that never ends.
 const SLOW: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
 
 #[tokio::test]
-async fn what_a_client_that_is_gone_had_asked_for_is_stopped() {
-    let served = Served::new().await;
+async fn calls_of_a_disconnected_client_are_cancelled() {
+    let server = TestServer::new().await;
     for calls in 1..=3 {
-        let mut hand = WsConnection::open(served.address).await;
-        hand.text(SLOW).await;
-        served.reaches("started", calls).await;
-        drop(hand);
-        served.reaches("stopped", calls).await;
+        let mut raw = WsConnection::open(server.address).await;
+        raw.text(SLOW).await;
+        server.reaches("started", calls).await;
+        drop(raw);
+        server.reaches("stopped", calls).await;
     }
-    served.router.handle().shutdown();
-    within("the end of the server", served.ended).await.unwrap().unwrap();
+    server.router.handle().shutdown();
+    within("the end of the server", server.serving).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn a_client_that_is_dropped_closes_the_connection() {
-    let served = Served::with(|service| service.max_connections(1)).await;
+async fn dropping_a_client_closes_the_connection() {
+    let server = TestServer::with(|service| service.max_connections(1)).await;
     for version in ProtocolVersion::ALL {
-        let client = within("a place", async {
+        let client = within("a free connection", async {
             loop {
-                match builder().only_version(version).connect_to(served.connector()).await {
+                match builder().only_version(version).connect_to(server.connector()).await {
                     Ok(client) => break client,
                     Err(_) => tokio::task::yield_now().await,
                 }
@@ -131,57 +131,57 @@ async fn a_client_that_is_dropped_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn a_connector_connects_as_often_as_it_is_asked_to() {
-    let served = Served::new().await;
-    let connector = Arc::new(served.connector());
+async fn a_connector_can_connect_repeatedly() {
+    let server = TestServer::new().await;
+    let connector = Arc::new(server.connector());
     for _ in 0..2 {
         let client = builder().connect_to(connector.clone()).await.unwrap();
         client.call_tool("list", ()).await.unwrap();
-        within("the goodbye", client.close()).await;
+        within("the close", client.close()).await;
     }
 }
 
 #[tokio::test]
-async fn a_quiet_client_is_pinged_and_stays_if_it_answers() {
-    let served = Served::with(|service| service.ping_interval(MOMENT)).await;
-    let mut hand = WsConnection::open(served.address).await;
+async fn a_client_that_responds_to_pings_stays_connected() {
+    let server = TestServer::with(|service| service.ping_interval(SHORT_TIMEOUT)).await;
+    let mut raw = WsConnection::open(server.address).await;
     for _ in 0..3 {
-        let ping = hand.frame().await;
+        let ping = raw.frame().await;
         assert_eq!((ping.kind, ping.last), (PING, true));
-        hand.send(PONG, &ping.payload).await;
+        raw.send(PONG, &ping.payload).await;
     }
-    hand.send(PING, b"").await;
-    while hand.frame().await.kind != PONG {}
+    raw.send(PING, b"").await;
+    while raw.frame().await.kind != PONG {}
 }
 
 #[tokio::test]
-async fn a_client_that_answers_no_ping_is_given_up() {
-    let served = Served::with(|service| service.ping_interval(MOMENT).ping_timeout(MOMENT)).await;
-    let mut hand = WsConnection::open(served.address).await;
-    hand.text(SLOW).await;
-    served.reaches("started", 1).await;
-    assert_eq!(hand.frame().await.kind, PING);
-    hand.end().await;
-    served.reaches("stopped", 1).await;
+async fn a_client_that_does_not_respond_to_a_ping_is_disconnected() {
+    let server = TestServer::with(|service| service.ping_interval(SHORT_TIMEOUT).ping_timeout(SHORT_TIMEOUT)).await;
+    let mut raw = WsConnection::open(server.address).await;
+    raw.text(SLOW).await;
+    server.reaches("started", 1).await;
+    assert_eq!(raw.frame().await.kind, PING);
+    raw.assert_closed().await;
+    server.reaches("stopped", 1).await;
 }
 
-/// A server by hand, on the library that both sides use below: what it does once the client is there.
-async fn server<F: Future<Output = ()> + Send>(
-    then: impl Fn(WebSocketStream<TcpStream>) -> F + Send + Sync + 'static,
+/// Starts a raw server that runs `serve` for each connection, and returns a connector to it.
+async fn raw_server<F: Future<Output = ()> + Send>(
+    serve: impl Fn(WebSocketStream<TcpStream>) -> F + Send + Sync + 'static,
 ) -> WsConnector {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
     tokio::spawn(async move {
-        // A client whose first question is the end of the connection asks another one over a new one.
+        // A client whose first request closes the connection opens another one.
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            #[expect(clippy::result_large_err, reason = "the library wants it so")]
-            let grant = |request: &Request, mut response: Response| {
-                let asked = request.headers()["sec-websocket-protocol"].clone();
-                response.headers_mut().insert("sec-websocket-protocol", asked);
+            #[expect(clippy::result_large_err, reason = "the signature of tungstenite's callback")]
+            let accept = |request: &Request, mut response: Response| {
+                let subprotocol = request.headers()["sec-websocket-protocol"].clone();
+                response.headers_mut().insert("sec-websocket-protocol", subprotocol);
                 Ok(response)
             };
-            then(tokio_tungstenite::accept_hdr_async(stream, grant).await.unwrap()).await;
+            serve(tokio_tungstenite::accept_hdr_async(stream, accept).await.unwrap()).await;
         }
     });
     WsConnector::new(url).unwrap()
@@ -198,23 +198,23 @@ async fn send(web: &mut WebSocketStream<TcpStream>, message: Message) {
     std::future::poll_fn(|task| web.as_mut().poll_flush(task)).await.unwrap();
 }
 
-fn goodbye(code: u16, reason: &str) -> Message {
+fn close_message(code: u16, reason: &str) -> Message {
     Message::Close(Some(CloseFrame { code: CloseCode::from(code), reason: reason.into() }))
 }
 
-/// Answers the first question, so that the client is connected.
-async fn welcome(web: &mut WebSocketStream<TcpStream>) {
-    let question = next(web).await.unwrap().into_text().unwrap();
-    let question: serde_json::Value = serde_json::from_str(&question).unwrap();
-    let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": {
+/// Responds to `server/discover`, so that the client is connected.
+async fn respond_to_discover(web: &mut WebSocketStream<TcpStream>) {
+    let request = next(web).await.unwrap().into_text().unwrap();
+    let request: serde_json::Value = serde_json::from_str(&request).unwrap();
+    let response = json!({ "jsonrpc": "2.0", "id": request["id"], "result": {
         "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}, "ttlMs": 0, "cacheScope": "private",
     } });
-    send(web, Message::text(answer.to_string())).await;
+    send(web, Message::text(response.to_string())).await;
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_at_once_is_quoted() {
-    let connector = server(async |mut web| send(&mut web, goodbye(4001, "not today")).await).await;
+async fn a_close_frame_before_the_handshake_is_an_error_with_its_reason() {
+    let connector = raw_server(async |mut web| send(&mut web, close_message(4001, "not today")).await).await;
     let error = within("an error", builder().connect_to(connector)).await.unwrap_err();
     assert!(matches!(error, ConnectError::Ended(_)), "{error:?}");
     let expected = "the server closed the connection (4001: not today) before the connection was open";
@@ -222,21 +222,21 @@ async fn a_server_that_refuses_at_once_is_quoted() {
 }
 
 #[tokio::test]
-async fn a_client_says_how_its_server_went() {
+async fn a_client_sees_why_the_connection_was_closed() {
     const SILENT: &str = "sent nothing for";
     type Web = WebSocketStream<TcpStream>;
     type End = fn(Web) -> turms_core::BoxFuture<'static, ()>;
     let ends: [(End, &str); 4] = [
         (
-            |mut web| Box::pin(async move { send(&mut web, goodbye(1011, "no more memory")).await }),
+            |mut web| Box::pin(async move { send(&mut web, close_message(1011, "no more memory")).await }),
             "(1011 internal error: no more memory)",
         ),
-        (|web| Box::pin(async move { drop(web) }), "dropped the connection"),
+        (|web| Box::pin(async move { drop(web) }), "disconnected"),
         (
             |mut web| {
                 Box::pin(async move {
                     send(&mut web, Message::binary(vec![1])).await;
-                    let Some(Message::Close(Some(close))) = next(&mut web).await else { panic!("no goodbye") };
+                    let Some(Message::Close(Some(close))) = next(&mut web).await else { panic!("no close frame") };
                     assert_eq!(u16::from(close.code), 1003);
                 })
             },
@@ -253,61 +253,64 @@ async fn a_client_says_how_its_server_went() {
         ),
     ];
     for (end, how) in ends {
-        let connector = server(move |mut web| async move {
-            welcome(&mut web).await;
-            // Only once the client listens for it is its end heard of.
+        let connector = raw_server(move |mut web| async move {
+            respond_to_discover(&mut web).await;
+            // Waits for the call, which is sent after the client has begun to listen for events.
             next(&mut web).await;
             end(web).await;
         })
         .await;
         let silent = how == SILENT;
-        // Long enough for the first answers of a machine that has much to do.
-        let connector =
-            if silent { connector.ping_interval(Duration::from_secs(2)).ping_timeout(MOMENT) } else { connector };
+        // Long enough for the first responses on a busy machine.
+        let connector = if silent {
+            connector.ping_interval(Duration::from_secs(2)).ping_timeout(SHORT_TIMEOUT)
+        } else {
+            connector
+        };
         let client = connect(connector, builder()).await;
-        let lost = lost(&client);
+        let closed = closed(&client);
         let _call = tokio::spawn(client.call_tool("any", ()).into_future());
-        let why = lost.await;
-        assert!(why.contains(how), "{why}");
+        let reason = closed.await;
+        assert!(reason.contains(how), "{reason}");
     }
 }
 
 #[tokio::test]
-async fn a_client_that_closes_says_goodbye() {
-    let (heard, mut hearing) = tokio::sync::mpsc::unbounded_channel();
-    let connector = server(move |mut web| {
-        let heard = heard.clone();
+async fn a_client_that_closes_sends_a_close_frame() {
+    let (sender, mut codes) = tokio::sync::mpsc::unbounded_channel();
+    let connector = raw_server(move |mut web| {
+        let sender = sender.clone();
         async move {
-            welcome(&mut web).await;
+            respond_to_discover(&mut web).await;
             loop {
                 if let Message::Close(close) = next(&mut web).await.unwrap() {
-                    // To read on is to answer.
+                    // Reading sends the response to the close frame.
                     while next(&mut web).await.is_some() {}
-                    return heard.send(close.map(|close| u16::from(close.code))).unwrap();
+                    return sender.send(close.map(|close| u16::from(close.code))).unwrap();
                 }
             }
         }
     })
     .await;
     let client = connect(connector, builder()).await;
-    within("the goodbye", client.close()).await;
-    assert_eq!(within("the goodbye", hearing.recv()).await.unwrap(), Some(1000));
+    within("the close", client.close()).await;
+    assert_eq!(within("the close frame", codes.recv()).await.unwrap(), Some(1000));
 }
 
 #[tokio::test]
-async fn a_message_that_is_too_long_for_a_client_ends_its_connection() {
-    let connector = server(async move |mut web| {
-        welcome(&mut web).await;
+async fn a_message_over_the_limit_of_a_client_closes_the_connection() {
+    let connector = raw_server(async move |mut web| {
+        respond_to_discover(&mut web).await;
         next(&mut web).await;
         send(&mut web, Message::text(" ".repeat(1001))).await;
-        let Some(Message::Close(Some(close))) = next(&mut web).await else { panic!("no goodbye") };
+        let Some(Message::Close(Some(close))) = next(&mut web).await else { panic!("no close frame") };
         assert_eq!(u16::from(close.code), 1009);
     })
     .await;
     let client = connect(connector.limit(1000), builder()).await;
-    let lost = lost(&client);
+    let closed = closed(&client);
     let _call = tokio::spawn(client.call_tool("any", ()).into_future());
-    assert!(lost.await.contains("longer than the limit of 1000 bytes"));
+    assert!(closed.await.contains("longer than the limit of 1000 bytes"));
 }
 
 #[tokio::test]
@@ -317,51 +320,51 @@ async fn a_second_initialize_begins_another_session() {
             r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{{"protocolVersion":"2025-11-25","capabilities":{{}},"clientInfo":{{"name":"c","version":"1"}}}}}}"#
         )
     };
-    let served = Served::new().await;
-    let mut hand = WsConnection::open(served.address).await;
-    hand.text(&initialize(0)).await;
-    assert!(hand.message().await.0.contains(r#""id":0,"result""#));
-    hand.text(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    let server = TestServer::new().await;
+    let mut raw = WsConnection::open(server.address).await;
+    raw.text(&initialize(0)).await;
+    assert!(raw.message().await.0.contains(r#""id":0,"result""#));
+    raw.text(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
     for id in [1, 2] {
         let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"slow"}}}}"#);
-        hand.text(&call).await;
+        raw.text(&call).await;
     }
-    served.reaches("started", 2).await;
-    hand.text(&initialize(1)).await;
-    let (ended, _) = hand.message().await;
+    server.reaches("started", 2).await;
+    raw.text(&initialize(1)).await;
+    let (ended, _) = raw.message().await;
     assert!(ended.contains(r#""id":2,"error""#) && ended.contains("the session has ended"), "{ended}");
-    let (answer, _) = hand.message().await;
-    assert!(answer.contains(r#""id":1,"result":{"protocolVersion":"2025-11-25""#), "{answer}");
-    served.reaches("stopped", 2).await;
+    let (response, _) = raw.message().await;
+    assert!(response.contains(r#""id":1,"result":{"protocolVersion":"2025-11-25""#), "{response}");
+    server.reaches("stopped", 2).await;
 }
 
 #[tokio::test]
-async fn calls_that_wait_are_counted_by_what_they_keep() {
+async fn waiting_calls_count_by_the_bytes_that_they_keep() {
     let mut options = Limits::default();
     (options.max_in_flight, options.max_queued_bytes) = (1, 4 * 1024);
-    let served = Served::limited(options).await;
-    let mut hand = WsConnection::open(served.address).await;
-    hand.text(SLOW).await;
-    served.reaches("started", 1).await;
+    let server = TestServer::limited(options).await;
+    let mut raw = WsConnection::open(server.address).await;
+    raw.text(SLOW).await;
+    server.reaches("started", 1).await;
     let list = |id: &str, junk: &str| SLOW.replace("slow", "list").replace(r#""id":1"#, &format!(r#""id":{id}{junk}"#));
     let junk = format!(r#","junk":"{}""#, "x".repeat(64 * 1024));
     for id in 2..10 {
-        hand.text(&list(&id.to_string(), &junk)).await;
+        raw.text(&list(&id.to_string(), &junk)).await;
     }
     let long_id = format!(r#""{}""#, "x".repeat(4 * 1024));
-    hand.text(&list(&long_id, "")).await;
-    let (refused, _) = hand.message().await;
+    raw.text(&list(&long_id, "")).await;
+    let (refused, _) = raw.message().await;
     assert!(refused.contains(&long_id) && refused.contains("too many requests in flight"), "{refused}");
-    hand.text(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#).await;
+    raw.text(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#).await;
     for id in 2..10 {
-        let (answer, _) = hand.message().await;
-        assert!(answer.contains(&format!(r#""id":{id},"result""#)), "{answer}");
+        let (response, _) = raw.message().await;
+        assert!(response.contains(&format!(r#""id":{id},"result""#)), "{response}");
     }
 }
 
 #[tokio::test]
-async fn responses_are_read_however_many_notifications_wait_for_them() {
-    let server = Server::new("asking", "1").on_notification(|_, _, context| {
+async fn responses_are_read_even_if_many_notification_handlers_wait_for_them() {
+    let server = Server::new("requesting", "1").on_notification(|_, _, context| {
         Box::pin(async move {
             let _ = context.roots().await;
         })
@@ -370,26 +373,26 @@ async fn responses_are_read_however_many_notifications_wait_for_them() {
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(listener.serve(server.ws()));
-    let mut hand = WsConnection::open(address).await;
-    hand.text(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}"#).await;
-    assert!(hand.message().await.0.contains(r#""id":0,"result""#));
-    // The server asks when it hears this one, too.
-    hand.text(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    let mut raw = WsConnection::open(address).await;
+    raw.text(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}"#).await;
+    assert!(raw.message().await.0.contains(r#""id":0,"result""#));
+    // The server sends a request for this notification, too.
+    raw.text(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
     for _ in 0..at_once {
-        hand.text(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#).await;
+        raw.text(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#).await;
     }
-    hand.text(r#"{"jsonrpc":"2.0","id":"ping","method":"ping"}"#).await;
-    let mut asked = Vec::new();
+    raw.text(r#"{"jsonrpc":"2.0","id":"ping","method":"ping"}"#).await;
+    let mut requests = Vec::new();
     let mut pongs = 0;
-    while asked.len() < at_once || pongs == 0 {
-        let message: serde_json::Value = serde_json::from_str(&hand.message().await.0).unwrap();
+    while requests.len() < at_once || pongs == 0 {
+        let message: serde_json::Value = serde_json::from_str(&raw.message().await.0).unwrap();
         match message["method"].as_str() {
-            Some("roots/list") => asked.push(message["id"].clone()),
+            Some("roots/list") => requests.push(message["id"].clone()),
             _ => pongs += usize::from(message["id"] == "ping"),
         }
     }
-    for id in asked {
-        hand.text(&json!({ "jsonrpc": "2.0", "id": id, "result": { "roots": [] } }).to_string()).await;
+    for id in requests {
+        raw.text(&json!({ "jsonrpc": "2.0", "id": id, "result": { "roots": [] } }).to_string()).await;
     }
-    assert!(hand.message().await.0.contains("roots/list"), "the last one is heard once another has been");
+    assert!(raw.message().await.0.contains("roots/list"), "the last notification is handled after another one");
 }
