@@ -17,7 +17,7 @@ pub struct Limits {
     pub max_batch: usize,
     /// Maximum number of requests of the peer that run at once (1024). More wait; over HTTP, where the client can retry, they are refused.
     pub max_in_flight: usize,
-    /// Maximum number of notifications whose handlers run at once (256). More wait.
+    /// Maximum number of notification handlers that run at once (256). More notifications wait.
     pub max_notifications: usize,
     /// Maximum number of requests and notifications that wait (16 384). More requests are refused, more notifications dropped.
     pub max_queued: usize,

@@ -22,7 +22,7 @@ impl From<HandlerPanicked> for ServiceError {
 }
 
 impl<F: Future + Unpin> PanicGuard<F> {
-    /// Creates the future by `create`, whose panic is caught, too.
+    /// Creates the future by `create`. A panic of `create` is caught, too.
     pub fn new(create: impl FnOnce() -> F) -> Self {
         Self(catch_unwind(AssertUnwindSafe(create)).ok())
     }

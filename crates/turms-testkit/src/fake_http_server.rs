@@ -93,7 +93,7 @@ impl Reply {
         Self::new(200, Some("text/event-stream"), text, ReplyEnding::Open)
     }
 
-    /// An event stream whose connection is closed before its end.
+    /// An event stream that is cut off: the connection is closed before its end.
     pub fn broken_events(text: &str) -> Self {
         Self::new(200, Some("text/event-stream"), text, ReplyEnding::Disconnect)
     }

@@ -111,7 +111,7 @@ impl Fixture {
         within("a response", connection.response()).await
     }
 
-    /// Sends a request whose response is an event stream.
+    /// Sends a request and returns its response, which must be an event stream.
     pub async fn stream(&self, request: Request) -> Stream {
         let mut connection = self.connect().await;
         connection.send(&request).await;

@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 
-/// The top-level domain whose hosts only the proxy can resolve: to 127.0.0.1.
+/// A domain that only the proxy can resolve, to 127.0.0.1.
 pub const DOMAIN: &str = "turms-test.invalid";
 
 /// A proxy that runs until its runtime is shut down.

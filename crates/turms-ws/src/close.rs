@@ -16,7 +16,7 @@ use turms_core::escape_control;
 #[derive(Debug, Default)]
 pub(crate) struct CloseState {
     is_shutting_down: AtomicBool,
-    /// What the peer did, as the end of a sentence that begins with "the server".
+    /// A description of what the peer did. It continues a sentence that begins with "the server".
     reason: OnceLock<String>,
 }
 

@@ -149,7 +149,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WsByteStream<S> {
     fn handle_close(&mut self, close: Option<&CloseFrame>, task: &mut TaskContext<'_>) {
         self.close.received(close);
         self.stage = SocketStage::Closed;
-        // What cannot be written now is tried again when the stream is shut down. The server closes first (RFC 6455, 7.1.1), and at
+        // The rest of the output is written when the stream is shut down. The server closes first (RFC 6455, 7.1.1), and at
         // once: responses of running calls could not be sent anyway.
         if Pin::new(&mut self.web).poll_flush(task).is_ready() && self.role == Role::Server {
             let _ = Pin::new(self.web.get_mut()).poll_shutdown(task);

@@ -21,7 +21,7 @@ pub struct WsTransport {
 }
 
 impl WsTransport {
-    /// Creates a transport whose connectors have the default options.
+    /// Creates a transport with the default options for its connectors.
     #[must_use]
     pub fn new() -> Self {
         Self::configured(|connector| connector)

@@ -18,7 +18,7 @@ use crate::peer::{BoxFuture, Peer, PeerError, PeerTransport};
 /// A command with the session that it belongs to.
 #[derive(Debug)]
 pub(super) struct SessionCommand {
-    /// The number of the session whose peer sent it; `None` if it does not depend on one.
+    /// The number of the session that it belongs to; `None` if it belongs to none.
     pub(super) session: Option<u64>,
     pub(super) command: ConnectionCommand,
 }
@@ -85,7 +85,7 @@ pub struct ConnectionHandle {
     pub(super) session: Option<u64>,
 }
 
-/// The cancelled calls whose futures are not dropped yet.
+/// The cancelled calls, until their futures are dropped.
 #[derive(Debug, Default)]
 pub(super) struct CancelledCalls(Mutex<HashMap<RequestId, Cancelled>>);
 

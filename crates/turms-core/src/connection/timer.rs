@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use tokio::time::Sleep;
 
-/// A timer whose deadline can be moved.
+/// A timer with a deadline that can be moved.
 #[derive(Debug, Default)]
 pub(super) struct DeadlineTimer {
     sleep: Option<Pin<Box<Sleep>>>,

@@ -226,7 +226,7 @@ async fn is_listed(services: &Services, name: &str) -> bool {
     services.names().await.expect("the registry can be reached").iter().any(|listed| listed.as_str() == name)
 }
 
-/// A service whose methods are named after what they do.
+/// The service of the tests. Each method does what its name says.
 #[derive(Clone)]
 struct ContractService {
     received: mpsc::UnboundedSender<Received>,

@@ -20,7 +20,7 @@ pub struct TaskRecord {
     pub task: Task,
     /// The subject of the authenticated caller that created the task. No other caller may see it.
     pub owner: Option<String>,
-    /// The creator, in whose `tasks/list` it appears.
+    /// The creator: only `tasks/list` of the same creator includes the task.
     pub creator: String,
     /// The responses to input requests of the task that its handler has not received yet, by the key of the request.
     pub answers: BTreeMap<String, TaskAnswer>,

@@ -88,7 +88,7 @@ mod platform {
         UnixStream::from_std(stream)
     }
 
-    /// A pipe whose capacity grows with the first large message.
+    /// A pipe that grows with the first large message.
     ///
     /// A pipe holds 64 KiB. Larger messages are written in several pieces, and for each piece one process waits for the other. With 8 calls
     /// of 100 KiB in flight, pipes of 512 KiB allow 1.2 times the calls per second.

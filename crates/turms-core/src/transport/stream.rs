@@ -99,7 +99,7 @@ impl fmt::Debug for StreamConnector {
     }
 }
 
-/// A channel whose connection runs in a task. Dropping it closes the connection.
+/// A channel with its connection in a task. Dropping it closes the connection.
 #[derive(Debug)]
 pub(super) struct StreamChannel {
     pub(super) connection: ConnectionHandle,

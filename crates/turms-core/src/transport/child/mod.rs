@@ -2,7 +2,7 @@
 //!
 //! [`ChildReader`] and [`ChildWriter`] are the pipes of a process, and [`Child`] is the handle that ends it. A task for each process, the
 //! supervisor, reads its standard error, notices its exit and ends it on request. The process group has the state of the processes; only
-//! there are signals sent and processes reaped, so that a signal never goes to another process whose id was reused.
+//! there are signals sent and processes reaped, so that a signal never goes to another process that has reused an id.
 
 mod command;
 mod connect;

@@ -147,7 +147,7 @@ impl ProcessGroup {
     }
 }
 
-/// The delays between attempts to reap processes whose exit is not signalled: 1 ms, doubled up to 32 ms.
+/// The delays between attempts to reap processes that do not signal their exit: 1 ms, doubled up to 32 ms.
 pub(super) fn poll_delays() -> impl Iterator<Item = Duration> {
     const MAX_DELAY: Duration = Duration::from_millis(32);
     std::iter::successors(Some(Duration::from_millis(1)), |delay| Some((*delay * 2).min(MAX_DELAY)))

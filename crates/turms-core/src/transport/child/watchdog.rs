@@ -14,8 +14,8 @@ mod platform {
     use std::sync::Once;
     use std::time::Duration;
 
-    /// The same steps as those of the supervisor, for the group `$1`, whose input is closed with this process: after `$2` tenths of a second
-    /// SIGTERM, after `$3` more SIGKILL. A group that has exited is not signalled, because its id may be reused.
+    /// The same steps as those of the supervisor, for the group `$1`. Its input is closed with this process; after `$2` tenths of a second it
+    /// receives SIGTERM, after `$3` more SIGKILL. A group that has exited is not signalled, because its id may be reused.
     ///
     /// Not every shell accepts a `--` before the id of a group, and not every `sleep` supports fractions.
     const SCRIPT: &str = r#"
