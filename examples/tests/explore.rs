@@ -22,11 +22,11 @@ fn it_shows_what_a_server_offers() {
 fn it_says_why_a_server_cannot_be_reached() {
     let (_, complaint, success) = explore(&["no-such-program-here"]);
     assert!(!success);
-    let expected = "error: cannot reach \"no-such-program-here\"\n  because cannot start \"no-such-program-here\": there is no such program\n";
+    let expected = "error: cannot reach \"no-such-program-here\"\n  because cannot start \"no-such-program-here\": program not found\n";
     assert!(complaint.starts_with(expected), "{complaint}");
     let (_, complaint, _) = explore(&["sh", "-c", "echo broken >&2; exit 3"]);
     let expected =
-        "error: the server exited with status 3 before the connection was open; the last it wrote was \"broken\"\n";
+        "error: the server exited with status 3 before the connection was open; last line of stderr: \"broken\"\n";
     assert!(complaint.ends_with(expected), "{complaint}");
 }
 

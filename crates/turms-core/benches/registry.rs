@@ -1,4 +1,4 @@
-//! What it costs to call a service by its name, and whether it matters how many there are.
+//! The cost of calling a service by name, with 1 to 10 000 services.
 #![allow(clippy::unwrap_used, reason = "a benchmark fails as a test does")]
 
 use std::pin::pin;
@@ -14,7 +14,7 @@ fn main() {
     divan::main();
 }
 
-/// Answers at once, or as soon as it is polled.
+/// Responds at once, by a ready future or by an `async` block.
 #[derive(Clone, Copy)]
 enum Greeter {
     Now,
@@ -48,11 +48,11 @@ fn services(count: usize, service: Greeter) -> (Services, Vec<Registration>) {
     (services, registrations)
 }
 
-/// Polls what is known to be ready.
+/// Polls a future that is ready.
 fn ready<F: IntoFuture>(future: F) -> F::Output {
     match pin!(future.into_future()).poll(&mut TaskContext::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => unreachable!("nothing here waits"),
+        Poll::Pending => unreachable!("all futures here are ready"),
     }
 }
 
@@ -60,15 +60,15 @@ fn greeting<'a>(services: &'a Services, name: &'a str) -> ServiceCall<'a, Outcom
     services.call_method::<CallTool>(name, CallToolParams::new("hello"))
 }
 
-/// The same service without a registry: what is not the registry's doing.
+/// The same service without a registry, for comparison.
 #[divan::bench(sample_size = 1000)]
 fn without_registry() {
     let request = Request::new::<CallTool>(CallToolParams::new("hello"));
-    let answer = ready(black_box(&Greeter::Now).call(request, CallContext::in_process()));
-    black_box_drop(answer.unwrap().take::<Outcome<ToolResult>>().unwrap());
+    let response = ready(black_box(&Greeter::Now).call(request, CallContext::in_process()));
+    black_box_drop(response.unwrap().take::<Outcome<ToolResult>>().unwrap());
 }
 
-/// A typed call of a service that has its answer at once, there and back, from one thread and from two.
+/// A typed call of a service with a ready future, from one thread and from two.
 #[divan::bench(args = SIZES, threads = [1, 2], sample_size = 1000)]
 fn call(bencher: Bencher<'_, '_>, count: usize) {
     let (services, _registrations) = services(count, Greeter::Now);
@@ -76,7 +76,7 @@ fn call(bencher: Bencher<'_, '_>, count: usize) {
     bencher.bench(|| black_box_drop(ready(greeting(&services, black_box(&name))).unwrap()));
 }
 
-/// The same of a service that is asynchronous but need not wait.
+/// A typed call of a service with an `async` block.
 #[divan::bench(args = SIZES, sample_size = 1000)]
 fn call_async(bencher: Bencher<'_, '_>, count: usize) {
     let (services, _registrations) = services(count, Greeter::Later);
@@ -84,14 +84,14 @@ fn call_async(bencher: Bencher<'_, '_>, count: usize) {
     bencher.bench(|| black_box_drop(ready(greeting(&services, black_box(&name))).unwrap()));
 }
 
-/// A call of nobody.
+/// A call of an unregistered service.
 #[divan::bench(args = SIZES, sample_size = 1000)]
 fn not_found(bencher: Bencher<'_, '_>, count: usize) {
     let (services, _registrations) = services(count, Greeter::Now);
-    bencher.bench(|| black_box_drop(ready(greeting(&services, black_box("nobody"))).unwrap_err()));
+    bencher.bench(|| black_box_drop(ready(greeting(&services, black_box("missing"))).unwrap_err()));
 }
 
-/// Registering one more service, and ending that.
+/// Registering and unregistering one more service.
 #[divan::bench(args = SIZES, sample_size = 100)]
 fn register(bencher: Bencher<'_, '_>, count: usize) {
     let (services, _registrations) = services(count, Greeter::Now);

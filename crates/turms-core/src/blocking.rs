@@ -4,8 +4,8 @@ use std::thread::available_parallelism;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// Runs work that takes up to about a second of computing on a thread of its own, so that it does not block a worker thread.
-/// At most as many pieces of such work run at a time as there are processors; more of them wait.
+/// Runs a computation of up to about a second on a blocking thread, so that it does not block a worker thread. At most as many run at a
+/// time as there are processors; more wait.
 ///
 /// Returns `None` if the work panicked, or if the runtime shut down first.
 ///

@@ -72,7 +72,7 @@ impl OutgoingRequest {
         self
     }
 
-    /// The options of the request for a session that does not keep its time.
+    /// Returns the options of the request without its timeouts, for a session that leaves them to the caller.
     #[must_use]
     pub fn untimed_options(&self) -> RequestOptions {
         let mut options = RequestOptions::default().for_ever();
@@ -105,10 +105,10 @@ impl OutgoingRequest {
         self
     }
 
-    /// The parameters as JSON, `_meta` among them; what stands in `_meta` already stays unless it is named anew.
+    /// Takes the parameters as JSON, with `_meta`. Keys of the metadata replace those that are in the parameters' `_meta` already.
     ///
     /// # Errors
-    /// When they hold something that cannot be written as JSON, or are not an object.
+    /// If the parameters cannot be encoded as JSON or are not an object.
     pub fn take_params(&mut self) -> Result<Option<RawJson>, EncodeError> {
         let (params, meta) = (std::mem::take(&mut self.params), self.meta.take());
         if let (Some(raw), None) = (params.as_raw(), &meta) {
@@ -124,11 +124,10 @@ impl OutgoingRequest {
     }
 }
 
-/// Appends the parameters of a request, with a `_meta` among them as [`OutgoingRequest::take_params`] has it. Nothing if there are
-/// none.
+/// Appends the parameters of a request, with `_meta` as in [`OutgoingRequest::take_params`]. Appends nothing if there are none.
 ///
 /// # Errors
-/// When they hold something that cannot be written as JSON, or are not an object. The buffer is then as it was.
+/// If the parameters cannot be encoded as JSON or are not an object. The buffer is then unchanged.
 pub fn write_params(params: &Payload, meta: Option<&Meta>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let start = out.len();
     params.write(out)?;
@@ -160,8 +159,8 @@ pub fn write_params(params: &Payload, meta: Option<&Meta>, out: &mut Vec<u8>) ->
 /// Returns `true` if an object may have a member `_meta`. Looking for the word is cheaper than parsing.
 fn may_have_meta(object: &[u8]) -> bool {
     let follows = |start: u8, word: &[u8]| {
-        let mut places = memchr::memchr_iter(start, object);
-        places.any(|place| object[place..].starts_with(word))
+        let mut positions = memchr::memchr_iter(start, object);
+        positions.any(|position| object[position..].starts_with(word))
     };
     follows(b'_', b"_meta\"") || follows(b'\\', b"\\u")
 }
@@ -270,10 +269,10 @@ impl DropCause {
     }
 }
 
-/// A channel to one server, for calls. What else there is to a connection is its [`ChannelControl`].
+/// A channel to one server, for calls. The state of its connection is in its [`ChannelControl`].
 pub trait Channel: Send + Sync + 'static {
-    /// Sends a request and waits for its response, however long it takes: the caller runs its clock
-    /// ([`call_in_time`](#method.call_in_time)). Dropping the future cancels the request and tells the server, as the revision defines.
+    /// Sends a request and waits for its response, without a timeout: the caller runs its clock
+    /// ([`call_in_time`](#method.call_in_time)). Dropping the future cancels the request and notifies the server, as the revision defines.
     fn call(&self, request: OutgoingRequest) -> BoxFuture<'_, Result<Payload, PeerError>>;
 
     /// Sends several requests, together if the revision has batches, and runs the clock of each. The responses are in the order of the
@@ -288,7 +287,7 @@ impl dyn Channel {
     /// Sends a request and waits for its response until the time of the request is over.
     ///
     /// # Errors
-    /// Those of [`Channel::call`], and the end of the time.
+    /// Those of [`Channel::call`], and a timeout.
     pub fn call_in_time(&self, request: OutgoingRequest) -> impl Future<Output = Result<Payload, PeerError>> + Send {
         let clock = request.clock.clone();
         let call = self.call(request);
@@ -303,7 +302,7 @@ pub trait ChannelControl: Send + Sync + 'static {
         TransportInfo::new()
     }
 
-    /// The stream on which the server sends what belongs to no request, where it is apart from the responses.
+    /// The stream for messages of the server that belong to no request, on transports where it is separate from responses.
     fn inbound(&self) -> watch::Receiver<InboundStream> {
         watch::channel(InboundStream::Open).1
     }
@@ -311,10 +310,10 @@ pub trait ChannelControl: Send + Sync + 'static {
     /// The counters of the connection.
     fn stats(&self) -> ConnectionStats;
 
-    /// Closes the connection and waits until nothing of it is left, such as a process.
+    /// Closes the connection and waits until all its resources are released, such as a process.
     fn close(&self) -> BoxFuture<'_, ()>;
 
-    /// Waits until the connection has closed, and returns how.
+    /// Waits until the connection has closed, and returns the reason.
     fn closed(&self) -> BoxFuture<'_, Ended>;
 }
 
@@ -347,30 +346,30 @@ impl Default for TransportInfo {
     }
 }
 
-/// The state of the stream on which a server sends what belongs to no request.
+/// The state of the stream for messages of the server that belong to no request.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum InboundStream {
-    /// It is open, or needs no stream of its own.
+    /// It is open, or the transport needs no separate stream.
     Open,
     /// It is broken, while requests may still work.
     Broken(PeerError),
 }
 
-/// The end of a connection.
+/// The reason why a connection is closed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Ended {
-    /// A description of the end: `"exited with status 1"`.
+    /// A description of what the server did: `"exited with status 1"`.
     pub how: Option<String>,
-    /// The last lines that it wrote to standard error, if it is a process.
+    /// The last lines of standard error, if the server is a child process.
     pub stderr: Vec<String>,
     /// `true` if the server still runs and a new connection will work, as after an HTTP session has expired.
     pub renewable: bool,
 }
 
 impl Ended {
-    /// Nothing is known but that it ended.
+    /// Creates a reason without details.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -383,7 +382,7 @@ impl Ended {
         self
     }
 
-    /// The other side is still there, and wants to be connected anew.
+    /// Marks the server as still running, so that a new connection will work.
     #[must_use]
     pub fn renewable(mut self) -> Self {
         self.renewable = true;
@@ -399,13 +398,13 @@ impl Ended {
 }
 
 impl Ended {
-    /// Returns a sentence about the end, with `what` it preceded, such as `"before it answered"`, and the last line of standard error.
+    /// Returns a sentence about the reason, followed by `what`, such as `"before it answered"`, and the last line of standard error.
     #[must_use]
     pub fn before(&self, what: &str) -> String {
         let how = self.how.as_deref().unwrap_or("closed the connection");
         let gap = if what.is_empty() { "" } else { " " };
         match self.stderr.iter().rev().find(|line| !line.trim().is_empty()) {
-            Some(last) => format!("the server {how}{gap}{what}; the last it wrote was {last:?}"),
+            Some(last) => format!("the server {how}{gap}{what}; last line of stderr: {last:?}"),
             None => format!("the server {how}{gap}{what}"),
         }
     }
@@ -420,16 +419,16 @@ impl fmt::Display for Ended {
 /// A channel that has just been opened.
 #[non_exhaustive]
 pub struct OpenChannel {
-    /// For calls.
+    /// The channel for calls.
     pub channel: Arc<dyn Channel>,
-    /// For the connection.
+    /// The control of the connection.
     pub control: Arc<dyn ChannelControl>,
-    /// The server and its revision.
+    /// The result of the negotiation: the server and its revision.
     pub negotiated: Arc<Opened>,
 }
 
 impl OpenChannel {
-    /// A channel, its control, and the result of the negotiation.
+    /// Creates an open channel from a channel, its control and the result of the negotiation.
     #[must_use]
     pub fn new(channel: Arc<dyn Channel>, control: Arc<dyn ChannelControl>, negotiated: Arc<Opened>) -> Self {
         Self { channel, control, negotiated }
@@ -493,8 +492,8 @@ pub trait Connector: Send + Sync + 'static {
     /// again.
     fn is_repeatable(&self) -> bool;
 
-    /// Returns a text that identifies the server, such as its command line or URL, for what is remembered about it. `None` if there
-    /// is none. It may contain a secret and is not shown.
+    /// Returns a text that identifies the server, such as its command line or URL, as the key of caches. `None` if there is none. It may
+    /// contain a secret and is not shown.
     fn identity(&self) -> Option<String>;
 }
 
@@ -512,22 +511,21 @@ impl<C: Connector + ?Sized> Connector for Arc<C> {
     }
 }
 
-/// Why a server could not be reached.
+/// Error of [`Connector::connect`].
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// There is no way to it: the program does not start, the address does not answer.
+    /// The server cannot be reached: the program does not start, or nothing listens at the address.
     #[error("cannot reach {server}")]
     Unreachable {
         /// The server.
         server: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// It was reached, and answered with something that opens no connection: that it wants credentials, that there is nothing
-    /// at this address, that it has a fault.
-    #[error("the server at {server} turned the connection down")]
+    /// The server responded but rejected the connection: it requires credentials, has nothing at this path, or failed.
+    #[error("{server} rejected the connection")]
     Rejected {
         /// The server.
         server: String,
@@ -535,19 +533,19 @@ pub enum ConnectError {
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// It was reached, but the two sides could not agree.
+    /// The handshake failed, such as for want of a common revision.
     #[error(transparent)]
     Refused(#[from] OpenError),
-    /// It was reached and went away before it had said how to speak to it.
+    /// The server closed the connection during the handshake.
     #[error("{}", .0.before("before the connection was open"))]
     Ended(Ended),
-    /// It was connected, and the connection was lost.
-    #[error("the connection was lost: {0}")]
+    /// The connection was open and has closed.
+    #[error("connection closed: {0}")]
     Lost(Ended),
-    /// It did not become ready in time.
+    /// The server was not ready in time.
     #[error("the server was not ready within {0:?}")]
     TimedOut(Duration),
-    /// The server at an address did not become ready in time.
+    /// The server at this address was not ready in time.
     #[error("the server at {server} was not ready within {limit:?}")]
     Late {
         /// The server.
@@ -555,16 +553,16 @@ pub enum ConnectError {
         /// The timeout.
         limit: Duration,
     },
-    /// The client was told to declare something that cannot be declared.
-    #[error("the extension {id:?} cannot be declared: {problem}")]
+    /// The client declares an invalid extension.
+    #[error("extension {id:?}: {problem}")]
     Undeclarable {
         /// The id of the extension.
         id: String,
-        /// Why it cannot be.
+        /// The reason why it is invalid.
         problem: &'static str,
     },
-    /// The byte stream was used by an earlier connection, and there is only one.
-    #[error("the byte stream has been used already, and there is no other")]
+    /// The byte stream is already used by an earlier connection.
+    #[error("the byte stream is already used; connectors for one stream connect once")]
     Spent,
 }
 
@@ -595,12 +593,12 @@ impl fmt::Debug for ConnectError {
 }
 
 impl ConnectError {
-    /// There is no way to `server`.
+    /// Creates the error for a server that cannot be reached.
     pub fn unreachable(server: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Unreachable { server: server.into(), source: Arc::from(source.into()) }
     }
 
-    /// `server` answered, and will have no connection.
+    /// Creates the error for a server that rejected the connection.
     pub fn rejected(server: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Rejected { server: server.into(), source: Arc::from(source.into()) }
     }
@@ -641,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn meta_joins_what_is_there() {
+    fn meta_is_merged_into_existing_meta() {
         let meta = |text: &'static str| Meta::from(Object::parse(text).unwrap());
         let mut request = outgoing(r#"{"name":"a","_meta":{"mine":1,"both":1}}"#).meta(meta(r#"{"both":2,"ours":3}"#));
         let params = request.take_params().unwrap().unwrap();
@@ -651,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn meta_is_there_once_however_it_was_written() {
+    fn meta_occurs_once_however_it_is_spelled() {
         let meta = Meta::from(Object::parse(r#"{"a":1}"#).unwrap());
         let written = |params: &'static str| {
             let mut out = b"before".to_vec();
@@ -668,14 +666,14 @@ mod tests {
     }
 
     #[test]
-    fn how_it_ended_is_said_with_the_last_words() {
+    fn a_close_reason_has_the_last_line_of_stderr() {
         assert_eq!(Ended::new().to_string(), "the server closed the connection");
         let ended = Ended::new().how("exited with status 1").stderr(vec!["no module".into(), " ".into()]);
-        assert_eq!(ended.to_string(), r#"the server exited with status 1; the last it wrote was "no module""#);
+        assert_eq!(ended.to_string(), r#"the server exited with status 1; last line of stderr: "no module""#);
         let early = ConnectError::Ended(ended).to_string();
         assert_eq!(
             early,
-            r#"the server exited with status 1 before the connection was open; the last it wrote was "no module""#
+            r#"the server exited with status 1 before the connection was open; last line of stderr: "no module""#
         );
     }
 }

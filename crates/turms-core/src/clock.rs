@@ -12,8 +12,7 @@ use turms_proto::session::{RequestError, RequestOptions};
 
 /// The clock of one call: a timeout that progress renews, and a maximum duration that nothing renews.
 ///
-/// Channels keep no time. The clock runs around the future of a call; when its time is over, the future is dropped, which cancels the
-/// request.
+/// Channels have no timeouts. The clock runs around the future of a call and drops it at the timeout, which cancels the request.
 #[derive(Clone)]
 pub struct CallClock(Arc<ClockState>);
 
@@ -34,7 +33,7 @@ struct ClockTimes {
     paused_at: Option<Instant>,
 }
 
-/// What the clock waits for next.
+/// The event that the clock waits for next.
 enum ClockWait {
     Forever,
     Until(Instant, fn(Duration) -> RequestError),
@@ -42,14 +41,14 @@ enum ClockWait {
 }
 
 impl CallClock {
-    /// A clock with these limits.
+    /// Creates a clock with these limits; `None` for no limit.
     #[must_use]
     pub fn new(timeout: Option<Duration>, max_duration: Option<Duration>) -> Self {
         let (times, resumed, is_over) = (Mutex::default(), Notify::new(), AtomicBool::new(false));
         Self(Arc::new(ClockState { timeout, max_duration, times, resumed, is_over }))
     }
 
-    /// Runs a call until it finishes or its time is over.
+    /// Runs a call until it finishes or times out.
     ///
     /// # Errors
     /// [`RequestError::TimedOut`] or [`RequestError::MaxDuration`].
@@ -79,7 +78,7 @@ impl CallClock {
                     () = tokio::time::sleep_until(moment) => {}
                 },
             }
-            // Progress or a pause may have moved the end.
+            // Progress or a pause may have moved the deadline.
             if let ClockWait::Until(moment, error) = self.next_wait()
                 && moment <= Instant::now()
             {
@@ -89,7 +88,7 @@ impl CallClock {
         }
     }
 
-    /// Renews the timeout. For progress only: all else could be sent for ever.
+    /// Renews the timeout. For progress only: a server could send other messages forever.
     pub fn renew(&self) {
         let mut times = self.0.times.lock();
         if times.started.is_some() {
@@ -103,7 +102,7 @@ impl CallClock {
         work.await
     }
 
-    /// Returns `true` if the call was dropped because its time was over.
+    /// Returns `true` if the call was dropped because it timed out.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.0.is_over.load(Ordering::Acquire)
@@ -122,10 +121,10 @@ impl CallClock {
         if times.pauses > 0 {
             return ClockWait::Resumed;
         }
-        let end = |from: Option<Instant>, limit: &Option<Duration>| {
+        let deadline = |from: Option<Instant>, limit: &Option<Duration>| {
             from.zip(*limit).and_then(|(from, limit)| from.checked_add(limit))
         };
-        match (end(times.renewed, timeout), end(times.started, max_duration)) {
+        match (deadline(times.renewed, timeout), deadline(times.started, max_duration)) {
             (Some(next), Some(last)) if last < next => ClockWait::Until(last, RequestError::MaxDuration),
             (Some(next), _) => ClockWait::Until(next, RequestError::TimedOut),
             (None, Some(last)) => ClockWait::Until(last, RequestError::MaxDuration),

@@ -62,7 +62,7 @@ impl CallContext {
         self
     }
 
-    /// Sets what the transport knows of the request.
+    /// Sets the details that the transport has of the request.
     #[must_use]
     pub fn with_request_info(mut self, request: Arc<dyn RequestInfo>) -> Self {
         self.request = Some(request);
@@ -83,7 +83,7 @@ impl CallContext {
         self
     }
 
-    /// Replaces the peer, for layers that see what handlers send: every notification and every request to the client.
+    /// Replaces the peer, for layers that observe what handlers send: every notification and every request to the client.
     #[must_use]
     pub fn map_peer(mut self, map: impl FnOnce(Peer) -> Peer) -> Self {
         self.peer = map(std::mem::replace(&mut self.peer, Peer::nobody()));
@@ -209,24 +209,24 @@ impl CallContext {
         Arc::make_mut(extensions).insert(value);
     }
 
-    /// What the transport knows of the request.
+    /// The details that the transport has of the request.
     #[must_use]
     pub fn request_info(&self) -> Option<&dyn RequestInfo> {
         self.request.as_deref()
     }
 }
 
-/// What a transport knows of a request. Calls see it as [extensions](CallContext::extension), made when they are asked for.
+/// The details that a transport has of a request. Handlers see them as [extensions](CallContext::extension), created on demand.
 pub trait RequestInfo: Send + Sync + 'static {
-    /// The value of this type.
+    /// Returns the value of this type.
     fn get(&self, kind: TypeId) -> Option<&dyn Any>;
 
-    /// Values that middleware has attached to the request. They do not replace what [`get`](RequestInfo::get) returns.
+    /// The values that middleware has attached to the request. They do not replace what [`get`](RequestInfo::get) returns.
     fn extensions(&self) -> Option<&Extensions> {
         None
     }
 
-    /// Compares the arguments of a tool with the headers that mirror them. Only the router knows which ones do.
+    /// Compares the arguments of a tool with the headers that mirror them. The router calls it: it knows which headers do.
     ///
     /// # Errors
     /// -32020 if a header differs from its argument.

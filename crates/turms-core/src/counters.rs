@@ -4,7 +4,7 @@ use turms_proto::session::ConnectionStats;
 
 use crate::clock::CallClock;
 
-/// The counters of a connection whose channel has no session that counts.
+/// The counters of a connection, for channels without a protocol session that counts.
 #[derive(Debug, Default)]
 pub struct Counters {
     requests_sent: AtomicU64,
@@ -67,7 +67,7 @@ fn increment(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A request whose outcome is not counted yet. Dropping it counts it as timed out or cancelled.
+/// A sent request, before its outcome is counted. Dropping it counts it as timed out or cancelled.
 #[derive(Debug)]
 #[must_use = "the outcome is counted when it is dropped"]
 pub struct CountedRequest<'a> {

@@ -13,7 +13,7 @@ use crate::panic_guard::PanicGuard;
 use crate::payload::Payload;
 use crate::service::{CallResult, NotifyFuture, Request, ResponseFuture, Service};
 
-/// Calls a service for a peer: the result is lowered to the peer's revision, and a panic becomes an error.
+/// Calls a service for a peer. The result is lowered to the peer's revision, and a panic becomes an error.
 ///
 /// Every transport calls services through this function and [`dispatch_notification`]. A transport supplies the context, with the
 /// peer that the handler can notify, and writes the result by [`write_response`].
@@ -27,7 +27,7 @@ pub fn dispatch_in_process(service: &dyn Service, request: Request, cx: CallCont
     Dispatch { lower_to: None, ..dispatch(service, request, cx) }
 }
 
-/// Lets a service handle a notification of a peer. A panic ends the handler and nothing else.
+/// Passes a notification of a peer to a service. A panic of the handler is caught.
 pub async fn dispatch_notification(service: &dyn Service, notification: Notification, cx: CallContext) {
     // The router logs panics, with the name of the method.
     let _ = notification_guard(service, notification, cx).await;
@@ -42,7 +42,7 @@ pub fn notification_guard(
     PanicGuard::new(|| service.notify(notification, cx))
 }
 
-/// A call that [`dispatch`] has begun.
+/// The future of a call, returned by [`dispatch`].
 #[must_use = "futures do nothing unless polled"]
 pub struct Dispatch {
     call: PanicGuard<ResponseFuture>,
@@ -61,7 +61,7 @@ impl Future for Dispatch {
             Ok(mut payload) => match payload.lower_result(&self.method, version) {
                 Ok(()) => Ok(payload),
                 Err(problem) => {
-                    let message = format!("the result of {} is invalid: {problem}", self.method);
+                    let message = format!("{}: invalid result: {problem}", self.method);
                     Err(ServiceError::internal(ErrorOrigin::Internal, message))
                 }
             },
@@ -89,7 +89,7 @@ pub fn write_response(out: &mut Vec<u8>, id: &RequestId, result: CallResult) {
     }
 }
 
-/// Encodes a response, in a buffer that is large enough from the beginning where the size is known.
+/// Encodes a response. The buffer is allocated once if the size is known.
 #[must_use]
 pub fn encode_response(id: &RequestId, result: CallResult) -> Vec<u8> {
     let size = result.as_ref().map_or(0, Payload::size_hint);
@@ -101,5 +101,5 @@ pub fn encode_response(id: &RequestId, result: CallResult) -> Vec<u8> {
 /// The error for a result that cannot be encoded as JSON.
 pub(crate) fn encode_failure(error: &EncodeError) -> ServiceError {
     let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-    ServiceError::internal(ErrorOrigin::Internal, format!("the result cannot be written as JSON: {cause}"))
+    ServiceError::internal(ErrorOrigin::Internal, format!("cannot encode the result as JSON: {cause}"))
 }

@@ -36,26 +36,26 @@ pub struct Endpoint {
     shutdown: Shutdown,
 }
 
-/// What transports and clients are told of a service.
+/// The properties of a service that transports and clients need.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EndpointInfo {
     /// The name and version of the server.
     pub server_info: Implementation,
-    /// The revisions that the service speaks, oldest first.
+    /// The revisions that the service supports, oldest first.
     pub versions: Vec<ProtocolVersion>,
     /// The limits of each connection and session.
     pub limits: Limits,
 }
 
 impl EndpointInfo {
-    /// Describes a service that speaks every revision, with the default limits.
+    /// Creates the properties of a service that supports every revision, with the default limits.
     #[must_use]
     pub fn new(server_info: Implementation) -> Self {
         Self { server_info, versions: ProtocolVersion::ALL.to_vec(), limits: Limits::default() }
     }
 
-    /// Sets the revisions that the service speaks, oldest first.
+    /// Sets the revisions that the service supports, oldest first. Default: all.
     #[must_use]
     pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
         self.versions = versions.into_iter().collect();
@@ -71,12 +71,12 @@ impl EndpointInfo {
 }
 
 impl Endpoint {
-    /// Makes an endpoint of a service.
+    /// Creates an endpoint from a service.
     pub fn new(service: impl Service, info: EndpointInfo) -> Self {
         Self::with_shutdown(Arc::new(service), info, Shutdown::new())
     }
 
-    /// Makes an endpoint of a service that has a shutdown already.
+    /// Creates an endpoint from a service that has a shutdown already.
     #[must_use]
     pub fn with_shutdown(service: SharedService, info: EndpointInfo, shutdown: Shutdown) -> Self {
         Self { service, info: Arc::new(info), shutdown }
@@ -98,7 +98,7 @@ impl Endpoint {
         &self.service
     }
 
-    /// What transports and clients are told of the service.
+    /// The properties of the service that transports and clients need.
     #[must_use]
     pub fn info(&self) -> &EndpointInfo {
         &self.info
@@ -117,7 +117,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Something that can be served: an [`Endpoint`], or a server that is built for it.
+/// Conversion into an [`Endpoint`], for endpoints and for servers that are built on conversion.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be served",
     label = "not an endpoint",
@@ -125,10 +125,10 @@ impl fmt::Debug for Endpoint {
     note = "to put a layer around a server, use `Server::layer` or `Endpoint::layer`, which keep them"
 )]
 pub trait IntoEndpoint {
-    /// Makes the endpoint.
+    /// Converts into an endpoint.
     ///
     /// # Errors
-    /// If something that was registered cannot be used, such as a tool with an invalid schema.
+    /// If a component of the server is invalid, such as a tool with an invalid schema.
     fn into_endpoint(self) -> Result<Endpoint, ServeError>;
 }
 

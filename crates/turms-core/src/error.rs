@@ -12,10 +12,10 @@ use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion, RawJson}
 /// Transports and layers decide by the origin, such as on an HTTP status, and never by the message. An [`ErrorObject`] becomes
 /// an error of the handler.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ServiceError(Box<Parts>);
+pub struct ServiceError(Box<ServiceErrorParts>);
 
 #[derive(Debug, Clone, PartialEq)]
-struct Parts {
+struct ServiceErrorParts {
     object: ErrorObject,
     origin: ErrorOrigin,
 }
@@ -28,25 +28,25 @@ pub enum ErrorOrigin {
     Params,
     /// The server does not have the method.
     MethodNotFound,
-    /// A handler has returned it.
+    /// The error was returned by a handler.
     Handler,
     /// The caller calls too often.
     RateLimited,
-    /// The server has too much to do, whoever calls.
+    /// The server is overloaded, regardless of the caller.
     Overloaded,
     /// The call took too long.
     TimedOut,
-    /// Something that the server depends on cannot be reached, such as a store.
+    /// A dependency of the server, such as a store, cannot be reached.
     Unavailable,
     /// The handler panicked.
     Panic,
-    /// A fault of the server, such as a result that is too large or cannot be encoded as JSON.
+    /// An internal error of the server, such as a result that is too large or cannot be encoded as JSON.
     Internal,
 }
 
 impl ErrorOrigin {
-    /// The code of errors that Turms itself makes: -32050 to -32053 for those that may not happen to a later call, which the
-    /// specification leaves to servers, and the codes of JSON-RPC for the others.
+    /// Returns the code of errors that Turms itself creates: -32050 to -32053, which the specification leaves to servers, for those that are
+    /// worth a retry, and the codes of JSON-RPC for the others.
     #[must_use]
     pub fn code(self) -> ErrorCode {
         match self {
@@ -65,7 +65,7 @@ impl ServiceError {
     /// Creates an error.
     #[must_use]
     pub fn new(origin: ErrorOrigin, object: ErrorObject) -> Self {
-        Self(Box::new(Parts { object, origin }))
+        Self(Box::new(ServiceErrorParts { object, origin }))
     }
 
     /// Creates an error with the [code](ErrorOrigin::code) of its origin.
@@ -99,7 +99,7 @@ impl ServiceError {
         self.0.object
     }
 
-    /// Fits the error object to a revision.
+    /// Lowers the error object to a revision.
     pub(crate) fn lower(&mut self, to: ProtocolVersion) {
         self.0.object.lower(to);
     }

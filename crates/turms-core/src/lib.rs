@@ -1,12 +1,12 @@
-//! The seam of Turms: what a service is, what surrounds a call, and what carries calls between processes.
+//! The core of Turms: services, the context of calls, and connections between processes.
 //!
-//! - [`Service`] answers a [`Request`] in a [`CallContext`] with a [`Payload`].
-//! - A [`Connection`] joins a byte stream and a service, on either side of the protocol.
-//! - [`layer`] has what can stand in front of a service.
-//! - A [`Connector`] opens [`Channel`]s for a client: to a program, over a byte stream, to a service in this process.
-//! - [`registry`] has services by name.
-//! - [`store`] has what transports with sessions remember.
-//! - [`transport`] has standard input and output, programs started as servers, and pipes within one process.
+//! - A [`Service`] responds to a [`Request`] in a [`CallContext`] with a [`Payload`].
+//! - A [`Connection`] connects a byte stream and a service, on either side of the protocol.
+//! - [`layer`] has layers around a service: timeouts, limits, tracing.
+//! - A [`Connector`] opens [`Channel`]s for a client: to a child process, over a byte stream, to a service in this process.
+//! - [`registry`] finds services by name.
+//! - [`store`] has the stores of sessions, events and tasks.
+//! - [`transport`] has standard input and output, child processes, byte streams and in-memory pipes.
 
 mod blocking;
 mod cancellation;

@@ -9,16 +9,15 @@ use turms_proto::{DEFAULT_BATCH_LIMIT, Lines};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Maximum length of a message in bytes (16 MiB). A longer one is not read: the request that it answers fails with
-    /// [`RequestError::TooLong`](turms_proto::session::RequestError::TooLong), the request that it is is refused. Over HTTP the
-    /// body of a request has a limit of its own, too.
+    /// Maximum length of a message in bytes (16 MiB). A longer one is discarded: if it is a response, its request fails with
+    /// [`RequestError::TooLong`](turms_proto::session::RequestError::TooLong); if it is a request, it is refused. Over HTTP the body of a
+    /// request also has a limit of its own.
     pub max_message_bytes: usize,
     /// Maximum number of messages in a batch (100).
     pub max_batch: usize,
-    /// Maximum number of requests of the peer that run at once (1024). More wait; over HTTP, where the client can wait, they are
-    /// refused.
+    /// Maximum number of requests of the peer that run at once (1024). More wait; over HTTP, where the client can retry, they are refused.
     pub max_in_flight: usize,
-    /// Maximum number of notifications whose handlers run at once (256). More wait.
+    /// Maximum number of notification handlers that run at once (256). More notifications wait.
     pub max_notifications: usize,
     /// Maximum number of requests and notifications that wait (16 384). More requests are refused, more notifications dropped.
     pub max_queued: usize,
@@ -27,12 +26,12 @@ pub struct Limits {
     pub max_queued_bytes: usize,
     /// Maximum number of open subscriptions (256). More are refused.
     pub max_subscriptions: usize,
-    /// Maximum number of bytes that wait to be written before no more is accepted from handlers, and of responses before no more
-    /// is read (1 MiB).
+    /// Maximum number of bytes in the write buffer (1 MiB). When it is reached, handlers wait to send; when responses alone reach it, no more
+    /// requests are read.
     pub max_write_buffer_bytes: usize,
     /// Timeout for a peer that does not read what is written to it (60 seconds).
     pub write_timeout: Duration,
-    /// Timeout for running calls when the peer has gone or the server shuts down (2 seconds).
+    /// Timeout for running calls when the peer has disconnected or the server shuts down (2 seconds).
     pub drain_timeout: Duration,
 }
 
@@ -80,7 +79,7 @@ setters! {
 }
 
 impl Limits {
-    /// The default limits.
+    /// Creates the default limits.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -4,7 +4,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use crate::error::{ErrorOrigin, ServiceError};
 
-/// A future whose panic is an error of its caller: -32603, and nothing else is affected.
+/// A future that catches panics. A panic becomes an error (-32603) for the caller.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct PanicGuard<F>(Option<F>);
@@ -22,9 +22,9 @@ impl From<HandlerPanicked> for ServiceError {
 }
 
 impl<F: Future + Unpin> PanicGuard<F> {
-    /// Makes the future; `make` itself may panic, too.
-    pub fn new(make: impl FnOnce() -> F) -> Self {
-        Self(catch_unwind(AssertUnwindSafe(make)).ok())
+    /// Creates the future by `create`. A panic of `create` is caught, too.
+    pub fn new(create: impl FnOnce() -> F) -> Self {
+        Self(catch_unwind(AssertUnwindSafe(create)).ok())
     }
 }
 
@@ -36,9 +36,9 @@ impl<F: Future + Unpin> Future for PanicGuard<F> {
         match catch_unwind(AssertUnwindSafe(|| Pin::new(future).poll(task))) {
             Ok(poll) => poll.map(Ok),
             Err(_) => {
-                // The rest of the future may panic again when it is dropped.
-                let broken = self.0.take();
-                let _ = catch_unwind(AssertUnwindSafe(move || drop(broken)));
+                // The future may panic again when it is dropped.
+                let panicked = self.0.take();
+                let _ = catch_unwind(AssertUnwindSafe(move || drop(panicked)));
                 Poll::Ready(Err(HandlerPanicked))
             }
         }

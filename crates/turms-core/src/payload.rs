@@ -7,9 +7,9 @@ use serde::de::DeserializeOwned;
 use turms_proto::revision::Translate;
 use turms_proto::{DecodeError, EncodeError, Object, ProtocolVersion, RawJson, decode};
 
-/// What a request carries or an answer holds: JSON as it came from a wire, or a value of this process.
+/// The parameters of a request or the result of a response: JSON from a transport, or a typed value of this process.
 ///
-/// A value is only written as JSON when it meets a wire, and only once; between two parts of one process it moves.
+/// A typed value is encoded only when it is sent over a transport, and only once. Within one process it is moved.
 ///
 /// ```
 /// use turms_core::Payload;
@@ -25,15 +25,15 @@ pub struct Payload(Repr);
 enum Repr {
     Json {
         json: RawJson,
-        /// Returns `true` if the JSON is in the peer's revision already.
+        /// Set if the JSON is in the peer's revision already.
         is_lowered: bool,
     },
-    Typed(Box<dyn Value>),
+    Typed(Box<dyn TypedValue>),
     Shared(Arc<dyn SharedValue>),
 }
 
-/// A value of this process that can meet a wire.
-trait Value: Any + Send + Sync {
+/// A typed value of this process that can be encoded.
+trait TypedValue: Any + Send + Sync {
     fn write(&self, out: &mut Vec<u8>) -> Result<(), EncodeError>;
     fn lower(&mut self, to: ProtocolVersion);
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
@@ -41,7 +41,7 @@ trait Value: Any + Send + Sync {
     fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
-impl<T: Serialize + Translate + Send + Sync + 'static> Value for T {
+impl<T: Serialize + Translate + Send + Sync + 'static> TypedValue for T {
     fn write(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         turms_proto::jsonrpc::encode::value(out, self)
     }
@@ -63,14 +63,14 @@ impl<T: Serialize + Translate + Send + Sync + 'static> Value for T {
     }
 }
 
-/// A value that is copied when somebody wants it as their own.
-trait SharedValue: Value {
-    fn copied(self: Arc<Self>) -> Box<dyn Value>;
+/// A typed value that is cloned when it is taken or changed.
+trait SharedValue: TypedValue {
+    fn cloned(self: Arc<Self>) -> Box<dyn TypedValue>;
     fn into_shared_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
-impl<T: Value + Clone> SharedValue for T {
-    fn copied(self: Arc<Self>) -> Box<dyn Value> {
+impl<T: TypedValue + Clone> SharedValue for T {
+    fn cloned(self: Arc<Self>) -> Box<dyn TypedValue> {
         Box::new(Arc::unwrap_or_clone(self))
     }
 
@@ -80,53 +80,53 @@ impl<T: Value + Clone> SharedValue for T {
 }
 
 impl Payload {
-    /// A value of this process.
+    /// Creates a payload from a typed value.
     pub fn new<T: Serialize + Translate + Send + Sync + 'static>(value: T) -> Self {
         Self(Repr::Typed(Box::new(value)))
     }
 
-    /// A value of this process that others hold, too, such as one that may have to be sent again. It is copied only for who
-    /// wants it as their own, and not to be written.
+    /// Creates a payload from a shared value, such as one that may have to be sent again. It is cloned when it is taken or changed, but not
+    /// to be encoded.
     pub fn shared<T: Serialize + Translate + Clone + Send + Sync + 'static>(value: Arc<T>) -> Self {
         Self(Repr::Shared(value))
     }
 
-    /// The value is nobody else's from now on, and can be changed.
-    fn own(&mut self) {
+    /// Clones a shared value, so that it can be changed.
+    fn make_owned(&mut self) {
         if let Repr::Shared(value) = &self.0 {
-            self.0 = Repr::Typed(value.clone().copied());
+            self.0 = Repr::Typed(value.clone().cloned());
         }
     }
 
-    /// Parameters or a result as JSON of the newest revision. It is lowered to the revision of the peer that it is sent to.
+    /// Creates a payload from JSON of the newest revision. It is lowered to the revision of the peer that it is sent to.
     #[must_use]
     pub fn json(json: RawJson) -> Self {
         Self(Repr::Json { json, is_lowered: false })
     }
 
-    /// JSON that is in the peer's revision already, such as a list that was encoded when it last changed.
+    /// Creates a payload from JSON that is in the peer's revision already, such as a cached list.
     #[must_use]
     pub fn lowered(json: RawJson) -> Self {
         Self(Repr::Json { json, is_lowered: true })
     }
 
-    /// The value as a `T`: moved if it is one, decoded otherwise.
+    /// Takes the value as a `T`: moved if it has that type, decoded otherwise.
     ///
     /// # Errors
-    /// When it is not of that shape.
+    /// If it cannot be decoded as a `T`.
     pub fn take<T: DeserializeOwned + 'static>(self) -> Result<T, DecodeError> {
         match self.0 {
-            Repr::Shared(value) => Self(Repr::Typed(value.copied())).take(),
+            Repr::Shared(value) => Self(Repr::Typed(value.cloned())).take(),
             Repr::Json { json, .. } => json.decode(),
             Repr::Typed(value) if value.as_any().is::<T>() => match value.into_any().downcast() {
                 Ok(value) => Ok(*value),
                 Err(_) => unreachable!("the type was just checked"),
             },
-            Repr::Typed(value) => decode(&text_of(&*value)?),
+            Repr::Typed(value) => decode(&encode_to_string(&*value)?),
         }
     }
 
-    /// The value, if it is a `T` of this process.
+    /// Returns the value if it is typed and a `T`.
     #[must_use]
     pub fn get<T: 'static>(&self) -> Option<&T> {
         match &self.0 {
@@ -136,7 +136,7 @@ impl Payload {
         }
     }
 
-    /// The value, if it is a `T` of this process that others hold, too, for one more to hold it.
+    /// Returns the value if it is shared and a `T`.
     #[must_use]
     pub fn share<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         match &self.0 {
@@ -145,16 +145,16 @@ impl Payload {
         }
     }
 
-    /// As [`Payload::get`], to be changed.
+    /// Returns the value for changes if it is typed and a `T`. Clones it first if it is shared.
     pub fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
-        self.own();
+        self.make_owned();
         match &mut self.0 {
             Repr::Typed(value) => (**value).as_any_mut().downcast_mut(),
             Repr::Json { .. } | Repr::Shared(_) => None,
         }
     }
 
-    /// The JSON, if that is what this is.
+    /// Returns the JSON, unless the value is typed.
     #[must_use]
     pub fn as_raw(&self) -> Option<&RawJson> {
         match &self.0 {
@@ -163,10 +163,10 @@ impl Payload {
         }
     }
 
-    /// The value as JSON.
+    /// Converts the value to JSON.
     ///
     /// # Errors
-    /// When it holds something of the caller's that cannot be written as JSON.
+    /// If it cannot be encoded as JSON.
     pub fn into_raw(self) -> Result<RawJson, EncodeError> {
         if let Repr::Json { json, .. } = self.0 {
             return Ok(json);
@@ -177,10 +177,10 @@ impl Payload {
         RawJson::parse(text).map_err(EncodeError::custom)
     }
 
-    /// Appends the value as JSON to a buffer, which stays as it was on failure.
+    /// Appends the value as JSON to a buffer, which is unchanged on failure.
     ///
     /// # Errors
-    /// When it holds something of the caller's that cannot be written as JSON.
+    /// If it cannot be encoded as JSON.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         match &self.0 {
             Repr::Json { json, .. } => {
@@ -192,18 +192,18 @@ impl Payload {
         }
     }
 
-    /// How many bytes [`Payload::write`] will add, as far as that is known beforehand.
+    /// Returns the number of bytes that [`Payload::write`] appends, or 0 if that is not known.
     #[must_use]
     pub fn size_hint(&self) -> usize {
         self.as_raw().map_or(0, |json| json.as_str().len())
     }
 
-    /// Fits the result of `method` to a peer of revision `to`.
+    /// Lowers the result of `method` to the revision `to`.
     ///
     /// # Errors
-    /// When it is JSON that is not what the method gives.
+    /// If it is JSON and not a valid result of the method.
     pub fn lower_result(&mut self, method: &str, to: ProtocolVersion) -> Result<(), DecodeError> {
-        self.own();
+        self.make_owned();
         match &mut self.0 {
             Repr::Typed(value) => value.lower(to),
             Repr::Json { json, is_lowered: false } => *json = turms_proto::revision::lower_result(method, json, to)?,
@@ -212,12 +212,12 @@ impl Payload {
         Ok(())
     }
 
-    /// Fits the parameters of `method` to a peer of revision `to`.
+    /// Lowers the parameters of `method` to the revision `to`.
     ///
     /// # Errors
-    /// When they are JSON that is not what the method takes.
+    /// If they are JSON and not valid parameters of the method.
     pub fn lower_params(&mut self, method: &str, to: ProtocolVersion) -> Result<(), DecodeError> {
-        self.own();
+        self.make_owned();
         match &mut self.0 {
             Repr::Typed(value) => value.lower(to),
             Repr::Json { json, is_lowered: false } => *json = turms_proto::revision::lower_params(method, json, to)?,
@@ -228,13 +228,13 @@ impl Payload {
 }
 
 #[cold]
-fn text_of(value: &dyn Value) -> Result<String, DecodeError> {
+fn encode_to_string(value: &dyn TypedValue) -> Result<String, DecodeError> {
     let mut out = Vec::new();
     value.write(&mut out).map_err(DecodeError::custom)?;
     String::from_utf8(out).map_err(DecodeError::custom)
 }
 
-/// No parameters: an empty object.
+/// An empty object: no parameters.
 impl Default for Payload {
     fn default() -> Self {
         Self::json(Object::new().into())
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_value_is_copied_before_it_is_changed() {
+    fn a_shared_value_is_cloned_before_it_is_changed() {
         let shared = Arc::new(ToolResult::of_text("a"));
         let mut payload = Payload::shared(shared.clone());
         assert!(std::ptr::eq(payload.get::<ToolResult>().unwrap(), &*shared));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_fitted_whether_it_is_a_value_or_text() {
+    fn a_result_is_lowered_whether_it_is_typed_or_json() {
         let mut typed = Payload::new(ToolResult::of_text("a"));
         let mut raw = Payload::json(Payload::new(ToolResult::of_text("a")).into_raw().unwrap());
         let mut shared = Payload::shared(Arc::new(ToolResult::of_text("a")));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_lowered_and_lowered_json_is_left_alone() {
+    fn parameters_are_lowered_and_lowered_json_is_unchanged() {
         let json = RawJson::parse(r#"{"name":"a","inputResponses":{},"task":{}}"#).unwrap();
         let mut lowered = Payload::lowered(json.clone());
         lowered.lower_params("tools/call", ProtocolVersion::V2024_11_05).unwrap();

@@ -7,18 +7,18 @@ use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::session::{RequestError, RequestOptions, SessionError};
 use turms_proto::{EncodeError, Notification, RawJson};
 
-/// A future that can be kept in a field.
+/// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A way to reach the other side of a connection.
+/// Sends messages to the peer of a connection. The implementation behind a [`Peer`].
 pub trait PeerTransport: Send + Sync + 'static {
-    /// Tells it something. Waits while it does not listen.
+    /// Sends a notification. Waits while the queue is full.
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>>;
 
-    /// Tells it something if it listens now; false if not.
+    /// Sends a notification without waiting. Returns `false` if it was dropped, such as because the queue is full.
     fn try_notify(&self, notification: Notification) -> bool;
 
-    /// Asks it something.
+    /// Sends a request and waits for its response.
     fn request(
         &self,
         method: ByteString,
@@ -27,37 +27,36 @@ pub trait PeerTransport: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<RawJson, PeerError>>;
 }
 
-/// Why the other side could not be reached, or did not answer.
+/// Error of a request or a notification to a peer.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// There is nobody, or nobody any more.
-    #[error("the connection is closed")]
+    /// There is no connection, or it is closed.
+    #[error("connection closed")]
     Closed,
-    /// Nothing can be asked on this connection.
+    /// The session does not allow the request.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// It was asked, and did not answer well.
+    /// The request was sent and failed.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// It could not be carried there, or the answer could not be carried back. The channel itself is still open, and the
-    /// next request may fare better.
-    #[error("the request was lost on the way")]
+    /// The transport could not deliver the request or its response. The channel is still open, and the next request may succeed.
+    #[error("connection closed before the response")]
     Unreachable {
-        /// Whether the other side may have seen it. If not, it has certainly not run.
+        /// `true` if the peer may have received the request. If `false`, the request has not run.
         sent: bool,
-        /// What happened to it.
+        /// The cause.
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// It was not let in: there are no credentials for it, or others are wanted. It has certainly not run.
+    /// The peer requires credentials, or others than those sent. The request has not run.
     #[error("the request is not authorized")]
     Unauthorized(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    /// The question could not be written as JSON.
-    #[error("the question cannot be written as JSON: {0}")]
+    /// The request cannot be encoded as JSON.
+    #[error("cannot encode the request: {0}")]
     Encode(Arc<EncodeError>),
-    /// The answer was not what the question asks for.
-    #[error("the answer is not what was asked for: {0}")]
+    /// The response is not a valid result of the method.
+    #[error("invalid response: {0}")]
     Decode(#[from] turms_proto::DecodeError),
 }
 
@@ -67,63 +66,63 @@ impl From<EncodeError> for PeerError {
     }
 }
 
-/// The other side of a connection, as a service sees it.
+/// The peer of a connection, for notifications and requests to it. Clones are cheap.
 #[derive(Clone)]
 pub struct Peer(Option<Arc<dyn PeerTransport>>);
 
 impl Peer {
-    /// Nobody: what is told is lost, what is asked fails.
+    /// Creates a peer without a connection: notifications are dropped and requests fail.
     #[must_use]
     pub fn nobody() -> Self {
         Self(None)
     }
 
-    /// Whoever is at the other end of a link.
-    pub fn new(link: impl PeerTransport) -> Self {
-        Self(Some(Arc::new(link)))
+    /// Creates a peer that is reached by a transport.
+    pub fn new(transport: impl PeerTransport) -> Self {
+        Self(Some(Arc::new(transport)))
     }
 
-    /// As [`Peer::new`], of a link that is shared already.
+    /// Creates a peer from a transport that is shared already.
     #[must_use]
-    pub fn shared(link: Arc<dyn PeerTransport>) -> Self {
-        Self(Some(link))
+    pub fn shared(transport: Arc<dyn PeerTransport>) -> Self {
+        Self(Some(transport))
     }
 
-    /// Whether there is anybody.
+    /// Returns `true` if there is a connection.
     #[must_use]
     pub fn is_somebody(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Tells the peer something.
+    /// Sends a notification.
     ///
     /// # Errors
-    /// When the connection is closed.
+    /// If the connection is closed.
     pub async fn notify_raw(&self, notification: Notification) -> Result<(), PeerError> {
         match &self.0 {
-            Some(link) => link.notify(notification).await,
+            Some(transport) => transport.notify(notification).await,
             None => Ok(()),
         }
     }
 
-    /// Tells the peer something without waiting; false if it is lost because the peer does not listen.
+    /// Sends a notification without waiting. Returns `false` if it was dropped.
     #[must_use]
     pub fn try_notify_raw(&self, notification: Notification) -> bool {
-        self.0.as_ref().is_some_and(|link| link.try_notify(notification))
+        self.0.as_ref().is_some_and(|transport| transport.try_notify(notification))
     }
 
     /// Tells the peer something that the protocol defines.
     ///
     /// # Errors
-    /// When the connection is closed.
+    /// If the connection is closed.
     pub async fn notify<N: NotificationMethod>(&self, params: &N::Params) -> Result<(), PeerError> {
         self.notify_raw(Notification::new::<N>(params)?).await
     }
 
-    /// Asks the peer something.
+    /// Sends a request and waits for its response.
     ///
     /// # Errors
-    /// When nothing can be asked, or the answer is an error or none.
+    /// If the request cannot be sent, or the response is an error or does not arrive.
     pub async fn request_raw(
         &self,
         method: impl Into<ByteString>,
@@ -131,15 +130,15 @@ impl Peer {
         options: RequestOptions,
     ) -> Result<RawJson, PeerError> {
         match &self.0 {
-            Some(link) => link.request(method.into(), params, options).await,
+            Some(transport) => transport.request(method.into(), params, options).await,
             None => Err(PeerError::Closed),
         }
     }
 
-    /// Asks the peer something that the protocol defines.
+    /// Sends a request of a known method and waits for its response.
     ///
     /// # Errors
-    /// When nothing can be asked, or the answer is an error, none, or of the wrong shape.
+    /// If the request cannot be sent, or the response is an error, is invalid or does not arrive.
     pub async fn request<M: Method>(
         &self,
         params: &M::Params,

@@ -1,27 +1,27 @@
-/// Who a client has proved to be, as whatever checks tokens has found.
+/// The authenticated caller, set by middleware that checks tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Principal {
-    /// A name that is theirs alone.
+    /// The unique id of the caller.
     pub subject: String,
-    /// What they may do.
+    /// The scopes that the caller has.
     pub scopes: Vec<String>,
 }
 
 impl Principal {
-    /// Somebody who may do nothing in particular.
+    /// Creates a principal without scopes.
     pub fn new(subject: impl Into<String>) -> Self {
         Self { subject: subject.into(), scopes: Vec::new() }
     }
 
-    /// With what they may do.
+    /// Sets the scopes.
     #[must_use]
     pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.scopes = scopes.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Whether they may do this.
+    /// Returns `true` if the caller has this scope.
     #[must_use]
     pub fn has_scope(&self, scope: &str) -> bool {
         self.scopes.iter().any(|own| own == scope)

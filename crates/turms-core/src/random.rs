@@ -3,11 +3,11 @@
 /// Returns random bytes.
 ///
 /// # Panics
-/// If the operating system has no random numbers. Without them, sessions and sealed states would not be safe.
+/// If the operating system provides no random numbers. Without them, session ids and sealed request state would not be safe.
 #[must_use]
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).expect("the operating system gives random numbers");
+    getrandom::fill(&mut bytes).expect("the operating system provides random numbers");
     bytes
 }
 
@@ -16,7 +16,7 @@ pub fn random_bytes<const N: usize>() -> [u8; N] {
 /// Other encodings can begin with `-`, and command-line programs take that for an option.
 ///
 /// # Panics
-/// If the operating system has no random numbers.
+/// If the operating system provides no random numbers.
 #[must_use]
 pub fn random_id() -> String {
     format!("{:0ID_LENGTH$x}", u128::from_ne_bytes(random_bytes()))

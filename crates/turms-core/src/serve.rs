@@ -4,34 +4,34 @@ use std::io;
 use crate::connection::ConnectionError;
 use crate::text::error_chain;
 
-/// Why a server does not serve.
+/// Error of building or serving a server.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// Something that was registered cannot be used.
-    #[error("cannot be served: {0}")]
+    /// A tool, prompt, resource or extension is invalid.
+    #[error("cannot build server: {0}")]
     Registered(String),
-    /// Standard input or output cannot be had.
-    #[error("standard input and output cannot be used")]
+    /// Standard input or output cannot be used.
+    #[error("cannot use standard input and output")]
     Stdio(#[source] io::Error),
-    /// The connection broke.
+    /// The connection failed.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.
         address: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// A certificate or its key cannot be used.
-    #[error("the certificate cannot be used: {0}")]
+    /// A TLS certificate or its key is invalid.
+    #[error("cannot use the TLS certificate: {0}")]
     Certificate(String),
 }
 
-/// The message with its causes, so that an error that leaves `main` reads as a sentence.
+/// Prints the message with its causes, so that an error returned from `main` is readable.
 impl fmt::Debug for ServeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&error_chain(self))

@@ -32,7 +32,7 @@ impl Request {
     }
 }
 
-/// Takes the parameters as they are; without any, they are an empty object.
+/// Keeps the parameters as they are; missing ones become an empty object.
 impl From<turms_proto::Request> for Request {
     fn from(request: turms_proto::Request) -> Self {
         let params = request.params.map_or_else(Payload::default, Payload::json);
@@ -42,8 +42,8 @@ impl From<turms_proto::Request> for Request {
 
 /// Responds to requests and handles notifications: a router, a layer around one, a client that is served.
 ///
-/// Transports call a service through [`dispatch`](crate::dispatch). What else they need to know of a server, such as its
-/// revisions and limits, is part of its [`Endpoint`](crate::Endpoint), so a layer has only these two methods to forward.
+/// Transports call a service through [`dispatch`](crate::dispatch). The revisions and limits of a server are part of its
+/// [`Endpoint`](crate::Endpoint), so a layer has only these two methods to forward.
 ///
 /// ```
 /// use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
@@ -73,7 +73,7 @@ pub trait Service: Send + Sync + 'static {
     fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture;
 }
 
-/// A service behind a pointer, such as one that layers are put around.
+/// A shared service.
 pub type SharedService = Arc<dyn Service>;
 
 /// The result of a call.

@@ -8,9 +8,8 @@ use crate::peer::Peer;
 
 /// A session of a client of a revision with a handshake. There is none in 2026-07-28.
 ///
-/// The transport makes it and puts it into the [context](crate::CallContext::session) of each call and notification of the session;
-/// the service keeps its own state in it. The transport closes it with a reason. Dropping it closes it as
-/// [`Lost`](CloseReason::Lost).
+/// The transport creates it and adds it to the [context](crate::CallContext::session) of each call and notification of the session. The
+/// service keeps its own state in it. The transport closes it with a reason; dropping it closes it as [`Lost`](CloseReason::Lost).
 pub struct SessionHandle {
     serial: u64,
     peer: Peer,
@@ -18,8 +17,8 @@ pub struct SessionHandle {
     log_level: AtomicU8,
     state: OnceLock<Arc<dyn SessionState>>,
     closed: OnceLock<CloseReason>,
-    /// Set once the state has been told that the session is closed.
-    is_told: AtomicBool,
+    /// Set once [`SessionState::on_close`] is called.
+    is_notified: AtomicBool,
 }
 
 /// The `clientInfo` and `capabilities` that a client has sent in `initialize`.
@@ -78,7 +77,7 @@ impl SessionHandle {
             log_level: AtomicU8::new(LoggingLevel::Info as u8),
             state: OnceLock::new(),
             closed: OnceLock::new(),
-            is_told: AtomicBool::new(false),
+            is_notified: AtomicBool::new(false),
         })
     }
 
@@ -88,19 +87,19 @@ impl SessionHandle {
         self.serial
     }
 
-    /// The client, for what belongs to no request.
+    /// The client, for messages that belong to no request.
     #[must_use]
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// What the client has sent in `initialize`; `None` before that.
+    /// The client info and capabilities of `initialize`; `None` before that.
     #[must_use]
     pub fn client(&self) -> Option<&Arc<ClientRecord>> {
         self.client.get()
     }
 
-    /// Stores what the client has sent in `initialize`. There is one handshake in a session: the first record stays.
+    /// Stores the client info and capabilities of `initialize`. A session has one handshake: later records are ignored.
     pub fn set_client(&self, client: Arc<ClientRecord>) {
         let _ = self.client.set(client);
     }
@@ -122,8 +121,8 @@ impl SessionHandle {
         self.log_level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// The state of the service, made by `init` at first use. A session has one state: `None` if it is of another type, or if
-    /// there is none and the session is closed.
+    /// Returns the state of the service, created by `init` at first use. A session has one state: `None` if it has another type, or if there
+    /// is none and the session is closed.
     pub fn state<T: SessionState>(&self, init: impl FnOnce() -> Arc<T>) -> Option<Arc<T>> {
         if self.state.get().is_none() && self.closed.get().is_some() {
             return None;
@@ -134,36 +133,36 @@ impl SessionHandle {
             init()
         });
         let state = state.clone();
-        // It may have been closed in between, by somebody who found no state to tell.
+        // `close` may have run in between and found no state to notify.
         if is_new {
-            // One of the two sees what the other has set.
+            // At least one of the two threads sees what the other has set.
             fence(Ordering::SeqCst);
             if let Some(reason) = self.closed.get() {
-                self.tell_closed(&state, *reason);
+                self.notify_closed(&state, *reason);
             }
         }
         (state as Arc<dyn Any + Send + Sync>).downcast().ok()
     }
 
-    /// As [`SessionHandle::state`], if there is one already.
+    /// Returns the state of the service, if there is one already.
     #[must_use]
     pub fn existing_state<T: SessionState>(&self) -> Option<Arc<T>> {
         (self.state.get()?.clone() as Arc<dyn Any + Send + Sync>).downcast().ok()
     }
 
-    /// Closes the session: its state is told, once.
+    /// Closes the session and calls [`SessionState::on_close`], once.
     pub fn close(&self, reason: CloseReason) {
         if self.closed.set(reason).is_ok() {
             fence(Ordering::SeqCst);
             if let Some(state) = self.state.get() {
-                self.tell_closed(state, reason);
+                self.notify_closed(state, reason);
             }
         }
     }
 
-    /// Tells the state that the session is closed. Both who closes the session and who makes its state may have to.
-    fn tell_closed(&self, state: &Arc<dyn SessionState>, reason: CloseReason) {
-        if !self.is_told.swap(true, Ordering::AcqRel) {
+    /// Calls [`SessionState::on_close`] unless it was called. Both `close` and `state` may have to.
+    fn notify_closed(&self, state: &Arc<dyn SessionState>, reason: CloseReason) {
+        if !self.is_notified.swap(true, Ordering::AcqRel) {
             state.clone().on_close(reason);
         }
     }
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_made_once_and_told_once() {
+    fn a_state_is_created_once_and_notified_once() {
         let session = SessionHandle::new(Peer::nobody());
         assert!(session.existing_state::<Recorded>().is_none());
         let state = session.state(|| Arc::new(Recorded::default())).unwrap();
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_whose_session_is_closed_as_soon_as_it_is_made_is_told_once() {
+    fn a_state_is_notified_once_if_its_session_is_closed_at_the_same_time() {
         for _ in 0..2_000 {
             let session = SessionHandle::new(Peer::nobody());
             let state = Arc::new(Recorded::default());

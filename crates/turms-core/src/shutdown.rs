@@ -3,8 +3,8 @@ use tokio_util::task::TaskTracker;
 
 /// The shutdown of a server, shared by everything that serves it. Clones are the same shutdown.
 ///
-/// The server makes it; transports stop accepting when it begins and let running calls finish; tasks that have to end before
-/// the process does are spawned through it.
+/// The server creates it. When it begins, transports stop accepting and let running calls finish. Tasks that have to finish before
+/// the process exits are spawned through it.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     token: CancellationToken,
@@ -34,7 +34,7 @@ impl Shutdown {
         self.token.clone().cancelled_owned()
     }
 
-    /// A shutdown of a part of the server, such as one transport: it begins with this one, or alone.
+    /// Creates the shutdown of a part of the server, such as one transport. It begins with this one, or on its own.
     #[must_use]
     pub fn child(&self) -> Self {
         Self { token: self.token.child_token(), tasks: self.tasks.clone() }
@@ -45,7 +45,7 @@ impl Shutdown {
         self.tasks.spawn(task)
     }
 
-    /// Resolves when the shutdown has begun and all tasks that were spawned through it have ended.
+    /// Resolves when the shutdown has begun and all tasks that were spawned through it have finished.
     pub async fn finished(&self) {
         self.token.cancelled().await;
         self.tasks.close();

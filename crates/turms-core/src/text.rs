@@ -1,11 +1,11 @@
-//! Text that somebody else wrote, made fit to be shown.
+//! Safe display of text from other sources.
 
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::Write as _;
 
-/// The text with its control characters escaped, so that a terminal shows them instead of obeying them. Both kinds are: those
-/// below the space, and those from U+007F to U+009F, which JSON does not escape.
+/// Escapes control characters, so that a terminal shows them instead of executing them: those below U+0020 except for tabs, and those
+/// from U+007F to U+009F, which JSON does not escape.
 #[must_use]
 pub fn escape_control(text: &str) -> Cow<'_, str> {
     if !text.chars().any(char::is_control) {
@@ -21,7 +21,7 @@ pub fn escape_control(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The message of an error and those of its causes: `a: b: c`. A cause that the text before it contains is not repeated.
+/// Returns the message of an error and those of its causes: `a: b: c`. A cause that the text before it contains is not repeated.
 pub fn error_chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     for cause in std::iter::successors(error.source(), |&error| error.source()) {

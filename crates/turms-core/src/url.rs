@@ -1,4 +1,4 @@
-//! Servers that are named by an address, and what connects to them.
+//! Servers that are identified by a URL, and the transports that connect to them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,32 +7,32 @@ use http::HeaderMap;
 
 use crate::channel::{ConnectError, Connector};
 
-/// A server that is named by an address.
+/// A server that is identified by a URL.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UrlTarget {
-    /// The address. It may hold a secret.
+    /// The URL. It may contain a secret.
     pub url: String,
     /// Headers for every request.
     pub headers: HeaderMap,
-    /// How to speak there.
+    /// The transport.
     pub transport: UrlTransport,
 }
 
 impl UrlTarget {
-    /// An address, spoken to in whatever way it understands.
+    /// Creates a target without headers, with [`UrlTransport::Unstated`].
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into(), headers: HeaderMap::new(), transport: UrlTransport::Unstated }
     }
 
-    /// With headers for every request.
+    /// Sets the headers for every request.
     #[must_use]
     pub fn headers(mut self, headers: HeaderMap) -> Self {
         self.headers = headers;
         self
     }
 
-    /// Spoken to in this way.
+    /// Sets the transport.
     #[must_use]
     pub fn transport(mut self, transport: UrlTransport) -> Self {
         self.transport = transport;
@@ -42,16 +42,16 @@ impl UrlTarget {
 
 impl fmt::Debug for UrlTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Addresses and headers hold keys often enough.
+        // URLs and headers often contain keys.
         f.debug_struct("UrlTarget").field("transport", &self.transport).finish_non_exhaustive()
     }
 }
 
-/// How to speak to an address.
+/// The transport of a [`UrlTarget`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum UrlTransport {
-    /// Nobody says; the address is one of HTTP. Streamable HTTP first, HTTP+SSE where that is not understood.
+    /// Not stated, for an HTTP URL: Streamable HTTP, or HTTP+SSE if the server does not support that. The default.
     #[default]
     Unstated,
     /// Streamable HTTP.
@@ -62,15 +62,14 @@ pub enum UrlTransport {
     WebSocket,
 }
 
-/// What makes connectors for addresses. A crate that brings a transport implements it; whoever reads addresses out of a
-/// configuration asks it.
+/// Creates connectors for URLs. Crates that provide a transport implement it; code that reads URLs from a configuration calls it.
 pub trait UrlConnector: Send + Sync + 'static {
-    /// Whether it speaks this.
+    /// Returns `true` if it supports this transport.
     fn speaks(&self, transport: UrlTransport) -> bool;
 
-    /// What connects to an address.
+    /// Creates a connector for a URL.
     ///
     /// # Errors
-    /// When it cannot be one.
+    /// If the URL is invalid for the transport.
     fn connector(&self, target: &UrlTarget) -> Result<Arc<dyn Connector>, ConnectError>;
 }

@@ -1,7 +1,7 @@
-//! The server that the behavioural tests of servers and clients call, over every transport.
+//! The server of the behaviour tests of servers and clients, over every transport.
 //!
-//! Tests that build the server read its [`CallCounters`]. Tests that only connect to it, which may be a program of its own, read
-//! them with the tool `effects` and wait for them with the tool `reached`.
+//! Tests that create the server read its [`CallCounters`]. Tests that only connect to it, such as in another process, read them with the
+//! tool `effects` and wait for them with the tool `reached`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,18 +29,18 @@ pub struct Sum {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Rated {
+struct RateArguments {
     #[schemars(range(min = 1, max = 5))]
     stars: u8,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct UserId {
+struct UserIdArguments {
     id: u32,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Greeting {
+struct GreetingArguments {
     /// whom to greet
     name: String,
     /// how often
@@ -48,29 +48,29 @@ struct Greeting {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Reading {
+struct ReachedArguments {
     counter: String,
     count: i64,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Uri {
+struct TouchArguments {
     uri: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Saying {
+struct EmitLogArguments {
     level: String,
     text: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Walk {
+struct WalkArguments {
     steps: u32,
     pause_ms: u64,
 }
 
-/// A layer that counts requests under their methods, and the streams of `subscriptions/listen` that are open under `listening`.
+/// A layer that counts requests by method, and open streams of `subscriptions/listen` as `listening`.
 struct CountRequests(Arc<CallCounters>);
 
 struct RequestCounter(SharedService, Arc<CallCounters>);
@@ -91,10 +91,10 @@ impl Service for RequestCounter {
         }
         self.1.add("listening", 1);
         let listening = CountOnDrop::new(&self.1, "listening", -1);
-        let answer = self.0.call(request, cx);
+        let call = self.0.call(request, cx);
         Box::pin(async move {
             let _listening = listening;
-            answer.await
+            call.await
         })
     }
 
@@ -103,8 +103,8 @@ impl Service for RequestCounter {
     }
 }
 
-/// The server for tests of clients: as [`server_with`], and it counts its requests, and its lists come in pages of three and may
-/// be cached for a minute.
+/// Creates the server for tests of clients: as [`server_with`], but it counts its requests, and its lists have pages of three and may be
+/// cached for a minute.
 pub fn server() -> Server {
     let counters = Arc::default();
     server_with(&counters)
@@ -113,14 +113,14 @@ pub fn server() -> Server {
         .layer(CountRequests(counters))
 }
 
-/// The server with default settings and without layers. Its handlers count in `counters`.
+/// Creates the server with default settings and without layers. Its handlers count in `counters`.
 pub fn server_with(counters: &Arc<CallCounters>) -> Server {
     let (rung, changed) = (counters.clone(), counters.clone());
     let server = Server::new("fixture", "1.0.0")
         .title("Fixture")
         .instructions("Be gentle.")
         .shared_state(counters.clone())
-        .method("fixture/twice", |n: Twice, _: Context| async move { Ok(json!({ "n": 2 * n.n })) })
+        .method("fixture/twice", |n: TwiceParams, _: Context| async move { Ok(json!({ "n": 2 * n.n })) })
         .notification("fixture/ring", move |_: Value, _: Context| {
             rung.add("rung", 1);
             std::future::ready(())
@@ -129,16 +129,16 @@ pub fn server_with(counters: &Arc<CallCounters>) -> Server {
             changed.add("roots changed", 1);
             std::future::ready(())
         });
-    let server = with_tasks(with_controls(with_questions(with_tools(server))));
+    let server = with_tasks(with_controls(with_input_tools(with_tools(server))));
     with_prompts(with_resources(server))
 }
 
 #[derive(Deserialize)]
-struct Twice {
+struct TwiceParams {
     n: i64,
 }
 
-/// Tools that do something.
+/// Adds tools that need no input from the client.
 fn with_tools(server: Server) -> Server {
     server
         .tool(
@@ -149,7 +149,7 @@ fn with_tools(server: Server) -> Server {
         )
         .tool(Tool::builder("sum").handler_sync(|Args(add): Args<Add>| Json(Sum { sum: add.a + add.b })))
         .tool(Tool::builder("list").handler_sync(|| Json(vec![1, 2, 3])))
-        .tool(Tool::builder("rate").handler_sync(|Args(rated): Args<Rated>| rated.stars.to_string()))
+        .tool(Tool::builder("rate").handler_sync(|Args(rated): Args<RateArguments>| rated.stars.to_string()))
         .tool(Tool::builder("fail").handler_sync(|| Err::<String, _>("it broke".to_owned())))
         .tool(Tool::builder("refuse").handler_sync(|| Err::<String, _>(ErrorObject::invalid_params("never"))))
         .tool(tools::panic())
@@ -169,7 +169,7 @@ fn with_tools(server: Server) -> Server {
             }
             "done"
         }))
-        .tool(Tool::builder("walk").handler(|Args(walk): Args<Walk>, progress: Progress| async move {
+        .tool(Tool::builder("walk").handler(|Args(walk): Args<WalkArguments>, progress: Progress| async move {
             for step in 1..=walk.steps {
                 tokio::time::sleep(Duration::from_millis(walk.pause_ms)).await;
                 progress.report(step).await;
@@ -203,8 +203,8 @@ async fn slow(State(counters): State<CallCounters>, token: CancellationToken) {
     std::future::pending().await
 }
 
-/// Tools that ask the client.
-fn with_questions(server: Server) -> Server {
+/// Adds tools that request input from the client.
+fn with_input_tools(server: Server) -> Server {
     server
         .tool(Tool::builder("greet").handler(greet))
         .tool(Tool::builder("register").handler(register))
@@ -213,13 +213,13 @@ fn with_questions(server: Server) -> Server {
             Ok::<_, AskError>(action.to_string())
         }))
         .tool(Tool::builder("think").handler(|context: Context| async move {
-            let question = CreateMessageParams::new([SamplingMessage::user("Capital of France?")], 50);
-            Ok::<_, AskError>(text_of(&context.sample(question).await?))
+            let params = CreateMessageParams::new([SamplingMessage::user("Capital of France?")], 50);
+            Ok::<_, AskError>(text_of(&context.sample(params).await?))
         }))
         .tool(Tool::builder("think_with_tools").handler(|context: Context| async move {
-            let question = CreateMessageParams::new([SamplingMessage::user("What is 1 + 2?")], 50);
-            let question = question.tools([turms_proto::types::Tool::new("add")]);
-            Ok::<_, AskError>(text_of(&context.sample(question).await?))
+            let params = CreateMessageParams::new([SamplingMessage::user("What is 1 + 2?")], 50);
+            let params = params.tools([turms_proto::types::Tool::new("add")]);
+            Ok::<_, AskError>(text_of(&context.sample(params).await?))
         }))
         .tool(Tool::builder("roots").handler(|context: Context| async move {
             let roots = context.roots().await?;
@@ -236,7 +236,7 @@ fn with_questions(server: Server) -> Server {
         .tool(Tool::builder("pester").handler(pester))
 }
 
-/// Tools that run as tasks.
+/// Adds tools that run as tasks.
 fn with_tasks(server: Server) -> Server {
     server
         .tool(Tool::builder("greet_job").task().handler(greet))
@@ -254,7 +254,7 @@ fn with_tasks(server: Server) -> Server {
             let name = context.elicit::<Name>("What is your name?").await?.accepted();
             context.go_on_as_task().await;
             tokio::task::yield_now().await;
-            Ok::<_, AskError>(format!("{} {}", name.expect("the person says who").name, context.task_id().is_some()))
+            Ok::<_, AskError>(format!("{} {}", name.expect("the form is accepted").name, context.task_id().is_some()))
         }))
         .tasks(Tasks::new().poll_interval(Duration::from_millis(20)))
 }
@@ -275,8 +275,8 @@ async fn register(context: Context) -> Result<String, AskError> {
         .required_field("name", StringField::new().min_length(2))
         .field("colour", StringField::new().default("red"))
         .field("active", BooleanField::new().default(true));
-    let answer = context.elicit_with(ElicitParams::form("Please register", form)).await?;
-    Ok(answer.content.map(|content| content.to_string()).unwrap_or_default())
+    let result = context.elicit_with(ElicitParams::form("Please register", form)).await?;
+    Ok(result.content.map(|content| content.to_string()).unwrap_or_default())
 }
 
 async fn pester(context: Context) -> Result<String, AskError> {
@@ -285,14 +285,14 @@ async fn pester(context: Context) -> Result<String, AskError> {
     }
 }
 
-/// Tools that show and change the state of the server.
+/// Adds tools that show and change the state of the server.
 fn with_controls(server: Server) -> Server {
     server
         .tool(Tool::builder("effects").handler_sync(|State(counters): State<CallCounters>| {
             ToolResult::of_text(json!(counters.all()).to_string())
         }))
         .tool(Tool::builder("reached").handler(
-            |Args(reading): Args<Reading>, State(counters): State<CallCounters>| async move {
+            |Args(reading): Args<ReachedArguments>, State(counters): State<CallCounters>| async move {
                 counters.reaches(&reading.counter, reading.count).await;
             },
         ))
@@ -306,10 +306,10 @@ fn with_controls(server: Server) -> Server {
         .tool(Tool::builder("add_late_resource").handler_sync(|context: Context| {
             context.server().replace_resource(Resource::builder("late://here").handler_sync(|| "here"))
         }))
-        .tool(Tool::builder("touch").handler_sync(|Args(touched): Args<Uri>, context: Context| {
+        .tool(Tool::builder("touch").handler_sync(|Args(touched): Args<TouchArguments>, context: Context| {
             context.server().resource_updated(touched.uri);
         }))
-        .tool(Tool::builder("emit_log").handler(|Args(saying): Args<Saying>, context: Context| async move {
+        .tool(Tool::builder("emit_log").handler(|Args(saying): Args<EmitLogArguments>, context: Context| async move {
             let level: LoggingLevel = RawJson::string(&saying.level).decode().map_err(|error| error.to_string())?;
             context.log_as(level, Some("fixture"), saying.text).await;
             Ok::<_, String>(())
@@ -329,9 +329,9 @@ fn with_resources(server: Server) -> Server {
             Resource::builder("users://{id}/profile")
                 .name("profile")
                 .completion("id", |completing: Completing| async move { vec![format!("{}1", completing.value)] })
-                .handler(
-                    |Args(user): Args<UserId>| async move { (user.id == 7).then(|| Json(json!({ "id": user.id }))) },
-                ),
+                .handler(|Args(user): Args<UserIdArguments>| async move {
+                    (user.id == 7).then(|| Json(json!({ "id": user.id })))
+                }),
         )
         .resource(Resource::builder("notes://{id}").handler_sync(|| "a note"))
         .resource(Resource::builder("files://{name}").handler_sync(|| "a file"))
@@ -343,8 +343,8 @@ fn count_read(State(counters): State<CallCounters>) -> String {
 }
 
 async fn ask_name(context: Context) -> Result<String, AskError> {
-    let answer = context.elicit::<Name>("Whose?").await?;
-    Ok(answer.accepted().map_or_else(|| "nobody".to_owned(), |name| name.name))
+    let name = context.elicit::<Name>("Whose?").await?;
+    Ok(name.accepted().map_or_else(|| "nobody".to_owned(), |name| name.name))
 }
 
 fn with_prompts(server: Server) -> Server {
@@ -356,7 +356,7 @@ fn with_prompts(server: Server) -> Server {
                     let known = completing.known.get("times").cloned().unwrap_or_default();
                     vec![format!("{}nn{known}", completing.value)]
                 })
-                .handler_sync(|Args(greeting): Args<Greeting>| {
+                .handler_sync(|Args(greeting): Args<GreetingArguments>| {
                     format!("Hello {}", greeting.name).repeat(greeting.times.unwrap_or(1).into())
                 }),
         )

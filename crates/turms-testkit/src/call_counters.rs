@@ -33,7 +33,7 @@ impl CallCounters {
 
     /// Waits until a counter has this value.
     pub async fn reaches(&self, counter: &str, value: i64) {
-        // The sender cannot go while it is borrowed.
+        // The sender is borrowed, so it cannot be dropped.
         let _ = self.0.subscribe().wait_for(|counters| value_of(counters, counter) == value).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A fake HTTP server: it listens on a real socket, records requests, and responds as the test says.
+//! A fake HTTP server: it listens on a real socket, records requests, and responds as the test defines.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::within;
 
-/// A request, as the server sees it.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Received {
     /// The HTTP method.
@@ -23,7 +23,7 @@ pub struct Received {
     pub headers: HashMap<String, String>,
     /// The body, `null` unless it is JSON.
     pub body: serde_json::Value,
-    /// The time at which it was read.
+    /// The time of its arrival.
     pub at: tokio::time::Instant,
 }
 
@@ -33,49 +33,49 @@ impl Received {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// The method of JSON-RPC, or that of HTTP.
+    /// Returns the method of JSON-RPC, or of HTTP if there is none.
     pub fn what(&self) -> &str {
         self.body["method"].as_str().unwrap_or(&self.method)
     }
 }
 
-/// What the server answers.
+/// A response of the server.
 #[derive(Debug, Clone)]
 pub struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
-    then: Then,
+    ending: ReplyEnding,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
-    /// The body has a length, and the connection stays.
+enum ReplyEnding {
+    /// The body has a length, and the connection stays open.
     Whole,
-    /// The body comes in chunks, and the last follows.
-    End,
-    /// More could come, and does not.
-    Wait,
-    /// The connection breaks.
-    Break,
-    /// Nothing is sent at all.
+    /// The body is chunked, with a last chunk.
+    LastChunk,
+    /// The body is chunked, and the last chunk is never sent.
+    Open,
+    /// The connection is closed before the last chunk.
+    Disconnect,
+    /// Nothing is sent.
     Nothing,
 }
 
 impl Reply {
-    fn new(status: u16, content_type: Option<&str>, body: impl Into<Vec<u8>>, then: Then) -> Self {
+    fn new(status: u16, content_type: Option<&str>, body: impl Into<Vec<u8>>, ending: ReplyEnding) -> Self {
         let headers = content_type.map(|it| ("content-type".to_owned(), it.to_owned())).into_iter().collect();
-        Self { status, headers, body: body.into(), then }
+        Self { status, headers, body: body.into(), ending }
     }
 
     /// A response without a body.
     pub fn status(status: u16) -> Self {
-        Self::new(status, None, "", Then::Whole)
+        Self::new(status, None, "", ReplyEnding::Whole)
     }
 
     /// A response with a body of this content type.
     pub fn text(status: u16, content_type: &str, body: &str) -> Self {
-        Self::new(status, Some(content_type), body, Then::Whole)
+        Self::new(status, Some(content_type), body, ReplyEnding::Whole)
     }
 
     /// A response with a JSON body.
@@ -83,30 +83,30 @@ impl Reply {
         Self::text(status, "application/json; charset=utf-8", &body.to_string())
     }
 
-    /// A whole event stream.
+    /// A complete event stream.
     pub fn events(text: &str) -> Self {
-        Self::new(200, Some("text/event-stream"), text, Then::End)
+        Self::new(200, Some("text/event-stream"), text, ReplyEnding::LastChunk)
     }
 
     /// An event stream that stays open.
     pub fn open_events(text: &str) -> Self {
-        Self::new(200, Some("text/event-stream"), text, Then::Wait)
+        Self::new(200, Some("text/event-stream"), text, ReplyEnding::Open)
     }
 
-    /// An event stream that breaks.
+    /// An event stream that is cut off: the connection is closed before its end.
     pub fn broken_events(text: &str) -> Self {
-        Self::new(200, Some("text/event-stream"), text, Then::Break)
+        Self::new(200, Some("text/event-stream"), text, ReplyEnding::Disconnect)
     }
 
-    /// The same, and then the connection breaks.
+    /// Closes the connection after the response.
     pub fn breaking(mut self) -> Self {
-        self.then = Then::Break;
+        self.ending = ReplyEnding::Disconnect;
         self
     }
 
     /// No response at all.
     pub fn never() -> Self {
-        Self::new(200, None, "", Then::Nothing)
+        Self::new(200, None, "", ReplyEnding::Nothing)
     }
 
     /// Adds a header.
@@ -121,70 +121,71 @@ impl Reply {
 pub struct FakeHttpServer {
     /// Scheme and authority of its URL.
     pub origin: String,
-    shared: Arc<Shared>,
+    shared: Arc<FakeServerState>,
 }
 
-/// What the tasks of a server share.
-struct Shared {
-    answer: Box<dyn Fn(&Received) -> Reply + Send + Sync>,
+/// The state that the tasks of a server share.
+struct FakeServerState {
+    respond: Box<dyn Fn(&Received) -> Reply + Send + Sync>,
     received: watch::Sender<Vec<Received>>,
     connections: AtomicUsize,
-    /// How many clients have gone while they were waiting.
+    /// Number of clients that have disconnected while they were waiting.
     left: watch::Sender<usize>,
     tasks: Mutex<Vec<tokio::task::AbortHandle>>,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for FakeServerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("received", &self.received).finish_non_exhaustive()
+        f.debug_struct("FakeServerState").field("received", &self.received).finish_non_exhaustive()
     }
 }
 
 impl FakeHttpServer {
-    /// Answers each request so.
-    pub async fn start(answer: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
-        Self::start_at(TcpListener::bind("127.0.0.1:0").await.unwrap(), answer)
+    /// Starts a server that responds to each request by `respond`.
+    pub async fn start(respond: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start_at(TcpListener::bind("127.0.0.1:0").await.unwrap(), respond)
     }
-    /// Goes away as a server that is stopped, and comes back at the same address when `back` has ended.
+
+    /// Stops the server, and starts it at the same address when `back` has finished.
     pub async fn restart(
         self,
         back: impl Future<Output = ()>,
-        answer: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+        respond: impl Fn(&Received) -> Reply + Send + Sync + 'static,
     ) -> Self {
         let address = self.origin.trim_start_matches("http://").to_owned();
         drop(self);
         back.await;
-        // The tasks that had the address may still be ending.
+        // The tasks that hold the address may still be stopping.
         loop {
             match TcpListener::bind(&address).await {
-                Ok(listener) => return Self::start_at(listener, answer),
+                Ok(listener) => return Self::start_at(listener, respond),
                 Err(_) => tokio::task::yield_now().await,
             }
         }
     }
 
-    fn start_at(listener: TcpListener, answer: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
+    fn start_at(listener: TcpListener, respond: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
         let origin = format!("http://{}", listener.local_addr().unwrap());
-        let shared = Shared::new(answer);
+        let shared = FakeServerState::new(respond);
         let serving = shared.clone();
         shared.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let _ = stream.set_nodelay(true);
-                serving.clone().take(stream);
+                serving.clone().accept(stream);
             }
         });
         Self { origin, shared }
     }
 
-    /// The same over a Unix socket.
+    /// Starts a server on a Unix socket.
     #[cfg(unix)]
-    pub fn start_on(path: &std::path::Path, answer: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn start_on(path: &std::path::Path, respond: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
         let listener = tokio::net::UnixListener::bind(path).unwrap();
-        let shared = Shared::new(answer);
+        let shared = FakeServerState::new(respond);
         let serving = shared.clone();
         shared.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                serving.clone().take(stream);
+                serving.clone().accept(stream);
             }
         });
         Self { origin: "http://localhost".to_owned(), shared }
@@ -195,17 +196,17 @@ impl FakeHttpServer {
         format!("{}/mcp", self.origin)
     }
 
-    /// All that it was asked so far.
+    /// The received requests.
     pub fn received(&self) -> Vec<Received> {
         self.shared.received.borrow().clone()
     }
 
-    /// What it was asked so far, in short.
+    /// The methods of the received requests.
     pub fn asked(&self) -> Vec<String> {
         self.received().iter().map(|request| request.what().to_owned()).collect()
     }
 
-    /// Waits until it was asked this, so many times.
+    /// Waits until a method was received this many times, and returns the last of these requests.
     pub async fn wait_for(&self, what: &str, times: usize) -> Received {
         let mut received = self.shared.received.subscribe();
         let matching = |all: &Vec<Received>| all.iter().filter(|it| it.what() == what).cloned().collect::<Vec<_>>();
@@ -219,10 +220,10 @@ impl FakeHttpServer {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// Waits until a client has gone that was waiting for more.
+    /// Waits until a client has disconnected that was waiting for more of a response.
     pub async fn wait_until_left(&self) {
         let mut left = self.shared.left.subscribe();
-        within("a client to leave", left.wait_for(|left| *left > 0)).await.unwrap();
+        within("a client to disconnect", left.wait_for(|left| *left > 0)).await.unwrap();
     }
 }
 
@@ -232,10 +233,10 @@ impl Drop for FakeHttpServer {
     }
 }
 
-impl Shared {
-    fn new(answer: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Arc<Self> {
+impl FakeServerState {
+    fn new(respond: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
-            answer: Box::new(answer),
+            respond: Box::new(respond),
             received: watch::Sender::default(),
             connections: AtomicUsize::new(0),
             left: watch::Sender::default(),
@@ -247,7 +248,7 @@ impl Shared {
         self.tasks.lock().push(tokio::spawn(work).abort_handle());
     }
 
-    fn take(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
+    fn accept(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
         self.connections.fetch_add(1, Ordering::Relaxed);
         let shared = self.clone();
         self.spawn(async move {
@@ -257,29 +258,29 @@ impl Shared {
 
     async fn serve(&self, mut stream: BufReader<impl AsyncRead + AsyncWrite + Unpin>) -> Option<()> {
         loop {
-            let request = read(&mut stream).await?;
-            let reply = (self.answer)(&request);
+            let request = read_request(&mut stream).await?;
+            let reply = (self.respond)(&request);
             self.received.send_modify(|all| all.push(request));
-            if reply.then == Then::Nothing {
+            if reply.ending == ReplyEnding::Nothing {
                 return self.wait(stream).await;
             }
             stream.write_all(&reply.head()).await.ok()?;
-            let body = match reply.then {
-                Then::Whole => reply.body.clone(),
-                Then::End => [&*chunk(&reply.body), b"0\r\n\r\n"].concat(),
+            let body = match reply.ending {
+                ReplyEnding::Whole => reply.body.clone(),
+                ReplyEnding::LastChunk => [&*chunk(&reply.body), b"0\r\n\r\n"].concat(),
                 _ => chunk(&reply.body),
             };
             stream.write_all(&body).await.ok()?;
             stream.flush().await.ok()?;
-            match reply.then {
-                Then::Break => return Some(()),
-                Then::Wait => return self.wait(stream).await,
+            match reply.ending {
+                ReplyEnding::Disconnect => return Some(()),
+                ReplyEnding::Open => return self.wait(stream).await,
                 _ => {}
             }
         }
     }
 
-    /// Says nothing more, and sees when the client goes.
+    /// Sends nothing more, and waits until the client disconnects.
     async fn wait(&self, mut stream: impl AsyncRead + Unpin) -> Option<()> {
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest).await;
@@ -294,8 +295,8 @@ impl Reply {
         for (name, value) in &self.headers {
             write!(head, "{name}: {value}\r\n").unwrap();
         }
-        match self.then {
-            Then::Whole => write!(head, "content-length: {}\r\n\r\n", self.body.len()).unwrap(),
+        match self.ending {
+            ReplyEnding::Whole => write!(head, "content-length: {}\r\n\r\n", self.body.len()).unwrap(),
             _ => head.push_str("transfer-encoding: chunked\r\n\r\n"),
         }
         head.into_bytes()
@@ -309,7 +310,7 @@ fn chunk(body: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", body.len()).as_bytes(), body, b"\r\n"].concat()
 }
 
-async fn read(stream: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Received> {
+async fn read_request(stream: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Received> {
     let mut line = String::new();
     stream.read_line(&mut line).await.ok()?;
     let mut words = line.split_whitespace();

@@ -17,7 +17,7 @@ pub struct FakeServer {
 }
 
 impl FakeServer {
-    /// A server at this end of a pair.
+    /// Creates a server at one end of an in-memory connection.
     pub fn new(end: MemoryEnd) -> Self {
         Self { lines: BufReader::new(end.0).lines(), writer: end.1, timeout: TIMEOUT }
     }
@@ -28,34 +28,34 @@ impl FakeServer {
         self
     }
 
-    /// The next line, whatever it is; `None` when the client has closed the connection.
+    /// Reads the next line; `None` when the client has closed the connection.
     ///
     /// # Panics
-    /// If none comes within the timeout.
+    /// If there is none within the timeout.
     pub async fn line(&mut self) -> Option<String> {
         let line = tokio::time::timeout(self.timeout, self.lines.next_line()).await;
         line.expect("timed out waiting for a line of the client").unwrap()
     }
 
-    /// The next message; `None` when the client has closed the connection.
+    /// Reads the next message; `None` when the client has closed the connection.
     pub async fn try_next(&mut self) -> Option<Value> {
         let line = self.line().await?;
         Some(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
     }
 
-    /// The next message.
+    /// Reads the next message.
     pub async fn next(&mut self) -> Value {
         self.try_next().await.expect("the client is still connected")
     }
 
-    /// The next message, which is of this method.
+    /// Reads the next message, which must have this method.
     pub async fn expect(&mut self, method: &str) -> Value {
         let message = self.next().await;
         assert_eq!(message["method"], method, "{message}");
         message
     }
 
-    /// The next message, which is the response to the request of this id.
+    /// Reads the next message, which must be the response to the request with this id.
     pub async fn expect_answer(&mut self, id: impl Into<Value>) -> Value {
         let message = self.next().await;
         assert_eq!(message["id"], id.into(), "{message}");
@@ -63,12 +63,12 @@ impl FakeServer {
         message
     }
 
-    /// Sends a result.
+    /// Responds to a request with a result.
     pub async fn answer(&mut self, request: &Value, result: Value) {
         self.send(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result })).await;
     }
 
-    /// Sends an error.
+    /// Responds to a request with an error.
     pub async fn refuse(&mut self, request: &Value, error: Value) {
         self.send(&json!({ "jsonrpc": "2.0", "id": request["id"], "error": error })).await;
     }

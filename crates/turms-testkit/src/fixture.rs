@@ -1,4 +1,4 @@
-//! The server that is tested: what the clients in `peers/` ask for, and some more.
+//! The HTTP server of the tests, with the tools, prompts and resources that the clients in `peers/` use.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use crate::raw_http::{Connection, Request, Response, Stream};
 use crate::tools::{self, Add, Name, text_of};
 use crate::within;
 
-/// What handlers leave for tests to look at, and wait for.
+/// Counters of the handlers, which tests read and wait for.
 #[derive(Debug)]
 pub struct Traces {
-    /// How many calls of `wait` and `flood` have begun.
+    /// Number of started calls of `wait` and `flood`.
     pub begun: AtomicUsize,
-    /// How many calls of `wait` and `flood` have ended, however they did.
+    /// Number of finished or cancelled calls of `wait` and `flood`.
     pub ended: AtomicUsize,
-    /// How many calls of `steps` have begun.
+    /// Number of started calls of `steps`.
     pub stepping: AtomicUsize,
-    /// How many calls of `steps` and `count` have returned.
+    /// Number of finished calls of `steps` and `count`.
     pub returned: AtomicUsize,
-    /// How often `flood` has said something.
+    /// Number of progress reports of `flood`.
     pub said: AtomicUsize,
     grown: AtomicUsize,
-    /// Each step of `steps` takes one.
+    /// Permits for the steps of `steps`: each step takes one.
     pub steps: Semaphore,
 }
 
@@ -50,7 +50,7 @@ impl Default for Traces {
     }
 }
 
-/// A server of ours that listens.
+/// A server that listens on a port.
 #[derive(Debug)]
 pub struct Fixture {
     /// The address it listens on.
@@ -63,27 +63,27 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// Starts the fixture as it is.
+    /// Starts the server with default options.
     pub async fn start() -> Self {
         Self::with(|service| service).await
     }
 
-    /// A server whose service is set up differently.
+    /// Starts the server with other options of the HTTP service.
     pub async fn with(configure: impl FnOnce(HttpService) -> HttpService) -> Self {
         Self::of(|server| server, configure).await
     }
 
-    /// A server that is different before it is one for HTTP, too.
+    /// Starts the server with changes to the server and other options of the HTTP service.
     pub async fn of(change: impl FnOnce(Server) -> Server, configure: impl FnOnce(HttpService) -> HttpService) -> Self {
         Self::listening(change, configure, |listener| listener).await
     }
 
-    /// A server that listens differently.
+    /// Starts the server with other options of the listener.
     pub async fn at(listen: impl FnOnce(Listener) -> Listener) -> Self {
         Self::listening(|server| server, |service| service, listen).await
     }
 
-    /// A server that is different in every way.
+    /// Starts the server with changes to the server, the HTTP service and the listener.
     pub async fn listening(
         change: impl FnOnce(Server) -> Server,
         configure: impl FnOnce(HttpService) -> HttpService,
@@ -104,73 +104,73 @@ impl Fixture {
         Connection::open(self.address).await
     }
 
-    /// Sends a request over a connection of its own, and reads the whole answer.
+    /// Sends a request over a new connection, and reads the whole response.
     pub async fn send(&self, request: Request) -> Response {
         let mut connection = self.connect().await;
         connection.send(&request).await;
-        within("an answer", connection.response()).await
+        within("a response", connection.response()).await
     }
 
-    /// Sends a request whose answer is a stream.
+    /// Sends a request and returns its response, which must be an event stream.
     pub async fn stream(&self, request: Request) -> Stream {
         let mut connection = self.connect().await;
         connection.send(&request).await;
         within("a stream", connection.into_stream()).await
     }
 
-    /// Ends the server as its owner would, and waits until it is gone.
+    /// Shuts the server down, and waits until it has stopped.
     pub async fn shut_down(self) {
         self.handle.shutdown();
         self.gone().await;
     }
 
-    /// Waits until the server is gone.
+    /// Waits until the server has stopped.
     pub async fn gone(self) {
         within("the end of the server", self.serving).await.unwrap();
     }
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Count {
+struct CountArguments {
     n: u64,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Flood {
+struct FloodArguments {
     n: u64,
     bytes: usize,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Log {
+struct LogArguments {
     text: String,
     #[schemars(with = "String")]
     level: LoggingLevel,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Question {
+struct ThinkArguments {
     question: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Review {
+struct ReviewArguments {
     code: String,
     style: Option<String>,
 }
 
-/// The arguments of `headed`, of which some are repeated in headers.
-const HEADED: &str = r#"{"type":"object","properties":{
+/// The input schema of `headed`, with arguments that are mirrored in headers.
+const HEADED_SCHEMA: &str = r#"{"type":"object","properties":{
     "region":{"type":"string","x-mcp-header":"Region"},
     "level":{"type":"integer","x-mcp-header":"Level"},
     "deep":{"type":"object","properties":{"flag":{"type":"boolean","x-mcp-header":"Flag"}}},
     "plain":{"type":"string"}
 }}"#;
 
-/// The server of the fixture, before it listens.
+/// Creates the server.
 pub fn server(traces: &Arc<Traces>) -> Server {
     let server = Server::new("fixture", "1.0.0").shared_state(traces.clone());
-    talking(server)
+    with_message_tools(server)
         .tool(
             Tool::builder("add")
                 .description("Adds two numbers")
@@ -191,39 +191,39 @@ pub fn server(traces: &Arc<Traces>) -> Server {
         )
         .tool(
             Tool::builder("headed")
-                .input_schema(Object::parse(HEADED).unwrap())
+                .input_schema(Object::parse(HEADED_SCHEMA).unwrap())
                 .handler_sync(|Args(_): Args<serde_json::Value>| "seen"),
         )
         .resource(Resource::builder("memo://hello").name("hello").handler_sync(|| "Hello from a peer."))
         .resource(Resource::builder("memo://grüße").name("greetings").handler_sync(|| "Grüße."))
-        .prompt(Prompt::builder("review").handler_sync(|Args(review): Args<Review>| {
+        .prompt(Prompt::builder("review").handler_sync(|Args(review): Args<ReviewArguments>| {
             let style = review.style.unwrap_or_else(|| "brief".to_owned());
             PromptResult::new([]).user(format!("Write a {style} review of this code:\n{}", review.code))
         }))
 }
 
-/// With a handler that asks the client for its roots when they have changed, and counts the answers.
-pub fn asking(server: Server, answered: &Arc<AtomicUsize>) -> Server {
-    let answered = answered.clone();
+/// Adds a handler that lists the client's roots when they have changed, and counts the responses.
+pub fn asking(server: Server, responses: &Arc<AtomicUsize>) -> Server {
+    let responses = responses.clone();
     server.on_notification(move |method, _, context| {
         if method != "notifications/roots/list_changed" {
             return Box::pin(async {});
         }
-        let answered = answered.clone();
+        let responses = responses.clone();
         Box::pin(async move {
             context.roots().await.unwrap();
-            answered.fetch_add(1, Ordering::SeqCst);
+            responses.fetch_add(1, Ordering::SeqCst);
         })
     })
 }
 
-/// With tools that say or ask something.
-fn talking(server: Server) -> Server {
+/// Adds tools that send notifications or requests to the client.
+fn with_message_tools(server: Server) -> Server {
     server
         .tool(Tool::builder("count").handler(count))
         .tool(Tool::builder("steps").handler(steps))
         .tool(Tool::builder("flood").handler(flood))
-        .tool(Tool::builder("log").handler(|Args(log): Args<Log>, context: Context| async move {
+        .tool(Tool::builder("log").handler(|Args(log): Args<LogArguments>, context: Context| async move {
             context.log(log.level, log.text).await;
             "logged"
         }))
@@ -231,8 +231,12 @@ fn talking(server: Server) -> Server {
         .tool(Tool::builder("think").handler(think))
 }
 
-/// Counts aloud.
-async fn count(Args(Count { n }): Args<Count>, progress: Progress, State(traces): State<Traces>) -> String {
+/// Reports progress for each number up to `n`.
+async fn count(
+    Args(CountArguments { n }): Args<CountArguments>,
+    progress: Progress,
+    State(traces): State<Traces>,
+) -> String {
     for step in 1..=n {
         progress.report_of(step, n as f64).await;
     }
@@ -240,8 +244,12 @@ async fn count(Args(Count { n }): Args<Count>, progress: Progress, State(traces)
     format!("counted to {n}")
 }
 
-/// Counts aloud as far as the test lets it.
-async fn steps(Args(Count { n }): Args<Count>, progress: Progress, State(traces): State<Traces>) -> String {
+/// As `count`, but each step waits for a permit of the test.
+async fn steps(
+    Args(CountArguments { n }): Args<CountArguments>,
+    progress: Progress,
+    State(traces): State<Traces>,
+) -> String {
     traces.stepping.fetch_add(1, Ordering::SeqCst);
     for step in 1..=n {
         traces.steps.acquire().await.unwrap().forget();
@@ -251,42 +259,42 @@ async fn steps(Args(Count { n }): Args<Count>, progress: Progress, State(traces)
     format!("counted to {n}")
 }
 
-/// Says a lot.
-async fn flood(Args(flood): Args<Flood>, progress: Progress, State(traces): State<Traces>) -> &'static str {
-    let _running = Running::of(&traces);
-    let much = "x".repeat(flood.bytes);
+/// Reports progress with long messages.
+async fn flood(Args(flood): Args<FloodArguments>, progress: Progress, State(traces): State<Traces>) -> &'static str {
+    let _running = RunningCall::new(&traces);
+    let message = "x".repeat(flood.bytes);
     for step in 1..=flood.n {
-        progress.say(step, None, &much).await;
+        progress.say(step, None, &message).await;
         traces.said.fetch_add(1, Ordering::SeqCst);
     }
     "enough"
 }
 
-/// Says that it has begun, and then nothing until it is cancelled.
+/// Reports progress once, then waits until it is cancelled.
 async fn wait(progress: Progress, State(traces): State<Traces>) -> &'static str {
-    let _running = Running::of(&traces);
+    let _running = RunningCall::new(&traces);
     progress.report(1).await;
     std::future::pending::<()>().await;
     "never"
 }
 
-/// A call that runs.
-struct Running(Arc<Traces>);
+/// Counts the start and the end of a call.
+struct RunningCall(Arc<Traces>);
 
-impl Running {
-    fn of(traces: &Arc<Traces>) -> Self {
+impl RunningCall {
+    fn new(traces: &Arc<Traces>) -> Self {
         traces.begun.fetch_add(1, Ordering::SeqCst);
         Self(traces.clone())
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         self.0.ended.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// Adds a tool.
+/// Adds another tool to the server.
 async fn grow(context: Context, State(traces): State<Traces>) -> String {
     let name = format!("grown-{}", traces.grown.fetch_add(1, Ordering::SeqCst) + 1);
     context.server().add_tool(Tool::builder(name.as_str()).handler_sync(|| "grown")).unwrap();
@@ -300,7 +308,7 @@ async fn greet(context: Context) -> Result<String, AskError> {
     })
 }
 
-async fn think(Args(Question { question }): Args<Question>, context: Context) -> Result<String, AskError> {
-    let answer = context.sample(CreateMessageParams::new([SamplingMessage::user(question)], 100)).await?;
-    Ok(format!("{}: {}", answer.model, text_of(&answer)))
+async fn think(Args(ThinkArguments { question }): Args<ThinkArguments>, context: Context) -> Result<String, AskError> {
+    let result = context.sample(CreateMessageParams::new([SamplingMessage::user(question)], 100)).await?;
+    Ok(format!("{}: {}", result.model, text_of(&result)))
 }

@@ -1,4 +1,4 @@
-//! What clients say, in the older revisions and in the newest one.
+//! Messages of clients: of revisions with a handshake, and of the newest revision.
 
 use serde_json::{Map, Value, json};
 
@@ -23,7 +23,7 @@ pub const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// The key of the server info in `_meta`.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
-/// A request as its body is written.
+/// Creates a request.
 pub fn request(id: impl Into<Value>, method: &str, params: impl Into<Option<Value>>) -> Value {
     let mut request = json!({ "jsonrpc": "2.0", "id": id.into(), "method": method });
     if let Some(params) = params.into() {
@@ -32,43 +32,43 @@ pub fn request(id: impl Into<Value>, method: &str, params: impl Into<Option<Valu
     request
 }
 
-/// A notification without parameters.
+/// Creates a notification without parameters.
 pub fn notification(method: &str) -> Value {
     json!({ "jsonrpc": "2.0", "method": method })
 }
 
-/// That an answer is not waited for any more.
+/// Creates the notification that cancels a request.
 pub fn cancelled(id: impl Into<Value>) -> Value {
     let mut body = notification("notifications/cancelled");
     body["params"] = json!({ "requestId": id.into(), "reason": "enough" });
     body
 }
 
-/// The first words of a client that can be asked for anything.
+/// Creates the `initialize` request of a client with all capabilities.
 pub fn initialize(version: &str) -> Value {
     let capabilities = json!({ "elicitation": {}, "sampling": {}, "roots": {} });
     let client = json!({ "name": "raw", "version": "1" });
     request(1, "initialize", json!({ "protocolVersion": version, "capabilities": capabilities, "clientInfo": client }))
 }
 
-/// A call of a tool.
+/// Creates a call of a tool.
 pub fn call(id: impl Into<Value>, name: &str, arguments: Value) -> Value {
     request(id, "tools/call", json!({ "name": name, "arguments": arguments }))
 }
 
-/// With a wish to hear of progress.
+/// Adds a progress token to a request.
 pub fn with_progress(mut request: Value, token: impl Into<Value>) -> Value {
     request["params"]["_meta"]["progressToken"] = token.into();
     request
 }
 
-/// The numbers of the reports of progress among messages.
+/// Returns the values of the progress notifications among messages.
 pub fn progress(messages: &[Value]) -> Vec<u64> {
     let reports = messages.iter().filter(|message| message["method"] == "notifications/progress");
     reports.map(|message| message["params"]["progress"].as_f64().unwrap() as u64).collect()
 }
 
-/// A session of an older revision over Streamable HTTP.
+/// A session over Streamable HTTP, in a revision with a handshake.
 #[derive(Debug, Clone)]
 pub struct Session {
     /// The session id.
@@ -78,55 +78,55 @@ pub struct Session {
 }
 
 impl Session {
-    /// Shakes hands.
+    /// Begins a session with `initialize`.
     pub async fn begin(fixture: &Fixture, version: &'static str) -> Self {
         let response = fixture.send(Request::post(initialize(version))).await;
         assert_eq!(response.result()["protocolVersion"], version, "{response}");
-        let id = response.header("mcp-session-id").expect("the id of a session").to_owned();
+        let id = response.header("mcp-session-id").expect("a session id").to_owned();
         let session = Self { id, version };
         fixture.send(session.post(notification("notifications/initialized"))).await.assert_accepted();
         session
     }
 
-    fn known(&self, request: Request) -> Request {
+    fn with_session_headers(&self, request: Request) -> Request {
         let request = request.session(&self.id);
-        // The header came with 2025-06-18.
+        // The version header was introduced in 2025-06-18.
         if self.version < "2025-06-18" { request } else { request.version(self.version) }
     }
 
-    /// A POST in this session.
+    /// Creates a POST in this session.
     pub fn post(&self, body: impl ToString) -> Request {
-        self.known(Request::post(body))
+        self.with_session_headers(Request::post(body))
     }
 
-    /// A GET in this session.
+    /// Creates a GET in this session.
     pub fn get(&self) -> Request {
-        self.known(Request::get())
+        self.with_session_headers(Request::get())
     }
 
-    /// A GET that resumes a stream after an event.
+    /// Creates a GET that resumes a stream after an event.
     pub fn resume(&self, event: &str) -> Request {
         self.get().header("Last-Event-ID", event)
     }
 
-    /// The request that ends this session.
+    /// Creates the DELETE that ends this session.
     pub fn delete(&self) -> Request {
-        self.known(Request::delete())
+        self.with_session_headers(Request::delete())
     }
 
-    /// Calls a tool and reads the whole answer.
+    /// Calls a tool and reads the whole response.
     pub async fn call(&self, fixture: &Fixture, name: &str, arguments: Value) -> Response {
         fixture.send(self.post(call(7, name, arguments))).await
     }
 
-    /// Calls a tool that speaks before it answers.
+    /// Calls a tool with a progress token and returns the stream of its response.
     pub async fn stream(&self, fixture: &Fixture, id: impl Into<Value>, name: &str, arguments: Value) -> Stream {
         let id = id.into();
         fixture.stream(self.post(with_progress(call(id.clone(), name, arguments), id))).await
     }
 }
 
-/// What a request of the newest revision says of itself.
+/// Creates the `_meta` of a request of the newest revision.
 pub fn meta() -> Value {
     let mut meta = Map::new();
     meta.insert(VERSION.to_owned(), NEWEST.into());
@@ -134,7 +134,7 @@ pub fn meta() -> Value {
     meta.into()
 }
 
-/// A request of the newest revision as its body is written.
+/// Creates the body of a request of the newest revision.
 pub fn modern_body(id: impl Into<Value>, method: &str, params: Value) -> Value {
     let mut params = params;
     let own = params["_meta"].take();
@@ -145,7 +145,7 @@ pub fn modern_body(id: impl Into<Value>, method: &str, params: Value) -> Value {
     request(id, method, params)
 }
 
-/// With the headers that go with a body.
+/// Creates a POST of the newest revision, with the headers that mirror the body.
 pub fn mirrored(body: &Value) -> Request {
     let mut request = Request::post(body)
         .version(body["params"]["_meta"][VERSION].as_str().unwrap_or(NEWEST))
@@ -162,17 +162,17 @@ pub fn mirrored(body: &Value) -> Request {
     request
 }
 
-/// A request of the newest revision, as it should be.
+/// Creates a request of the newest revision.
 pub fn modern(id: impl Into<Value>, method: &str, params: Value) -> Request {
     mirrored(&modern_body(id, method, params))
 }
 
-/// A call of a tool in the newest revision.
+/// Creates a call of a tool in the newest revision.
 pub fn modern_call(id: impl Into<Value>, name: &str, arguments: Value) -> Request {
     modern(id, "tools/call", json!({ "name": name, "arguments": arguments }))
 }
 
-/// A call in the newest revision of a tool that speaks before it answers.
+/// Creates a call of a tool in the newest revision, with a progress token.
 pub fn modern_stream(id: impl Into<Value>, name: &str, arguments: Value) -> Request {
     let id = id.into();
     mirrored(&with_progress(modern_body(id.clone(), "tools/call", json!({ "name": name, "arguments": arguments })), id))

@@ -1,4 +1,4 @@
-//! Servers that misbehave, as real processes, and what is left of them.
+//! Servers that misbehave, as real processes, and checks that none of their processes is left.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,45 +9,45 @@ use turms_core::transport::ChildCommand;
 use crate::eventually;
 use crate::process::left_of;
 
-/// One way to misbehave, and the diary of the processes that do.
+/// A command that starts misbehaving servers, and the file in which they write their process ids.
 #[derive(Debug)]
 pub struct MisbehavingServer {
     /// The command that starts it.
     pub command: ChildCommand,
-    diary: PathBuf,
+    id_file: PathBuf,
 }
 
 impl MisbehavingServer {
-    /// In these ways, parted by commas, from one start to the next; `era` is `old` or `new`.
+    /// Creates a server with a mode for each start, separated by commas; `era` is `old` or `new`.
     pub fn new(modes: &str, era: &str) -> Self {
         let program =
             std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples/misbehaving_server");
         assert!(program.exists(), "build it first: cargo build -p turms-client --examples");
-        let diary = std::env::temp_dir().join(format!("turms-misbehaving-{:016x}", fastrand::u64(..)));
-        let command = ChildCommand::new(program).args([modes, era]).arg(&diary).on_stderr(|_| {});
-        Self { command, diary }
+        let id_file = std::env::temp_dir().join(format!("turms-misbehaving-{:016x}", fastrand::u64(..)));
+        let command = ChildCommand::new(program).args([modes, era]).arg(&id_file).on_stderr(|_| {});
+        Self { command, id_file }
     }
 
-    /// With less time to leave.
+    /// Sets the timeouts for the exit of the process.
     pub fn with_time_to_leave(mut self, time: Duration) -> Self {
         self.command = self.command.clone().exit_timeout(time).term_timeout(time);
         self
     }
 
-    /// Everybody who was started, in order.
+    /// Returns the ids of the started processes, in order.
     pub fn started(&self) -> Vec<u32> {
-        let diary = fs::read_to_string(&self.diary).unwrap_or_default();
-        diary.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect()
+        let ids = fs::read_to_string(&self.id_file).unwrap_or_default();
+        ids.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect()
     }
 
-    /// Waits until nobody is left who was started, nor anybody whom they started.
+    /// Waits until all started processes and their groups have exited.
     pub async fn all_gone(&self) {
-        for number in self.started() {
-            eventually("the end of its processes", async || left_of(number).is_empty()).await;
+        for id in self.started() {
+            eventually("the exit of its processes", async || left_of(id).is_empty()).await;
         }
     }
 
-    /// Asserts that nothing is left of the processes that were started.
+    /// Asserts that all started processes and their groups have exited.
     #[track_caller]
     pub fn assert_gone(&self) {
         let left: Vec<_> = self.started().into_iter().flat_map(left_of).collect();
@@ -57,6 +57,6 @@ impl MisbehavingServer {
 
 impl Drop for MisbehavingServer {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.diary);
+        let _ = fs::remove_file(&self.id_file);
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Waits until no other test of this binary holds the guard. Every test that measures the process takes it first.
+/// Waits until no other test of this binary holds the guard. Tests that measure the process take it first.
 pub async fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().await
 }
@@ -37,7 +37,7 @@ pub fn children() -> usize {
 pub struct Process {
     /// The process id.
     pub id: u32,
-    /// Whether it has exited and is not reaped.
+    /// `true` if it has exited and is not reaped.
     pub is_zombie: bool,
     /// The id of its parent.
     pub parent: u32,
@@ -53,9 +53,9 @@ pub fn processes() -> Vec<Process> {
     ids.filter_map(process).collect()
 }
 
-/// Returns the entry of one process, unless it is gone.
+/// Returns the entry of a process, if it exists.
 pub fn process(id: u32) -> Option<Process> {
-    // Any of it may be gone by now. The name, in parentheses, may contain anything.
+    // The process may exit between the reads. Its name, in parentheses, may contain any character.
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (state, fields) = stat.rsplit_once(") ")?.1.split_once(' ')?;
     let mut fields = fields.split(' ').map(|field| field.parse().unwrap_or_default());
@@ -64,8 +64,8 @@ pub fn process(id: u32) -> Option<Process> {
     Some(Process { id, is_zombie, parent, group, command: String::from_utf8_lossy(&command).replace('\0', " ") })
 }
 
-/// Returns what is left of a child process: itself, its process group and the watchdog of the group. Zombies count only if
-/// they are children of this process: init reaps the others, at any later time.
+/// Returns the processes that are left of a child process: itself, its process group and the watchdog of the group. Zombies count only
+/// if they are children of this process: init reaps the others, at any later time.
 pub fn left_of(id: u32) -> Vec<Process> {
     let belongs = |process: &Process| process.id == id || process.group == id || is_watchdog(process, id);
     let counts = |process: &Process| !process.is_zombie || process.parent == std::process::id();
@@ -81,10 +81,10 @@ fn is_watchdog(process: &Process, group: u32) -> bool {
     process.command.contains(&format!(" turms-watchdog {group} "))
 }
 
-/// Asserts that nothing is left of a child process; see [`left_of`].
+/// Asserts that no process is left of a child process; see [`left_of`].
 ///
 /// # Panics
-/// If something is left; the message lists it.
+/// If a process is left; the message lists it.
 #[track_caller]
 pub fn assert_gone(id: u32) {
     let left = left_of(id);

@@ -16,10 +16,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 
-/// The top-level domain whose hosts only the proxy can resolve: to 127.0.0.1.
+/// A domain that only the proxy can resolve, to 127.0.0.1.
 pub const DOMAIN: &str = "turms-test.invalid";
 
-/// A proxy that runs until its runtime ends.
+/// A proxy that runs until its runtime is shut down.
 #[derive(Debug, Clone)]
 pub struct Proxy {
     /// Its address.
@@ -38,7 +38,7 @@ pub struct Proxied {
     pub authorization: Option<String>,
 }
 
-type Body = Either<Incoming, Empty<Bytes>>;
+type ProxyBody = Either<Incoming, Empty<Bytes>>;
 
 impl Proxy {
     /// Starts a proxy. With `credentials`, requests need them as `Proxy-Authorization`.
@@ -57,7 +57,7 @@ impl Proxy {
         proxy
     }
 
-    /// All requests so far.
+    /// The received requests.
     pub fn received(&self) -> Vec<Proxied> {
         self.received.lock().clone()
     }
@@ -66,7 +66,7 @@ impl Proxy {
         self,
         mut request: Request<Incoming>,
         credentials: Option<&str>,
-    ) -> Result<Response<Body>, hyper_util::client::legacy::Error> {
+    ) -> Result<Response<ProxyBody>, hyper_util::client::legacy::Error> {
         let authorization = request.headers_mut().remove(PROXY_AUTHORIZATION);
         let authorization = authorization.map(|value| value.to_str().unwrap().to_owned());
         let is_allowed = credentials.is_none() || authorization.as_deref() == credentials;
@@ -82,41 +82,41 @@ impl Proxy {
         }
         match request.uri().authority() {
             Some(authority) if request.method() == Method::CONNECT => {
-                let target = resolved(authority.as_str());
+                let target = resolve(authority.as_str());
                 Ok(tunnel(&target, request).await)
             }
-            // Only whole URLs are for a proxy.
+            // Requests to a proxy have absolute URLs.
             Some(_) => forward(request).await,
             None => Ok(empty(StatusCode::BAD_REQUEST)),
         }
     }
 }
 
-async fn tunnel(target: &str, request: Request<Incoming>) -> Response<Body> {
+async fn tunnel(target: &str, request: Request<Incoming>) -> Response<ProxyBody> {
     let Ok(mut server) = TcpStream::connect(target).await else { return empty(StatusCode::BAD_GATEWAY) };
     tokio::spawn(async move {
         let client = hyper::upgrade::on(request).await.unwrap();
-        // Either side may go.
+        // Either side may disconnect.
         let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(client), &mut server).await;
     });
     empty(StatusCode::OK)
 }
 
-async fn forward(mut request: Request<Incoming>) -> Result<Response<Body>, hyper_util::client::legacy::Error> {
-    let target = resolved(&request.uri().to_string());
+async fn forward(mut request: Request<Incoming>) -> Result<Response<ProxyBody>, hyper_util::client::legacy::Error> {
+    let target = resolve(&request.uri().to_string());
     *request.uri_mut() = target.parse().unwrap();
-    // The server checks its own name.
+    // The client sets a `Host` that the server accepts.
     request.headers_mut().remove(HOST);
     let client: Client<HttpConnector, Incoming> = Client::builder(TokioExecutor::new()).build_http();
     Ok(client.request(request).await?.map(Either::Left))
 }
 
-/// Hosts of [`DOMAIN`] are at 127.0.0.1.
-fn resolved(target: &str) -> String {
+/// Replaces [`DOMAIN`] by 127.0.0.1.
+fn resolve(target: &str) -> String {
     target.replace(DOMAIN, "127.0.0.1")
 }
 
-fn empty(status: StatusCode) -> Response<Body> {
+fn empty(status: StatusCode) -> Response<ProxyBody> {
     let mut response = Response::new(Either::Right(Empty::new()));
     *response.status_mut() = status;
     response

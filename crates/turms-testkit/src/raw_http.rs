@@ -1,5 +1,4 @@
-//! HTTP as bytes: what a test writes is what goes over the socket, and what comes back is taken apart here, by the book and
-//! without help of the code that is tested.
+//! A raw HTTP client: requests are sent as they are written, and responses are parsed here, independently of the tested code.
 
 use std::net::SocketAddr;
 
@@ -9,7 +8,7 @@ use tokio::net::TcpStream;
 
 use crate::within;
 
-/// A request, as it is written.
+/// A request.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The HTTP method.
@@ -23,7 +22,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A POST as every client makes it.
+    /// Creates a POST with the headers of an MCP client.
     pub fn post(body: impl ToString) -> Self {
         Self::new("POST")
             .header("Content-Type", "application/json")
@@ -31,17 +30,17 @@ impl Request {
             .body(body.to_string())
     }
 
-    /// A GET for a stream.
+    /// Creates a GET for an event stream.
     pub fn get() -> Self {
         Self::new("GET").header("Accept", "text/event-stream")
     }
 
-    /// A DELETE.
+    /// Creates a DELETE.
     pub fn delete() -> Self {
         Self::new("DELETE")
     }
 
-    /// A request to `/mcp` with nothing but a `Host`.
+    /// Creates a request to `/mcp` with a `Host` header only.
     pub fn new(method: &'static str) -> Self {
         let headers = vec![("Host".to_owned(), b"localhost".to_vec())];
         Self { method, path: "/mcp".to_owned(), headers, body: None }
@@ -59,12 +58,12 @@ impl Request {
         self
     }
 
-    /// With a header, in the place of any of that name.
+    /// Sets a header, replacing all of that name.
     pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.without(name).also(name, value)
     }
 
-    /// With a header beside any of that name.
+    /// Adds a header, in addition to others of that name.
     pub fn also(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.headers.push((name.to_owned(), value.as_ref().to_vec()));
         self
@@ -86,7 +85,7 @@ impl Request {
         self.header("Mcp-Session-Id", id)
     }
 
-    /// The request as it goes over the wire.
+    /// Encodes the request.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = format!("{} {} HTTP/1.1\r\n", self.method, self.path).into_bytes();
         for (name, value) in &self.headers {
@@ -104,7 +103,7 @@ impl Request {
     }
 }
 
-/// The beginning of an answer.
+/// The status and the headers of a response.
 #[derive(Debug, Clone)]
 pub struct Head {
     /// The status code.
@@ -113,7 +112,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// A head of these parts.
+    /// Creates a head.
     pub fn new(status: u16, headers: Vec<(String, String)>) -> Self {
         Self { status, headers }
     }
@@ -122,7 +121,7 @@ impl Head {
         let mut lines = text.split("\r\n");
         let status = lines.next().unwrap();
         let (version, rest) = status.split_once(' ').unwrap();
-        // hyper answers in the version of the request.
+        // hyper responds with the version of the request.
         assert!(matches!(version, "HTTP/1.1" | "HTTP/1.0"), "{status}");
         let headers = lines.map(|line| {
             let (name, value) = line.split_once(':').unwrap();
@@ -131,15 +130,15 @@ impl Head {
         Self { status: rest[..3].parse().unwrap(), headers: headers.collect() }
     }
 
-    /// The value of a header that is there at most once.
+    /// Returns the value of a header, which must not be repeated.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(own, _)| own.eq_ignore_ascii_case(name));
         let value = found.next().map(|(_, value)| value.as_str());
-        assert!(found.next().is_none(), "there is more than one {name}: {self:?}");
+        assert!(found.next().is_none(), "{name} is repeated: {self:?}");
         value
     }
 
-    /// Without its parameters.
+    /// The media type, without its parameters.
     pub fn media_type(&self) -> Option<&str> {
         self.header("content-type").map(|value| value.split(';').next().unwrap().trim())
     }
@@ -149,29 +148,29 @@ impl Head {
         self.media_type() == Some("text/event-stream")
     }
 
-    fn framing(&self) -> Framing {
+    fn framing(&self) -> BodyFraming {
         if self.status == 204 || self.status == 304 || self.status < 200 {
-            return Framing::Length(0);
+            return BodyFraming::Length(0);
         }
         match (self.header("transfer-encoding"), self.header("content-length")) {
             (Some(coding), _) => {
                 assert!(coding.eq_ignore_ascii_case("chunked"), "{coding}");
-                Framing::Chunked
+                BodyFraming::Chunked
             }
-            (None, Some(length)) => Framing::Length(length.parse().unwrap()),
-            (None, None) => Framing::Close,
+            (None, Some(length)) => BodyFraming::Length(length.parse().unwrap()),
+            (None, None) => BodyFraming::Close,
         }
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Framing {
+enum BodyFraming {
     Length(usize),
     Chunked,
     Close,
 }
 
-/// A whole answer.
+/// A whole response.
 #[derive(Debug, Clone)]
 pub struct Response {
     /// Status and headers.
@@ -186,26 +185,26 @@ impl Response {
         self.head.status
     }
 
-    /// The value of a header that is there at most once.
+    /// Returns the value of a header, which must not be repeated.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head.header(name)
     }
 
-    /// The one message of an answer that is JSON.
+    /// Parses the body as JSON.
     pub fn json(&self) -> Value {
         assert_eq!(self.head.media_type(), Some("application/json"), "{self}");
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self}"))
     }
 
-    /// The events of an answer that is a stream.
+    /// Parses the body as an event stream.
     pub fn events(&self) -> Vec<Event> {
         assert!(self.head.is_stream(), "{self}");
-        let mut reader = Events::default();
-        reader.push(&self.body);
-        std::iter::from_fn(|| reader.next()).collect()
+        let mut parser = EventParser::default();
+        parser.push(&self.body);
+        std::iter::from_fn(|| parser.next()).collect()
     }
 
-    /// All messages, whatever they came in.
+    /// All messages of a JSON body or an event stream.
     pub fn messages(&self) -> Vec<Value> {
         if !self.head.is_stream() {
             return vec![self.json()];
@@ -213,18 +212,18 @@ impl Response {
         self.events().iter().filter_map(Event::message).collect()
     }
 
-    /// The last message, which must be an answer.
+    /// The last message, which must be a JSON-RPC response.
     pub fn answer(&self) -> Value {
         assert_eq!(self.status(), 200, "{self}");
-        let answer = self.messages().pop().unwrap_or_else(|| panic!("there is no message: {self}"));
-        assert!(answer.get("result").or_else(|| answer.get("error")).is_some(), "{answer}");
-        answer
+        let response = self.messages().pop().unwrap_or_else(|| panic!("there is no message: {self}"));
+        assert!(response.get("result").or_else(|| response.get("error")).is_some(), "{response}");
+        response
     }
 
-    /// The result in the last message.
+    /// The result of the last message.
     pub fn result(&self) -> Value {
-        let answer = self.answer();
-        answer.get("result").cloned().unwrap_or_else(|| panic!("{answer}"))
+        let response = self.answer();
+        response.get("result").cloned().unwrap_or_else(|| panic!("{response}"))
     }
 
     /// The text of a tool's result.
@@ -232,7 +231,7 @@ impl Response {
         self.result()["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// Refused with this status and this error, for the request of this id.
+    /// Asserts that the request with this id was refused, with this status and error code.
     #[track_caller]
     pub fn assert_refused(&self, status: u16, code: i64, id: &Value) {
         assert_eq!(self.status(), status, "{self}");
@@ -243,7 +242,7 @@ impl Response {
         assert_eq!(error.get("id").unwrap_or(&Value::Null), id, "{self}");
     }
 
-    /// Taken, and nothing said.
+    /// Asserts that the status is 202 and the body is empty.
     #[track_caller]
     pub fn assert_accepted(&self) {
         assert_eq!(self.status(), 202, "{self}");
@@ -257,7 +256,7 @@ impl std::fmt::Display for Response {
     }
 }
 
-/// An event of a stream, or a comment in it.
+/// An event of a stream, or a comment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Event {
     /// The field `event`.
@@ -268,12 +267,12 @@ pub struct Event {
     pub data: Option<String>,
     /// The field `retry`.
     pub retry: Option<u64>,
-    /// Whether it has a comment.
+    /// `true` if it has a comment.
     pub comment: bool,
 }
 
 impl Event {
-    /// The message in it, unless it only carries an id or is a comment.
+    /// Parses the message of the event; `None` if it has no data.
     pub fn message(&self) -> Option<Value> {
         let data = self.data.as_deref().filter(|data| !data.is_empty())?;
         assert!(matches!(self.kind.as_deref(), None | Some("message")), "{self:?}");
@@ -297,22 +296,22 @@ impl Event {
                     }
                     None => event.data = Some(value.to_owned()),
                 },
-                _ => panic!("an unknown field: {block:?}"),
+                _ => panic!("unknown field: {block:?}"),
             }
         }
         event
     }
 }
 
-/// Finds events in bytes.
+/// Splits bytes into events.
 #[derive(Debug, Default)]
-struct Events {
+struct EventParser {
     buffer: Vec<u8>,
-    /// How much of it holds no end of an event.
+    /// Number of bytes that were searched for the end of an event.
     searched: usize,
 }
 
-impl Events {
+impl EventParser {
     fn push(&mut self, piece: &[u8]) {
         self.buffer.extend_from_slice(piece);
     }
@@ -329,7 +328,7 @@ impl Events {
     }
 }
 
-/// A socket to the server.
+/// A connection to a server.
 #[derive(Debug)]
 pub struct Connection {
     /// The socket.
@@ -343,26 +342,26 @@ impl Connection {
         Self { socket: within("a connection", TcpStream::connect(address)).await.unwrap(), buffer: Vec::new() }
     }
 
-    /// A server that refuses a request need not read it all.
+    /// Sends a request. Errors are ignored: a server that refuses a request need not read it all.
     pub async fn send(&mut self, request: &Request) {
-        let _ = within("room to write", self.socket.write_all(&request.bytes())).await;
+        let _ = within("a write", self.socket.write_all(&request.bytes())).await;
     }
 
-    /// Writes bytes, all of which the server has to take.
+    /// Writes bytes, all of which the server has to read.
     pub async fn write(&mut self, bytes: &[u8]) {
-        within("room to write", self.socket.write_all(bytes)).await.unwrap();
+        within("a write", self.socket.write_all(bytes)).await.unwrap();
     }
 
-    /// Reads some more; false at the end.
+    /// Reads more into the buffer. Returns `false` at the end of the connection.
     async fn fill(&mut self) -> bool {
         let mut piece = [0; 16 * 1024];
-        // A server that refuses a request may reset what it has not read.
+        // A server that refuses a request without reading it may reset the connection.
         let read = self.socket.read(&mut piece).await.unwrap_or(0);
         self.buffer.extend_from_slice(&piece[..read]);
         read > 0
     }
 
-    /// The head of the next answer; none if the connection ends before.
+    /// Reads the head of the next response; `None` if the connection is closed.
     pub async fn try_head(&mut self) -> Option<Head> {
         let end = loop {
             match self.buffer.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -375,18 +374,18 @@ impl Connection {
         Some(Head::parse(std::str::from_utf8(&head[..end]).unwrap()))
     }
 
-    /// The head of the next answer.
+    /// Reads the head of the next response.
     pub async fn head(&mut self) -> Head {
-        self.try_head().await.expect("an answer before the end of the connection")
+        self.try_head().await.expect("a response before the end of the connection")
     }
 
-    /// The next answer as a whole.
+    /// Reads the next response.
     pub async fn response(&mut self) -> Response {
         let head = self.head().await;
         self.body_of(head).await
     }
 
-    /// The next answer as a whole; none if the connection ends before.
+    /// Reads the next response; `None` if the connection is closed.
     pub async fn try_response(&mut self) -> Option<Response> {
         let head = self.try_head().await?;
         Some(self.body_of(head).await)
@@ -401,25 +400,25 @@ impl Connection {
         Response { head, body }
     }
 
-    /// The next piece of a body; none at its end.
-    async fn piece(&mut self, framing: &mut Framing) -> Option<Vec<u8>> {
+    /// Reads the next piece of a body; `None` at its end.
+    async fn piece(&mut self, framing: &mut BodyFraming) -> Option<Vec<u8>> {
         match framing {
-            Framing::Length(0) => None,
-            Framing::Length(left) => {
+            BodyFraming::Length(0) => None,
+            BodyFraming::Length(left) => {
                 if self.buffer.is_empty() && !self.fill().await {
-                    panic!("the connection ends {left} bytes before the end of the body");
+                    panic!("the connection was closed {left} bytes before the end of the body");
                 }
                 let taken = self.buffer.len().min(*left);
                 *left -= taken;
                 Some(self.buffer.drain(..taken).collect())
             }
-            Framing::Close => {
+            BodyFraming::Close => {
                 if self.buffer.is_empty() && !self.fill().await {
                     return None;
                 }
                 Some(std::mem::take(&mut self.buffer))
             }
-            Framing::Chunked => self.chunk().await,
+            BodyFraming::Chunked => self.chunk().await,
         }
     }
 
@@ -444,32 +443,32 @@ impl Connection {
         (size > 0).then_some(chunk)
     }
 
-    /// Reads the head of an answer that is an event stream.
+    /// Reads the head of a response that must be an event stream.
     pub async fn into_stream(mut self) -> Stream {
         let head = self.head().await;
         if !head.is_stream() || head.status != 200 {
-            panic!("a stream was expected, not {}", self.body_of(head).await);
+            panic!("expected an event stream, not {}", self.body_of(head).await);
         }
         let framing = head.framing();
-        Stream { head, connection: self, framing, events: Events::default() }
+        Stream { head, connection: self, framing, events: EventParser::default() }
     }
 }
 
-/// An answer that is a stream of events. Dropping it breaks the connection.
+/// A response that is an event stream. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Stream {
     /// Status and headers.
     pub head: Head,
-    /// The connection it comes over.
+    /// The connection.
     pub connection: Connection,
-    framing: Framing,
-    events: Events,
+    framing: BodyFraming,
+    events: EventParser,
 }
 
 impl Stream {
-    /// The next event or comment; none at the end of the stream.
+    /// Reads the next event or comment; `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<Event> {
-        within("an event, or the end of a stream", async {
+        within("an event or the end of the stream", async {
             loop {
                 if let Some(event) = self.events.next() {
                     return Some(event);
@@ -480,7 +479,7 @@ impl Stream {
         .await
     }
 
-    /// The next event with a message in it.
+    /// Reads the next message, skipping other events; `None` at the end of the stream.
     pub async fn try_message(&mut self) -> Option<Value> {
         loop {
             if let Some(message) = self.next().await?.message() {
@@ -489,12 +488,12 @@ impl Stream {
         }
     }
 
-    /// The next message.
+    /// Reads the next message.
     pub async fn message(&mut self) -> Value {
         self.try_message().await.expect("a message before the end of the stream")
     }
 
-    /// The next event that is no comment.
+    /// Reads the next event, skipping comments.
     pub async fn event(&mut self) -> Event {
         loop {
             let event = self.next().await.expect("an event before the end of the stream");
@@ -504,7 +503,7 @@ impl Stream {
         }
     }
 
-    /// All messages up to the end.
+    /// Reads all messages up to the end of the stream.
     pub async fn rest(mut self) -> Vec<Value> {
         let mut messages = Vec::new();
         while let Some(message) = self.try_message().await {

@@ -1,4 +1,4 @@
-//! A raw WebSocket client, which can send what no library sends.
+//! A raw WebSocket client, which can send invalid frames.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ pub const PING: u8 = 9;
 /// Opcode of a pong.
 pub const PONG: u8 = 10;
 
-/// The headers of a request that is granted, but for its first line.
+/// The headers of a valid upgrade request.
 pub const HEADERS: [&str; 6] = [
     "Host: localhost",
     "Connection: Upgrade",
@@ -37,10 +37,10 @@ pub struct WsConnection {
     pub stream: TcpStream,
 }
 
-/// A frame as it came.
+/// A received frame.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Whether it is the last frame of its message.
+    /// `true` if it is the last frame of its message.
     pub last: bool,
     /// The opcode.
     pub kind: u8,
@@ -49,13 +49,13 @@ pub struct Frame {
 }
 
 impl WsConnection {
-    /// Connects to a server and asks for the upgrade.
+    /// Connects to a server and upgrades the connection.
     pub async fn open(address: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        let answer = ask(&mut stream, &request("GET / HTTP/1.1", &HEADERS)).await;
-        assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
-        assert!(answer.contains("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"), "{answer}");
-        assert!(answer.contains("sec-websocket-protocol: mcp\r\n"), "{answer}");
+        let response = send_request(&mut stream, &request("GET / HTTP/1.1", &HEADERS)).await;
+        assert!(response.starts_with("HTTP/1.1 101 "), "{response}");
+        assert!(response.contains("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"), "{response}");
+        assert!(response.contains("sec-websocket-protocol: mcp\r\n"), "{response}");
         Self { stream }
     }
 
@@ -90,7 +90,7 @@ impl WsConnection {
         .await
     }
 
-    /// The next message, put together, and in how many frames it came.
+    /// Reads a message and returns it with its number of frames.
     pub async fn message(&mut self) -> (String, usize) {
         let (mut whole, mut count) = (Vec::new(), 0);
         loop {
@@ -104,23 +104,23 @@ impl WsConnection {
         }
     }
 
-    /// Why the server closes the connection; after that nothing comes.
-    pub async fn goodbye(&mut self) -> (u16, String) {
+    /// Reads a close frame and returns its code and reason.
+    pub async fn close_frame(&mut self) -> (u16, String) {
         let frame = self.frame().await;
         assert_eq!(frame.kind, CLOSE, "{frame:?}");
         let code = u16::from_be_bytes([frame.payload[0], frame.payload[1]]);
         (code, String::from_utf8(frame.payload[2..].to_vec()).unwrap())
     }
 
-    /// The server has closed the connection.
-    pub async fn end(&mut self) {
+    /// Waits until the server has closed the connection. There must be no more input.
+    pub async fn assert_closed(&mut self) {
         let mut rest = Vec::new();
         within("the end of the connection", self.stream.read_to_end(&mut rest)).await.unwrap();
         assert!(rest.is_empty(), "{rest:?}");
     }
 }
 
-/// A frame as a client writes it: masked.
+/// Encodes a frame of a client, which is masked.
 pub fn frame(last: bool, kind: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = header(last, kind, payload.len() as u64);
     frame.extend(payload.iter().zip(MASK.iter().cycle()).map(|(byte, mask)| byte ^ mask));
@@ -129,7 +129,7 @@ pub fn frame(last: bool, kind: u8, payload: &[u8]) -> Vec<u8> {
 
 const MASK: [u8; 4] = [1, 2, 3, 4];
 
-/// How a frame begins.
+/// Encodes the header of a frame.
 pub fn header(last: bool, kind: u8, length: u64) -> Vec<u8> {
     let mut header = vec![u8::from(last) << 7 | kind];
     match length {
@@ -147,22 +147,22 @@ pub fn header(last: bool, kind: u8, length: u64) -> Vec<u8> {
     header
 }
 
-/// A request head of a first line and headers.
+/// Creates the head of a request.
 pub fn request(first: &str, headers: &[&str]) -> String {
     let mut request = format!("{first}\r\n");
     headers.iter().for_each(|header| request += &format!("{header}\r\n"));
     request + "\r\n"
 }
 
-/// Sends a request; the head of the answer.
-pub async fn ask(stream: &mut TcpStream, request: &str) -> String {
+/// Sends a request and returns the head of the response.
+pub async fn send_request(stream: &mut TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    within("an answer", async {
-        while !answer.ends_with(b"\r\n\r\n") {
-            answer.push(stream.read_u8().await.unwrap());
+    let mut response = Vec::new();
+    within("a response", async {
+        while !response.ends_with(b"\r\n\r\n") {
+            response.push(stream.read_u8().await.unwrap());
         }
     })
     .await;
-    String::from_utf8(answer).unwrap()
+    String::from_utf8(response).unwrap()
 }

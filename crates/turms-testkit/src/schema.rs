@@ -8,7 +8,7 @@ use std::{env, fs, io};
 /// `../shared/schema` beside the workspace. Without the schemas it prints that nothing is checked and returns `None`.
 ///
 /// # Panics
-/// If the schema is not there and `TURMS_REQUIRE_SCHEMA` or `CI` is set.
+/// If the schema does not exist and `TURMS_REQUIRE_SCHEMA` or `CI` is set.
 #[must_use]
 pub fn official_schema(revision: &str) -> Option<String> {
     let shared = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/schema");
@@ -17,7 +17,7 @@ pub fn official_schema(revision: &str) -> Option<String> {
     if let Ok(text) = fs::read_to_string(&file) {
         return Some(text);
     }
-    absent(&format!("the official schema is not at {}", file.display()));
+    report_missing(&format!("the official schema is not at {}", file.display()));
     None
 }
 
@@ -25,7 +25,7 @@ pub fn official_schema(revision: &str) -> Option<String> {
 /// `../shared/suites` beside the workspace. Without the suite it prints that nothing is checked and returns `None`.
 ///
 /// # Panics
-/// If the suite is not there and `TURMS_REQUIRE_SCHEMA` or `CI` is set.
+/// If the suite does not exist and `TURMS_REQUIRE_SCHEMA` or `CI` is set.
 #[must_use]
 pub fn public_suite(name: &str) -> Option<PathBuf> {
     let shared = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/suites");
@@ -34,15 +34,15 @@ pub fn public_suite(name: &str) -> Option<PathBuf> {
     if directory.is_dir() {
         return Some(directory);
     }
-    absent(&format!("the public test suite {name} is not at {}", directory.display()));
+    report_missing(&format!("the public test suite {name} is not at {}", directory.display()));
     None
 }
 
-/// Prints that a test checks nothing.
-fn absent(what: &str) {
+/// Prints that a test checks nothing, or fails if that is required.
+fn report_missing(what: &str) {
     let message = format!("!! NOTHING WAS CHECKED: {what}\n");
     let is_set = |name| env::var(name).is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
     assert!(!is_set("TURMS_REQUIRE_SCHEMA") && !is_set("CI"), "{message}");
-    // Not `eprintln!`: the test harness captures that, and the test passes.
+    // Not `eprintln!`: the test harness captures its output if the test passes.
     let _ = io::stderr().lock().write_all(message.as_bytes());
 }

@@ -1,11 +1,11 @@
-//! Software beyond Rust that some tests need. Those tests are ignored by default; `cargo xtask test` runs them.
+//! Software other than Rust that some tests need. Those tests are ignored by default; `cargo xtask test` runs them.
 
 use std::path::{Path, PathBuf};
 
 /// Returns the path of a program on `PATH`.
 ///
 /// # Panics
-/// If there is no such program; the message says how to install it.
+/// If the program does not exist; the message says how to install it.
 #[must_use]
 #[track_caller]
 pub fn program(name: &str) -> PathBuf {

@@ -1,4 +1,4 @@
-//! TLS for servers of tests.
+//! TLS for the servers of tests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// A certificate for `localhost` and 127.0.0.1 that no system trusts. It is its own authority.
+/// A self-signed certificate for `localhost` and 127.0.0.1, which no system trusts.
 pub const CERTIFICATE: &[u8] = include_bytes!("../../turms-http/tests/server/tls/certificate.pem");
 
 const KEY: &[u8] = include_bytes!("../../turms-http/tests/server/tls/key.pem");
 
-/// An acceptor with the certificate, and these protocols for ALPN.
+/// Creates an acceptor with the certificate and these ALPN protocols.
 pub fn acceptor(protocols: &[&str]) -> TlsAcceptor {
     let certificate = CertificateDer::from_pem_slice(CERTIFICATE).unwrap();
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -28,7 +28,7 @@ pub fn acceptor(protocols: &[&str]) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// Listens with TLS for HTTP/1.1, and passes on what it decrypts to a plain server.
+/// Starts a TLS listener for HTTP/1.1 that forwards to a plain server, and returns its address.
 pub async fn tls_in_front_of(server: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, acceptor) = (listener.local_addr().unwrap(), acceptor(&["http/1.1"]));
@@ -36,7 +36,7 @@ pub async fn tls_in_front_of(server: SocketAddr) -> SocketAddr {
         while let Ok((stream, _)) = listener.accept().await {
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
-                // A client that does not trust the certificate goes away.
+                // A client that does not trust the certificate disconnects.
                 let Ok(mut client) = acceptor.accept(stream).await else { return };
                 let Ok(mut server) = TcpStream::connect(server).await else { return };
                 let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;

@@ -14,7 +14,7 @@ pub struct Add {
     pub b: f64,
 }
 
-/// A name that a client is asked for.
+/// The form that elicits a name.
 #[derive(Deserialize, JsonSchema, Debug)]
 pub struct Name {
     /// The name.
@@ -22,13 +22,13 @@ pub struct Name {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Text {
+struct EchoArguments {
     text: String,
 }
 
 /// The tool `echo`: it returns its argument `text`.
 pub fn echo() -> Tool {
-    Tool::builder("echo").handler_sync(|Args(text): Args<Text>| text.text)
+    Tool::builder("echo").handler_sync(|Args(arguments): Args<EchoArguments>| arguments.text)
 }
 
 /// The tool `panic`: its handler panics.
@@ -36,7 +36,7 @@ pub fn panic() -> Tool {
     Tool::builder("panic").handler_sync(|| -> String { panic!("as asked") })
 }
 
-/// Returns the text that a model has answered with.
-pub(crate) fn text_of(answer: &CreateMessageResult) -> String {
-    answer.content.as_slice().iter().filter_map(Content::as_text).collect::<Vec<_>>().join(" ")
+/// Returns the text of a sampling result.
+pub(crate) fn text_of(result: &CreateMessageResult) -> String {
+    result.content.as_slice().iter().filter_map(Content::as_text).collect::<Vec<_>>().join(" ")
 }

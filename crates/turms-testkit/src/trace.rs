@@ -15,18 +15,18 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 pub struct TraceEvent {
     /// The level.
     pub level: Level,
-    /// The fields as text, the message among them.
+    /// The fields as text, including the message.
     pub fields: BTreeMap<String, String>,
 }
 
 impl TraceEvent {
-    /// The field of this name.
+    /// Returns the value of a field.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.get(name).map(String::as_str)
     }
 }
 
-/// The events of one target, on this thread.
+/// A recorder of the events of one target, on this thread.
 #[derive(Debug, Clone)]
 pub struct TraceEvents {
     target: &'static str,
@@ -34,14 +34,14 @@ pub struct TraceEvents {
 }
 
 impl TraceEvents {
-    /// Records until the guard is dropped.
+    /// Records events until the guard is dropped.
     pub fn record(target: &'static str) -> (Self, DefaultGuard) {
         let events = Self { target, events: Arc::default() };
         let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(events.clone()));
         (events, guard)
     }
 
-    /// Takes the events that were recorded since the last time.
+    /// Takes the recorded events.
     pub fn take(&self) -> Vec<TraceEvent> {
         std::mem::take(&mut self.events.lock())
     }
@@ -52,7 +52,7 @@ impl<S: Subscriber> Layer<S> for TraceEvents {
         if event.metadata().target() != self.target {
             return;
         }
-        let mut fields = Fields::default();
+        let mut fields = TraceFields::default();
         event.record(&mut fields);
         let event = TraceEvent { level: *event.metadata().level(), fields: fields.0 };
         self.events.lock().push(event);
@@ -60,9 +60,9 @@ impl<S: Subscriber> Layer<S> for TraceEvents {
 }
 
 #[derive(Default)]
-struct Fields(BTreeMap<String, String>);
+struct TraceFields(BTreeMap<String, String>);
 
-impl Visit for Fields {
+impl Visit for TraceFields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.0.insert(field.name().to_owned(), format!("{value:?}").trim_matches('"').to_owned());
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Timeout for everything a test waits for (60 s). Long, because the machine may be busy with other tests.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The pause between two checks of a condition.
+/// The delay between two checks of a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Waits for a future that has to finish.

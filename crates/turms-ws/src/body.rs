@@ -5,7 +5,7 @@ use std::task::{Context as TaskContext, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-/// The body of an answer: why a request was refused, or nothing.
+/// The body of a handshake response: the reason of a rejection, or empty.
 #[derive(Debug, Default)]
 pub struct WsBody(Option<Bytes>);
 

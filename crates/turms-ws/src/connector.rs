@@ -16,18 +16,18 @@ use turms_http::__internal::{DialOptions, DialProtocol, Dialer};
 use turms_http::DialAddress;
 use turms_proto::session::ConnectionStats;
 
-use crate::dial::{WsConnectError, dial};
-use crate::farewell::Farewell;
-use crate::pulse::KeepAlive;
-use crate::socket::Socket;
+use crate::client_handshake::{WsConnectError, open};
+use crate::close::CloseState;
+use crate::heartbeat::HeartbeatOptions;
+use crate::socket::WsByteStream;
 use crate::url::{WsUrl, WsUrlError};
 
-/// Connects a client over WebSocket, as often as it wants.
+/// Connects a client over WebSocket.
 ///
-/// The server is asked for the subprotocol `mcp`. One that names another is refused; one that names none is not.
+/// It requests the subprotocol `mcp`. A server that chooses another one is rejected; a server that chooses none is accepted.
 ///
-/// Proxies are those of the system: `HTTPS_PROXY` for `wss://`, `HTTP_PROXY` for `ws://`, `ALL_PROXY` and `NO_PROXY`. They are asked for a
-/// tunnel.
+/// It uses the proxies of the system: `HTTPS_PROXY` for `wss://`, `HTTP_PROXY` for `ws://`, `ALL_PROXY` and `NO_PROXY`. They must support
+/// `CONNECT`.
 ///
 /// ```no_run
 /// use turms_ws::WsConnector;
@@ -41,46 +41,45 @@ use crate::url::{WsUrl, WsUrlError};
 pub struct WsConnector {
     url: WsUrl,
     headers: HeaderMap,
-    /// What was to be a header and cannot be one.
-    wrong: Option<String>,
-    dial: DialOptions,
+    /// The error of an invalid header, returned by `connect`.
+    header_error: Option<String>,
+    dial_options: DialOptions,
     tls: Option<Arc<ClientConfig>>,
-    /// Made by the first connection, and used by all later ones.
+    /// Created by the first connection.
     dialer: OnceLock<Dialer>,
     connect_timeout: Duration,
-    keep_alive: KeepAlive,
-    options: Limits,
+    heartbeat: HeartbeatOptions,
+    limits: Limits,
 }
 
 impl WsConnector {
-    /// To the server at this URL: `ws://…`, or `wss://…` with TLS.
+    /// Creates a connector for a URL: `ws://…`, or `wss://…` with TLS.
     ///
     /// # Errors
-    /// When it is no such URL, or holds credentials: they belong into a header.
+    /// If the URL is invalid, or contains credentials: they belong in a header.
     pub fn new(url: impl AsRef<str>) -> Result<Self, WsUrlError> {
         Ok(Self {
             url: WsUrl::parse(url.as_ref())?,
             headers: HeaderMap::new(),
-            wrong: None,
-            dial: DialOptions::new(),
+            header_error: None,
+            dial_options: DialOptions::new(),
             tls: None,
             dialer: OnceLock::new(),
             connect_timeout: Duration::from_secs(30),
-            keep_alive: KeepAlive::default(),
-            options: Limits::default(),
+            heartbeat: HeartbeatOptions::default(),
+            limits: Limits::default(),
         })
     }
 
-    /// Sends a header with the request for a WebSocket, beside those that were given before. Those that make the request one
-    /// for a WebSocket cannot be changed.
-    /// What cannot be a header is an error when it comes to connecting.
+    /// Adds a header to the upgrade request. The headers of the WebSocket handshake itself cannot be changed. An invalid header is reported by
+    /// `connect`.
     pub fn header(
         mut self,
         name: impl TryInto<HeaderName, Error: Into<http::Error>>,
         value: impl TryInto<HeaderValue, Error: Into<http::Error>>,
     ) -> Self {
         let Ok(name) = name.try_into() else {
-            self.wrong = Some("the name of a header is none".to_owned());
+            self.header_error = Some("invalid header name".to_owned());
             return self;
         };
         match value.try_into() {
@@ -88,97 +87,95 @@ impl WsConnector {
                 value.set_sensitive(true);
                 self.headers.append(name, value);
             }
-            // The value may be a secret.
-            Err(_) => self.wrong = Some(format!("the value of the header {name:?} holds what a header cannot")),
+            // The value is not shown, because it may be a secret.
+            Err(_) => self.header_error = Some(format!("header {name:?}: invalid value")),
         }
         self
     }
 
-    /// Sends headers with the request for a WebSocket, as [`header`](Self::header).
+    /// Adds headers to the upgrade request, as [`header`](Self::header).
     pub fn headers(mut self, mut headers: HeaderMap) -> Self {
         headers.values_mut().for_each(|value| value.set_sensitive(true));
         self.headers.extend(headers);
         self
     }
 
-    /// Gives up if there is no WebSocket after so long; 30 seconds unless said otherwise.
+    /// Sets the timeout for the connection and the WebSocket handshake. Default: 30 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Pings a server that has been quiet for so long; 30 seconds unless said otherwise. `None` never does.
+    /// Sets the time without messages after which the server is pinged; `None` for no pings. Default: 30 s.
     pub fn ping_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
-        self.keep_alive.interval = interval.into();
+        self.heartbeat.interval = interval.into();
         self
     }
 
-    /// Gives a server up that has sent nothing for so long after a ping; 30 seconds unless said otherwise.
+    /// Sets the timeout for any message after a ping. Default: 30 s. Then the connection is closed.
     pub fn ping_timeout(mut self, timeout: Duration) -> Self {
-        self.keep_alive.timeout = timeout;
+        self.heartbeat.timeout = timeout;
         self
     }
 
-    /// Takes messages of at most so many bytes. A longer one closes the connection with 1009.
+    /// Sets the maximum length of a message in bytes. Default: 16 MiB. A longer one closes the connection with 1009.
     pub fn limit(mut self, bytes: usize) -> Self {
-        self.options.max_message_bytes = bytes;
+        self.limits.max_message_bytes = bytes;
         self
     }
 
-    /// With other bounds.
-    pub fn options(mut self, options: Limits) -> Self {
-        self.options = options;
+    /// Sets the limits.
+    pub fn options(mut self, limits: Limits) -> Self {
+        self.limits = limits;
         self
     }
 
-    /// Connects through this proxy, rather than those of the system: `http://user:password@proxy.example.com:8080`. An invalid URL
-    /// is an error when it comes to connecting.
+    /// Connects through this proxy instead of those of the system: `http://user:password@proxy.example.com:8080`. An invalid URL is reported
+    /// by `connect`.
     pub fn proxy(mut self, url: impl AsRef<str>) -> Self {
-        self.dial.set_proxy(url.as_ref());
+        self.dial_options.set_proxy(url.as_ref());
         self
     }
 
     /// Connects without a proxy.
     pub fn no_proxy(mut self) -> Self {
-        self.dial.set_no_proxy();
+        self.dial_options.set_no_proxy();
         self
     }
 
-    /// Trusts these certificates, in PEM, beside those that the system trusts: for a private authority. Invalid ones are an
-    /// error when it comes to connecting.
+    /// Trusts these root certificates, in PEM, in addition to those of the system. Invalid ones are reported by `connect`.
     pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
-        self.dial.add_root_certificates(pem.as_ref());
+        self.dial_options.add_root_certificates(pem.as_ref());
         self
     }
 
-    /// Connects to this Unix socket, without a proxy. The URL still says which host and path are asked for.
+    /// Connects to this Unix socket, without a proxy. The host and path of the request are still those of the URL.
     #[cfg(unix)]
     pub fn unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
-        self.dial.set_unix_socket(path.into());
+        self.dial_options.set_unix_socket(path.into());
         self
     }
 
-    /// Checks each address before it is connected to, as
-    /// [`HttpConnector::address_check`](turms_http::HttpConnector::address_check).
+    /// Checks each IP address before connecting to it, as [`HttpConnector::address_check`](turms_http::HttpConnector::address_check).
     pub fn address_check<E: Into<Box<dyn Error + Send + Sync>>>(
         mut self,
         check: impl Fn(&DialAddress<'_>) -> Result<(), E> + Send + Sync + 'static,
     ) -> Self {
-        self.dial.set_address_check(check);
+        self.dial_options.set_address_check(check);
         self
     }
 
-    /// Uses this TLS configuration for `wss://`, in place of the roots of the system and [those added](Self::root_certificates):
-    /// with a certificate of the client's own, for example.
+    /// Sets the TLS configuration for `wss://`, such as with a client certificate. It replaces the root certificates of the system and
+    /// [those added](Self::root_certificates).
     pub fn tls_config(mut self, config: Arc<ClientConfig>) -> Self {
         self.tls = Some(config);
         self
     }
 
-    async fn dial(&self) -> Result<Upgraded, WsConnectError> {
-        match &self.wrong {
-            Some(wrong) => Err(WsConnectError::Header(wrong.clone())),
-            None => dial(&self.url, &self.headers, self.dialer()?).await,
+    async fn open(&self) -> Result<Upgraded, WsConnectError> {
+        match &self.header_error {
+            Some(error) => Err(WsConnectError::Header(error.clone())),
+            None => open(&self.url, &self.headers, self.dialer()?).await,
         }
     }
 
@@ -186,10 +183,10 @@ impl WsConnector {
         if let Some(dialer) = self.dialer.get() {
             return Ok(dialer);
         }
-        let mut options = self.dial.clone();
-        // The same timeout runs around it, together with the handshake.
+        let mut options = self.dial_options.clone();
+        // The whole handshake has the same timeout.
         options.set_connect_timeout(self.connect_timeout);
-        let dialer = options.build(&self.url.dialed(), DialProtocol::Upgrade, self.tls.clone())?;
+        let dialer = options.build(&self.url.dial_url(), DialProtocol::Upgrade, self.tls.clone())?;
         Ok(self.dialer.get_or_init(|| dialer))
     }
 }
@@ -197,24 +194,24 @@ impl WsConnector {
 impl Connector for WsConnector {
     fn connect(&self, cx: ConnectContext) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
-            let stream = tokio::time::timeout(self.connect_timeout, self.dial())
+            let stream = tokio::time::timeout(self.connect_timeout, self.open())
                 .await
                 .map_err(|_| ConnectError::Late { server: self.url.to_string(), limit: self.connect_timeout })?
                 .map_err(|error| match error {
                     WsConnectError::Refused { .. } => ConnectError::rejected(self.url.to_string(), error),
                     error => ConnectError::unreachable(self.url.to_string(), error),
                 })?;
-            let farewell = Arc::new(Farewell::default());
-            let limit = self.options.max_message_bytes;
+            let close = Arc::new(CloseState::default());
+            let limit = self.limits.max_message_bytes;
             let stream = TokioIo::new(stream);
-            let socket = Socket::new(stream, Role::Client, limit, self.keep_alive, farewell.clone()).await;
+            let socket = WsByteStream::new(stream, Role::Client, limit, self.heartbeat, close.clone()).await;
             let (reader, writer) = tokio::io::split(socket);
-            let stream = StreamConnector::new(reader, writer).options(self.options.clone());
+            let stream = StreamConnector::new(reader, writer).options(self.limits.clone());
             match stream.connect(cx).await {
                 Ok(OpenChannel { channel, control: inner, negotiated, .. }) => {
-                    Ok(OpenChannel::new(channel, Arc::new(WsControl { inner, farewell }), negotiated))
+                    Ok(OpenChannel::new(channel, Arc::new(WsControl { inner, close }), negotiated))
                 }
-                Err(ConnectError::Ended(_)) => Err(ConnectError::Ended(farewell.ended())),
+                Err(ConnectError::Ended(_)) => Err(ConnectError::Ended(close.reason())),
                 Err(error) => Err(error),
             }
         })
@@ -225,14 +222,14 @@ impl Connector for WsConnector {
     }
 
     fn identity(&self) -> Option<String> {
-        Some(match self.dial.unix_socket() {
+        Some(match self.dial_options.unix_socket() {
             Some(socket) => format!("{} {}", self.url.full(), socket.display()),
             None => self.url.full(),
         })
     }
 }
 
-/// Headers and the query of the URL may hold secrets and are not shown.
+/// Hides the headers and the query of the URL, which may contain secrets.
 impl fmt::Debug for WsConnector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WsConnector").field("url", &self.url).finish_non_exhaustive()
@@ -242,7 +239,7 @@ impl fmt::Debug for WsConnector {
 /// The control of a WebSocket connection, with the reason of its close frame.
 struct WsControl {
     inner: Arc<dyn ChannelControl>,
-    farewell: Arc<Farewell>,
+    close: Arc<CloseState>,
 }
 
 impl ChannelControl for WsControl {
@@ -257,7 +254,7 @@ impl ChannelControl for WsControl {
     fn closed(&self) -> BoxFuture<'_, Ended> {
         Box::pin(async move {
             self.inner.closed().await;
-            self.farewell.ended()
+            self.close.reason()
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What both halves of the handshake need (RFC 6455, 4).
+//! Constants and headers of both sides of the handshake (RFC 6455, 4).
 
 use http::header::{HeaderMap, HeaderName};
 
@@ -8,7 +8,7 @@ pub(crate) const SUBPROTOCOL: &str = "mcp";
 /// The version of the WebSocket protocol.
 pub(crate) const VERSION: &str = "13";
 
-/// Iterates over the members of a header that is a list.
+/// Iterates over the elements of a list header.
 pub(crate) fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     headers
         .get_all(name)
@@ -18,7 +18,7 @@ pub(crate) fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iter
         .map(str::trim)
 }
 
-/// Returns `true` if a header that is a list has a member, in any case.
+/// Returns `true` if a list header has an element, ignoring case.
 pub(crate) fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     tokens(headers, name).any(|own| own.eq_ignore_ascii_case(token))
 }

@@ -1,13 +1,13 @@
 //! WebSocket for the Model Context Protocol: subprotocol `mcp`, one message per text frame.
 //!
-//! The specification has no such transport. It leaves room for one that keeps the messages and the lifecycle as they are, and
-//! says how a connection is made, how messages are told apart, and how a call is given up; this page does. The official SDKs for
-//! TypeScript and Python speak the same way over WebSocket.
+//! This is a custom transport: the specification does not define WebSocket. It requires that a custom transport keeps the messages and the
+//! lifecycle, and documents connections, framing and cancellation, as this page does. The official SDKs for TypeScript and Python use
+//! WebSocket in the same way.
 //!
 //! # A server
 //!
-//! Whatever can be served can be served over WebSocket: [`ServeWs`] adds `ws()`, a tower service for an application on hyper or
-//! axum, and `serve_ws(..)`, which listens by itself.
+//! [`ServeWs`] adds two methods to a server: `ws()` returns a tower service for an application on hyper or axum, and `serve_ws(..)` listens
+//! on an address.
 //!
 //! ```no_run
 //! use turms_http::Listener;
@@ -26,7 +26,7 @@
 //!
 //! # A client
 //!
-//! [`WsConnector`] leads a client there.
+//! [`WsConnector`] connects a client.
 //!
 //! ```no_run
 //! use turms_client::Client;
@@ -40,49 +40,47 @@
 //! # }
 //! ```
 //!
-//! [`WsTransport`] is for the addresses of a configuration file: `ClientGroupBuilder::transport(WsTransport::new())`.
+//! [`WsTransport`] connects to the URLs of a configuration file: `ClientGroupBuilder::transport(WsTransport::new())`.
 //!
-//! # On the wire
+//! # Wire format
 //!
-//! - **Connection.** A `GET` request over HTTP/1.1 is upgraded (RFC 6455). The client asks for the subprotocol `mcp` and the server
-//!   names it in its answer. A request that names none is served without one; one that names only others is refused. Who may
-//!   connect is decided then: by `Host` and `Origin`, and by whatever stands in front of the service. A token goes into the
-//!   `Authorization` header, never into the URL. After that, what holds for standard input and output holds here: a client of an
-//!   older revision opens with `initialize`, and the connection is its session; one of 2026-07-28 says everything with each
-//!   request.
-//! - **Framing.** A text message, in however many frames, is exactly one JSON-RPC message, or a batch in 2025-03-26. White space
-//!   in it is as free as in any JSON; a message of nothing else is passed over. There are no extensions, so there is no
-//!   compression.
-//! - **Cancellation.** `notifications/cancelled` gives a call up. The end of the connection gives up all that run over it.
-//! - **Life.** A peer that has been quiet for 30 seconds is pinged; one that sends nothing for another 30 is given up.
-//! - **End.** Whoever ends the connection sends a close frame and waits a moment for the other's.
+//! - **Connection.** A `GET` request over HTTP/1.1 is upgraded (RFC 6455). The client requests the subprotocol `mcp` and the server chooses
+//!   it. A request without a subprotocol is accepted; a request with other subprotocols only is rejected. Access is checked here: by `Host`
+//!   and `Origin`, and by middleware in front of the service. A token belongs in the `Authorization` header, never in the URL. After the
+//!   upgrade, the rules of standard input and output apply: a client with a handshake begins with `initialize`, and the connection is its
+//!   session; a client of 2026-07-28 sends all metadata with each request.
+//! - **Framing.** A text message, in one or more frames, is exactly one JSON-RPC message, or a batch in 2025-03-26. It may contain white
+//!   space as any JSON; a message of white space only is ignored. There are no extensions, and so no compression.
+//! - **Cancellation.** `notifications/cancelled` cancels a call. Closing the connection cancels all of its calls.
+//! - **Heartbeat.** A peer that has sent nothing for 30 seconds is pinged. If it sends nothing for another 30, the connection is closed.
+//! - **Close.** The side that closes the connection sends a close frame and waits up to 2 seconds for that of the peer.
 //!
 //! | code | when |
 //! |---|---|
-//! | 1000 | this side needs the connection no more |
+//! | 1000 | the sender does not need the connection any more |
 //! | 1001 | the server is shutting down |
-//! | 1002 | the peer broke the rules of WebSocket |
+//! | 1002 | the peer violated the WebSocket protocol |
 //! | 1003 | the peer sent a binary message |
 //! | 1007 | the peer sent text that is not UTF-8 |
 //! | 1009 | the peer sent a message that is longer than the limit |
 //!
 //! # Features
 //!
-//! `client` and `server`, both on by default. Without `server` there is no HTTP server among the dependencies; connections are
-//! made by the dialer of `turms-http`.
+//! `client` and `server`, both on by default. Without `server` there is no HTTP server among the dependencies; the dialer of `turms-http`
+//! opens connections.
 
 #[cfg(any(feature = "client", feature = "server"))]
 mod body;
 #[cfg(feature = "client")]
-mod connector;
-#[cfg(feature = "client")]
-mod dial;
+mod client_handshake;
 #[cfg(any(feature = "client", feature = "server"))]
-mod farewell;
+mod close;
+#[cfg(feature = "client")]
+mod connector;
 #[cfg(any(feature = "client", feature = "server"))]
 mod handshake;
 #[cfg(any(feature = "client", feature = "server"))]
-mod pulse;
+mod heartbeat;
 #[cfg(feature = "server")]
 mod service;
 #[cfg(any(feature = "client", feature = "server"))]
@@ -97,9 +95,9 @@ mod url;
 #[cfg(any(feature = "client", feature = "server"))]
 pub use self::body::WsBody;
 #[cfg(feature = "client")]
-pub use self::connector::WsConnector;
+pub use self::client_handshake::WsConnectError;
 #[cfg(feature = "client")]
-pub use self::dial::WsConnectError;
+pub use self::connector::WsConnector;
 #[cfg(feature = "server")]
 pub use self::service::{ServeWs, WsService};
 #[cfg(feature = "client")]
@@ -107,7 +105,7 @@ pub use self::transport::WsTransport;
 #[cfg(feature = "client")]
 pub use self::url::WsUrlError;
 
-/// What servers and connections are made of can travel between threads.
+/// Checks that connectors and services are `Send` and `Sync`.
 #[cfg(all(feature = "client", feature = "server"))]
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync>() {}

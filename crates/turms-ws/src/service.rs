@@ -16,128 +16,128 @@ use turms_core::{BoxFuture, Connection, ConnectionError, Endpoint, IntoEndpoint,
 use turms_http::{AccessPolicy, BodyError, BodyLimit, HttpBody, HttpHandler, Listener, RequestHead};
 
 use crate::body::WsBody;
-use crate::farewell::Farewell;
-use crate::pulse::KeepAlive;
-use crate::socket::{Socket, is_gone};
-use crate::upgrade::{Refusal, Upgrade};
+use crate::close::CloseState;
+use crate::heartbeat::HeartbeatOptions;
+use crate::socket::{WsByteStream, is_peer_closed};
+use crate::upgrade::{UpgradeError, UpgradeRequest};
 
 /// Serves clients over WebSocket.
 ///
-/// It is a tower service that answers requests for an upgrade, so it can be mounted into any application on hyper or axum
-/// (`router.route_service("/ws", server.ws())`), or be given to a [`Listener`].
+/// It is a tower service that responds to upgrade requests: mount it in an application on hyper or axum
+/// (`router.route_service("/ws", server.ws())`), or pass it to a [`Listener`].
 ///
-/// A request is refused, with a line of text that says why, unless it is one for a WebSocket of version 13, comes from
-/// a host and an origin that [`WsService::access`] lets in, and asks for the subprotocol `mcp` or for none at all. What its
-/// headers say, its URI, and whatever the application's own middleware put into its extensions are there for the handlers of
-/// every call over the connection. Who the client is has to be found out there: before it is upgraded.
+/// A request is rejected, with the reason in the body, unless it requests a WebSocket of version 13, has a host and an origin that
+/// [`WsService::access`] allows, and requests the subprotocol `mcp` or none. Its headers, its URI, and the extensions that middleware has
+/// added are available to the handlers of every call over the connection. Authentication belongs in middleware, before the upgrade.
 #[derive(Clone)]
 #[must_use]
 pub struct WsService {
     endpoint: Endpoint,
-    settings: Arc<Settings>,
-    slots: Arc<Semaphore>,
+    settings: Arc<WsServiceSettings>,
+    connection_permits: Arc<Semaphore>,
     /// Begins with the shutdown of the server, or by [`WsService::shutdown`].
     shutdown: Shutdown,
 }
 
 #[derive(Debug, Clone)]
-struct Settings {
+struct WsServiceSettings {
     access: AccessPolicy,
-    keep_alive: KeepAlive,
+    heartbeat: HeartbeatOptions,
     max_connections: u32,
 }
 
-/// How long the answer to a request may take to leave.
-const UPGRADING: Duration = Duration::from_secs(10);
+/// Timeout for the HTTP server to send the response and hand over the connection.
+const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl WsService {
-    /// How many connections there may be unless said otherwise.
+    /// Default maximum number of connections: 10 000.
     pub const DEFAULT_MAX_CONNECTIONS: u32 = 10_000;
 
-    /// Serves this endpoint.
+    /// Creates a service for an endpoint.
     pub fn new(endpoint: Endpoint) -> Self {
-        let settings = Settings {
+        let settings = WsServiceSettings {
             access: AccessPolicy::new(),
-            keep_alive: KeepAlive::default(),
+            heartbeat: HeartbeatOptions::default(),
             max_connections: Self::DEFAULT_MAX_CONNECTIONS,
         };
         let shutdown = endpoint.shutdown().child();
-        Self { endpoint, settings: Arc::new(settings), slots: slots(Self::DEFAULT_MAX_CONNECTIONS), shutdown }
+        let connection_permits = connection_permits(Self::DEFAULT_MAX_CONNECTIONS);
+        Self { endpoint, settings: Arc::new(settings), connection_permits, shutdown }
     }
 
-    /// Lets in whom the policy lets in. Unless said otherwise: hosts and origins on loopback.
+    /// Sets the access policy. Default: hosts and origins on loopback.
     pub fn access(mut self, policy: AccessPolicy) -> Self {
         self.settings_mut().access = policy;
         self
     }
 
-    /// Pings a client that has been quiet for so long; 30 seconds unless said otherwise. `None` never does, and a client that
-    /// is gone without a word is noticed only when something is sent to it.
+    /// Sets the time without messages after which a client is pinged. Default: 30 s. With `None` there are no pings, and a client that has
+    /// disconnected without a close frame is noticed only when a message is sent to it.
     pub fn ping_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
-        self.settings_mut().keep_alive.interval = interval.into();
+        self.settings_mut().heartbeat.interval = interval.into();
         self
     }
 
-    /// Gives a client up that has sent nothing for so long after a ping; 30 seconds unless said otherwise.
+    /// Sets the timeout for any message after a ping. Default: 30 s. Then the connection is closed.
     pub fn ping_timeout(mut self, timeout: Duration) -> Self {
-        self.settings_mut().keep_alive.timeout = timeout;
+        self.settings_mut().heartbeat.timeout = timeout;
         self
     }
 
-    /// Serves so many connections at once and refuses more with 503.
+    /// Sets the maximum number of connections. Default: 10 000. More are rejected with 503.
     ///
-    /// Clones that were made before count on their own.
+    /// Existing clones of the service keep their own count.
     pub fn max_connections(mut self, count: u32) -> Self {
-        let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
-        self.settings_mut().max_connections = count.min(most);
-        self.slots = slots(count.min(most));
+        let count = count.min(u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX));
+        self.settings_mut().max_connections = count;
+        self.connection_permits = connection_permits(count);
         self
     }
 
-    fn settings_mut(&mut self) -> &mut Settings {
+    fn settings_mut(&mut self) -> &mut WsServiceSettings {
         Arc::make_mut(&mut self.settings)
     }
 
-    fn answer_or_refuse<B>(&self, request: http::Request<B>) -> http::Response<WsBody> {
-        self.answer(request).unwrap_or_else(|refusal| {
-            tracing::debug!(target: "turms::server", %refusal, "refused to open a WebSocket");
-            refusal.response()
+    fn respond<B>(&self, request: http::Request<B>) -> http::Response<WsBody> {
+        self.upgrade(request).unwrap_or_else(|error| {
+            tracing::debug!(target: "turms::server", %error, "WebSocket upgrade rejected");
+            error.response()
         })
     }
 
-    fn answer<B>(&self, mut request: http::Request<B>) -> Result<http::Response<WsBody>, Refusal> {
+    fn upgrade<B>(&self, mut request: http::Request<B>) -> Result<http::Response<WsBody>, UpgradeError> {
         let upgrading = request.extensions().get::<OnUpgrade>().is_some().then(|| hyper::upgrade::on(&mut request));
         let (request, _) = request.into_parts();
-        let upgrade = Upgrade::read(&request, &self.settings.access)?;
-        let upgrading = upgrading.ok_or(Refusal::Impossible)?;
-        let slot = self.slots.clone().try_acquire_owned().map_err(|_| Refusal::Full)?;
-        tokio::spawn(self.clone().serve(upgrading, request, slot));
-        Ok(upgrade.grant())
+        let upgrade = UpgradeRequest::parse(&request, &self.settings.access)?;
+        let upgrading = upgrading.ok_or(UpgradeError::Impossible)?;
+        let permit = self.connection_permits.clone().try_acquire_owned().map_err(|_| UpgradeError::Full)?;
+        tokio::spawn(self.clone().serve(upgrading, request, permit));
+        Ok(upgrade.accept())
     }
 
-    /// Serves one client, from the answer that grants the upgrade to the end.
-    async fn serve(self, upgrading: OnUpgrade, request: Parts, slot: OwnedSemaphorePermit) {
-        match tokio::time::timeout(UPGRADING, upgrading).await {
+    /// Serves one client, from the upgrade until the connection is closed.
+    async fn serve(self, upgrading: OnUpgrade, request: Parts, permit: OwnedSemaphorePermit) {
+        match tokio::time::timeout(UPGRADE_TIMEOUT, upgrading).await {
             Ok(Ok(stream)) => {
                 if let Err(error) = self.drive(stream, request).await
-                    && !is_gone(&error)
+                    && !is_peer_closed(&error)
                 {
-                    tracing::debug!(target: "turms::server", error = &error as &dyn std::error::Error, "a connection broke");
+                    tracing::debug!(target: "turms::server", error = &error as &dyn std::error::Error, "connection failed");
                 }
             }
             Ok(Err(error)) => {
-                tracing::debug!(target: "turms::server", error = &error as &dyn std::error::Error, "a connection broke before it was upgraded");
+                tracing::debug!(target: "turms::server", error = &error as &dyn std::error::Error, "connection failed before it was upgraded");
             }
-            Err(_) => tracing::debug!(target: "turms::server", "a connection was not upgraded in time"),
+            Err(_) => tracing::debug!(target: "turms::server", "connection was not upgraded in time"),
         }
-        drop(slot);
+        drop(permit);
     }
 
     async fn drive(&self, stream: Upgraded, request: Parts) -> Result<(), ConnectionError> {
-        let (limits, keep_alive) = (&self.endpoint.info().limits, self.settings.keep_alive);
-        let farewell = Arc::new(Farewell::default());
+        let (limits, heartbeat) = (&self.endpoint.info().limits, self.settings.heartbeat);
+        let close = Arc::new(CloseState::default());
         let stream = TokioIo::new(stream);
-        let socket = Socket::new(stream, Role::Server, limits.max_message_bytes, keep_alive, farewell.clone()).await;
+        let socket = WsByteStream::new(stream, Role::Server, limits.max_message_bytes, heartbeat, close.clone()).await;
         let (reader, writer) = tokio::io::split(socket);
         let (connection, handle) = Connection::server(reader, writer, &self.endpoint.info().versions, limits.clone());
         let Parts { headers, uri, mut extensions, .. } = request;
@@ -148,7 +148,7 @@ impl WsService {
             // The shutdown first, so that no request is accepted after it.
             biased;
             () = self.shutdown.begun() => {
-                farewell.go_away();
+                close.begin_shutdown();
                 handle.shutdown();
             }
             ended = &mut running => return ended,
@@ -157,7 +157,7 @@ impl WsService {
     }
 }
 
-fn slots(count: u32) -> Arc<Semaphore> {
+fn connection_permits(count: u32) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(count as usize))
 }
 
@@ -171,13 +171,13 @@ impl<B> tower_service::Service<http::Request<B>> for WsService {
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        ready(Ok(self.answer_or_refuse(request)))
+        ready(Ok(self.respond(request)))
     }
 }
 
 impl WsService {
-    /// Ends every connection, and waits for that, so that an application that has this at one of its addresses can end. Calls
-    /// that run have the time that the options of connections give them.
+    /// Closes every connection and waits until all are closed, so that an application in which the service is mounted can shut down. Running
+    /// calls have the drain timeout of the limits to finish.
     pub async fn shutdown(&self) {
         self.begin_shutdown();
         self.close().await;
@@ -197,7 +197,7 @@ impl HttpHandler for WsService {
         _: Result<Bytes, BodyError>,
     ) -> impl Future<Output = http::Response<HttpBody>> + Send {
         let request = http::Request::from_parts(head.into_parts(), ());
-        ready(self.answer_or_refuse(request).map(HttpBody::from))
+        ready(self.respond(request).map(HttpBody::from))
     }
 
     fn shutdown_requested(&self) -> BoxFuture<'static, ()> {
@@ -208,11 +208,11 @@ impl HttpHandler for WsService {
         self.shutdown.begin();
     }
 
-    /// Every connection ends by itself, in the time that its options give it.
+    /// Waits until every connection is closed, at the latest after its drain timeout.
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             // The semaphore is never closed.
-            let _ = self.slots.acquire_many(self.settings.max_connections).await;
+            let _ = self.connection_permits.acquire_many(self.settings.max_connections).await;
         })
     }
 }
@@ -223,28 +223,28 @@ impl fmt::Debug for WsService {
     }
 }
 
-/// Everything that can be served can be served over WebSocket.
+/// Serves a server or an endpoint over WebSocket.
 pub trait ServeWs: IntoEndpoint + Sized {
-    /// As a tower service, to be mounted into an application or to listen by itself.
+    /// Converts it to a tower service, to mount in an application or to pass to a [`Listener`].
     ///
     /// # Panics
-    /// When the server cannot be built because something that was registered cannot be used, such as a tool whose schema is
-    /// none. To see that as an error, build the server first: what it is built into never fails here.
+    /// If the server cannot be built because a component is invalid, such as a tool with an invalid schema. To get an error instead, build
+    /// the server first.
     fn ws(self) -> WsService {
         match self.into_endpoint() {
             Ok(endpoint) => WsService::new(endpoint),
-            Err(error) => panic!("the server cannot be served over WebSocket: {error}"),
+            Err(error) => panic!("cannot serve over WebSocket: {error}"),
         }
     }
 
-    /// Listens at an address and serves whoever comes, at any path, until the server is shut down or the process is told to end
-    /// (Ctrl-C, SIGTERM).
+    /// Listens on an address and serves clients at any path, until the server is shut down or the process receives a signal (Ctrl-C,
+    /// SIGTERM).
     ///
-    /// Only requests to loopback names are answered, which keeps pages in browsers from reaching local servers. It does not keep
-    /// others out who can reach the address. [`WsService::access`] lets in other names.
+    /// Only requests to loopback names are accepted, which keeps web pages in browsers from reaching local servers. It does not authenticate
+    /// clients that can reach the address. [`WsService::access`] allows other names.
     ///
     /// # Errors
-    /// When something that was registered cannot be used, or the address cannot be listened at.
+    /// If a component of the server is invalid, or the server cannot listen on the address.
     fn serve_ws(self, address: impl Into<String> + Send) -> impl Future<Output = Result<(), ServeError>> + Send
     where
         Self: Send,

@@ -1,4 +1,4 @@
-//! A WebSocket, seen as the byte stream that a connection is driven over: one message a line.
+//! A WebSocket as the byte stream of a connection: one message per line.
 
 use std::io;
 use std::pin::Pin;
@@ -19,18 +19,18 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSoc
 #[cfg(feature = "server")]
 use turms_core::ConnectionError;
 
-use crate::farewell::{Farewell, close_frame};
-use crate::pulse::{KeepAlive, Pulse, Silence};
+use crate::close::{CloseState, close_frame};
+use crate::heartbeat::{Heartbeat, HeartbeatAction, HeartbeatOptions};
 
 /// A WebSocket as a byte stream. Each text message is read as a line, and each line is written as a text message.
 ///
-/// A message that is longer than [`FRAGMENT`] leaves in several frames. So no more than that of it is held here, pings and
-/// pongs find their way in between, and whoever writes sees whether the peer reads.
+/// A message that is longer than [`MAX_FRAME_BYTES`] is sent in several frames. So only that much of it is buffered, pings and pongs are
+/// sent in between, and the writer notices when the peer does not read.
 #[derive(Debug)]
-pub(crate) struct Socket<S> {
+pub(crate) struct WsByteStream<S> {
     web: WebSocketStream<S>,
     role: Role,
-    stage: Stage,
+    stage: SocketStage,
     limit: usize,
     /// The rest of the message that is being read.
     incoming: Option<Bytes>,
@@ -38,76 +38,76 @@ pub(crate) struct Socket<S> {
     outgoing: BytesMut,
     /// `true` if a part of the message that is being written was sent.
     begun: bool,
-    /// A frame for which there was no room.
-    held: Option<Frame>,
+    /// A frame that did not fit into the write buffer.
+    pending_frame: Option<Frame>,
     /// `true` if the last write had to wait for the peer.
     blocked: bool,
-    pulse: Pulse,
-    farewell: Arc<Farewell>,
-    /// Until when a goodbye is waited for.
-    patience: Option<Pin<Box<Sleep>>>,
+    heartbeat: Heartbeat,
+    close: Arc<CloseState>,
+    /// The timeout for the close frame of the peer, while closing.
+    close_timeout: Option<Pin<Box<Sleep>>>,
 }
 
 /// Maximum number of bytes of a message in one frame.
-const FRAGMENT: usize = 64 * 1024;
+const MAX_FRAME_BYTES: usize = 64 * 1024;
 
 /// Number of buffered bytes above which they are written without a flush.
-const GATHERED: usize = 16 * 1024;
+const WRITE_BUFFER_BYTES: usize = 16 * 1024;
 
-/// Number of bytes for pings, pongs and close frames beside messages.
-const CONTROL: usize = 4 * 1024;
+/// Number of bytes for pings, pongs and close frames in addition to messages.
+const CONTROL_FRAME_BYTES: usize = 4 * 1024;
 
-/// Size of the read buffer, which every connection has.
-const READ: usize = 8 * 1024;
+/// Size of the read buffer of a connection.
+const READ_BUFFER_BYTES: usize = 8 * 1024;
 
 /// Timeout for the close frame of the peer.
-const CLOSING: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The state of closing a socket.
 #[derive(Debug)]
-enum Stage {
+enum SocketStage {
     Open,
-    /// Goodbye has been said, and the peer's is waited for.
+    /// The close frame is sent, and that of the peer is awaited.
     Closing,
-    /// The peer has done something for which it is told goodbye. Nothing that it says is understood any more, but it is heard
-    /// out for a while: an answer to a socket that is closed would take away what it has not read yet (RFC 9293, 3.10.7.1).
+    /// The peer has violated the protocol and is sent a close frame. Its input is read and discarded for a while: closing the socket with
+    /// unread input would reset the connection, and the peer might not read the close frame (RFC 9293, 3.10.7.1).
     Failing(String),
-    Over,
+    Closed,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
-    /// Over a stream on which the handshake is over. A message holds at most `limit` bytes.
+impl<S: AsyncRead + AsyncWrite + Unpin> WsByteStream<S> {
+    /// Wraps a stream after the handshake. A message has at most `limit` bytes.
     pub(crate) async fn new(
         stream: S,
         role: Role,
         limit: usize,
-        keep_alive: KeepAlive,
-        farewell: Arc<Farewell>,
+        heartbeat: HeartbeatOptions,
+        close: Arc<CloseState>,
     ) -> Self {
         let config = WebSocketConfig::default()
-            .read_buffer_size(READ)
-            .write_buffer_size(GATHERED)
-            .max_write_buffer_size(GATHERED + FRAGMENT + CONTROL)
+            .read_buffer_size(READ_BUFFER_BYTES)
+            .write_buffer_size(WRITE_BUFFER_BYTES)
+            .max_write_buffer_size(WRITE_BUFFER_BYTES + MAX_FRAME_BYTES + CONTROL_FRAME_BYTES)
             .max_message_size(Some(limit))
             .max_frame_size(Some(limit));
         Self {
             web: WebSocketStream::from_raw_socket(stream, role, Some(config)).await,
             role,
-            stage: Stage::Open,
+            stage: SocketStage::Open,
             limit,
             incoming: None,
             outgoing: BytesMut::new(),
             begun: false,
-            held: None,
+            pending_frame: None,
             blocked: false,
-            pulse: Pulse::new(keep_alive),
-            farewell,
-            patience: None,
+            heartbeat: Heartbeat::new(heartbeat),
+            close,
+            close_timeout: None,
         }
     }
 
-    /// Gives what there is of a message; false if there is none.
-    fn give(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
+    /// Copies the rest of the current message to a buffer. Returns `false` if there is none.
+    fn copy_message(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
         let Some(line) = &mut self.incoming else { return false };
         let count = line.len().min(buffer.remaining());
         buffer.put_slice(&line[..count]);
@@ -119,53 +119,53 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         true
     }
 
-    /// Reads the next message. Ready without one when there will be none.
+    /// Reads the next message. Ready without one when the socket is closed.
     fn poll_message(&mut self, task: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
         loop {
             match ready!(Pin::new(&mut self.web).poll_next(task)) {
                 Some(Ok(message)) => {
-                    self.pulse.heard();
-                    self.take(message, task);
+                    self.heartbeat.reset();
+                    self.handle_message(message, task);
                 }
-                Some(Err(error)) => self.take_error(error, task)?,
-                None => self.stage = Stage::Over,
+                Some(Err(error)) => self.handle_error(error, task)?,
+                None => self.stage = SocketStage::Closed,
             }
-            if self.incoming.is_some() || !matches!(self.stage, Stage::Open | Stage::Closing) {
+            if self.incoming.is_some() || !matches!(self.stage, SocketStage::Open | SocketStage::Closing) {
                 return Poll::Ready(Ok(()));
             }
         }
     }
 
-    fn take(&mut self, message: Message, task: &mut TaskContext<'_>) {
+    fn handle_message(&mut self, message: Message, task: &mut TaskContext<'_>) {
         match message {
-            Message::Text(text) => self.incoming = Some(on_one_line(text.into())),
+            Message::Text(text) => self.incoming = Some(join_lines(text.into())),
             Message::Binary(_) => self.fail(CloseCode::Unsupported, "a message must be text, not binary", task),
-            Message::Close(close) => self.take_goodbye(close.as_ref(), task),
-            // Reading and writing answer pings on their way.
+            Message::Close(close) => self.handle_close(close.as_ref(), task),
+            // tungstenite responds to pings while it reads and writes.
             Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
         }
     }
 
-    fn take_goodbye(&mut self, close: Option<&CloseFrame>, task: &mut TaskContext<'_>) {
-        self.farewell.heard(close);
-        self.stage = Stage::Over;
-        // What could not leave now is tried again when the stream is shut down. The server closes first (RFC 6455, 7.1.1),
-        // and at once: what still runs could not be answered anyway.
+    fn handle_close(&mut self, close: Option<&CloseFrame>, task: &mut TaskContext<'_>) {
+        self.close.received(close);
+        self.stage = SocketStage::Closed;
+        // The rest of the output is written when the stream is shut down. The server closes first (RFC 6455, 7.1.1), and at
+        // once: responses of running calls could not be sent anyway.
         if Pin::new(&mut self.web).poll_flush(task).is_ready() && self.role == Role::Server {
             let _ = Pin::new(self.web.get_mut()).poll_shutdown(task);
         }
     }
 
-    fn take_error(&mut self, error: WsError, task: &mut TaskContext<'_>) -> io::Result<()> {
+    fn handle_error(&mut self, error: WsError, task: &mut TaskContext<'_>) -> io::Result<()> {
         match error {
-            WsError::ConnectionClosed | WsError::AlreadyClosed => self.stage = Stage::Over,
+            WsError::ConnectionClosed | WsError::AlreadyClosed => self.stage = SocketStage::Closed,
             WsError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => {
-                self.farewell.vanished();
-                self.stage = Stage::Over;
+                self.close.disconnected();
+                self.stage = SocketStage::Closed;
             }
             WsError::Io(error) => {
-                self.farewell.broke(&error);
-                self.stage = Stage::Over;
+                self.close.failed(&error);
+                self.stage = SocketStage::Closed;
                 return Err(error);
             }
             WsError::Capacity(_) => {
@@ -180,30 +180,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     }
 
     fn fail(&mut self, code: CloseCode, reason: &str, task: &mut TaskContext<'_>) {
-        self.farewell.misbehaved(reason);
-        self.say_goodbye(close_frame(code, reason));
-        self.stage = Stage::Failing(reason.to_owned());
+        self.close.violated(reason);
+        self.send_close(close_frame(code, reason));
+        self.stage = SocketStage::Failing(reason.to_owned());
         let _ = self.poll_failing(task);
     }
 
-    fn say_goodbye(&mut self, close: CloseFrame) {
-        // A peer that reads nothing does not read this either.
+    fn send_close(&mut self, close: CloseFrame) {
+        // A full write buffer is ignored: the peer does not read.
         let _ = Pin::new(&mut self.web).start_send(Message::Close(Some(close)));
-        self.patience = Some(Box::pin(tokio::time::sleep(CLOSING)));
+        self.close_timeout = Some(Box::pin(tokio::time::sleep(CLOSE_TIMEOUT)));
     }
 
-    /// Ready when a peer that is at fault has been told so, or does not want to hear it.
+    /// Ready when a peer that has violated the protocol has received the close frame, or has timed out.
     fn poll_failing(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
-        if self.is_out_of_patience(task) || ready!(Pin::new(&mut self.web).poll_flush(task)).is_err() {
+        if self.has_close_timed_out(task) || ready!(Pin::new(&mut self.web).poll_flush(task)).is_err() {
             return Poll::Ready(());
         }
         let stream = self.web.get_mut();
         if ready!(Pin::new(&mut *stream).poll_shutdown(task)).is_err() {
             return Poll::Ready(());
         }
-        let mut thrown_away = [0; 1024];
+        let mut discarded = [0; 1024];
         loop {
-            let mut buffer = ReadBuf::new(&mut thrown_away);
+            let mut buffer = ReadBuf::new(&mut discarded);
             let read = ready!(Pin::new(&mut *stream).poll_read(task, &mut buffer));
             if read.is_err() || buffer.filled().is_empty() {
                 return Poll::Ready(());
@@ -211,9 +211,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         }
     }
 
-    /// Ready when the peer has answered our goodbye, or has been waited for long enough.
+    /// Ready when the peer has sent its close frame, or has timed out.
     fn poll_closing(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
-        if self.is_out_of_patience(task) || ready!(Pin::new(&mut self.web).poll_flush(task)).is_err() {
+        if self.has_close_timed_out(task) || ready!(Pin::new(&mut self.web).poll_flush(task)).is_err() {
             return Poll::Ready(());
         }
         loop {
@@ -224,70 +224,70 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         }
     }
 
-    fn is_out_of_patience(&mut self, task: &mut TaskContext<'_>) -> bool {
-        self.patience.as_mut().is_some_and(|patience| patience.as_mut().poll(task).is_ready())
+    fn has_close_timed_out(&mut self, task: &mut TaskContext<'_>) -> bool {
+        self.close_timeout.as_mut().is_some_and(|timeout| timeout.as_mut().poll(task).is_ready())
     }
 
-    /// Never ready while the peer shows that it is there.
-    fn poll_pulse(&mut self, task: &mut TaskContext<'_>) -> Poll<io::Error> {
+    /// Sends pings. Ready when the peer does not respond to one.
+    fn poll_heartbeat(&mut self, task: &mut TaskContext<'_>) -> Poll<io::Error> {
         loop {
-            match ready!(self.pulse.poll(task)) {
-                Silence::Ask => {
-                    // If there is no room for it, the peer does not read what it was sent before.
+            match ready!(self.heartbeat.poll(task)) {
+                HeartbeatAction::Ping => {
+                    // A full write buffer is ignored: the peer does not read.
                     let _ = Pin::new(&mut self.web).start_send(Message::Ping(Bytes::new()));
                     let _ = Pin::new(&mut self.web).poll_flush(task);
                 }
-                Silence::Over(silence) => {
-                    self.farewell.fell_silent(silence);
-                    self.stage = Stage::Over;
-                    let problem = format!("the peer sent nothing for {silence:?}, and did not answer a ping");
-                    return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, problem));
+                HeartbeatAction::TimedOut(silence) => {
+                    self.close.ping_timed_out(silence);
+                    self.stage = SocketStage::Closed;
+                    let message = format!("the peer sent nothing for {silence:?} and did not respond to a ping");
+                    return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, message));
                 }
             }
         }
     }
 
-    /// Ready when another frame may be sent.
-    fn poll_room(&mut self, task: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+    /// Ready when another frame can be sent.
+    fn poll_send_ready(&mut self, task: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
         let ready = Pin::new(&mut self.web).poll_ready(task);
-        ready!(self.watch(ready))?;
-        if let Some(frame) = self.held.take() {
+        ready!(self.track_progress(ready))?;
+        if let Some(frame) = self.pending_frame.take() {
             let flushed = Pin::new(&mut self.web).poll_flush(task);
-            match self.watch(flushed) {
-                Poll::Ready(Ok(())) => self.send(frame)?,
+            match self.track_progress(flushed) {
+                Poll::Ready(Ok(())) => self.send_frame(frame)?,
                 unfinished => {
-                    self.held = Some(frame);
+                    self.pending_frame = Some(frame);
                     return unfinished;
                 }
             }
         }
-        if self.held.is_some() { Poll::Pending } else { Poll::Ready(Ok(())) }
+        if self.pending_frame.is_some() { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 
-    fn send(&mut self, frame: Frame) -> io::Result<()> {
+    fn send_frame(&mut self, frame: Frame) -> io::Result<()> {
         match Pin::new(&mut self.web).start_send(Message::Frame(frame)) {
             Ok(()) => Ok(()),
-            // Pongs have taken the room.
+            // Pongs have filled the buffer.
             Err(WsError::WriteBufferFull(message)) => {
                 if let Message::Frame(frame) = *message {
-                    self.held = Some(frame);
+                    self.pending_frame = Some(frame);
                 }
                 Ok(())
             }
-            Err(error) => Err(broken(error)),
+            Err(error) => Err(to_io_error(error)),
         }
     }
 
-    fn send_collected(&mut self, last: bool) -> io::Result<()> {
+    fn send_buffered(&mut self, last: bool) -> io::Result<()> {
         let kind = if self.begun { Data::Continue } else { Data::Text };
         self.begun = !last;
         let frame = Frame::message(self.outgoing.split().freeze(), OpCode::Data(kind), last);
-        self.send(frame)
+        self.send_frame(frame)
     }
 
-    /// A peer that reads what it was made to wait for is alive, though its pongs may be long in coming: they wait behind all
-    /// that it still has to read.
-    fn watch(&mut self, written: Poll<Result<(), WsError>>) -> Poll<io::Result<()>> {
+    /// Restarts the heartbeat when a blocked write continues: a peer that reads is alive, although its pongs may be delayed by what it still
+    /// has to read.
+    fn track_progress(&mut self, written: Poll<Result<(), WsError>>) -> Poll<io::Result<()>> {
         match written {
             Poll::Pending => {
                 self.blocked = true;
@@ -295,82 +295,82 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             }
             Poll::Ready(Ok(())) => {
                 if std::mem::take(&mut self.blocked) {
-                    self.pulse.heard();
+                    self.heartbeat.reset();
                 }
                 Poll::Ready(Ok(()))
             }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(broken(error))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(to_io_error(error))),
         }
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Socket<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WsByteStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         task: &mut TaskContext<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
-            if self.give(buffer) {
+            if self.copy_message(buffer) {
                 return Poll::Ready(Ok(()));
             }
             match &self.stage {
-                Stage::Open | Stage::Closing => match self.poll_message(task) {
+                SocketStage::Open | SocketStage::Closing => match self.poll_message(task) {
                     Poll::Ready(outcome) => outcome?,
-                    Poll::Pending => return self.poll_pulse(task).map(Err),
+                    Poll::Pending => return self.poll_heartbeat(task).map(Err),
                 },
-                Stage::Failing(reason) => {
-                    let problem = io::Error::new(io::ErrorKind::InvalidData, reason.clone());
+                SocketStage::Failing(reason) => {
+                    let error = io::Error::new(io::ErrorKind::InvalidData, reason.clone());
                     ready!(self.poll_failing(task));
-                    self.stage = Stage::Over;
-                    return Poll::Ready(Err(problem));
+                    self.stage = SocketStage::Closed;
+                    return Poll::Ready(Err(error));
                 }
-                // Not the end of a file: the peer hears nothing any more, so nothing needs to be finished for it.
-                Stage::Over => return Poll::Ready(Err(gone())),
+                // An error, not the end of a file: the peer does not read any more, so running calls need not finish.
+                SocketStage::Closed => return Poll::Ready(Err(peer_closed())),
             }
         }
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WsByteStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        if !matches!(self.stage, Stage::Open) {
+        if !matches!(self.stage, SocketStage::Open) {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
-        ready!(self.poll_room(task))?;
-        let room = FRAGMENT - self.outgoing.len();
+        ready!(self.poll_send_ready(task))?;
+        let room = MAX_FRAME_BYTES - self.outgoing.len();
         let part = &bytes[..bytes.len().min(room)];
         let end = memchr::memchr(b'\n', part);
         self.outgoing.extend_from_slice(&part[..end.unwrap_or(part.len())]);
-        if end.is_some() || self.outgoing.len() == FRAGMENT {
-            self.send_collected(end.is_some())?;
+        if end.is_some() || self.outgoing.len() == MAX_FRAME_BYTES {
+            self.send_buffered(end.is_some())?;
         }
         Poll::Ready(Ok(end.map_or(part.len(), |end| end + 1)))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_room(task))?;
+        ready!(self.poll_send_ready(task))?;
         let flushed = Pin::new(&mut self.web).poll_flush(task);
-        self.watch(flushed)
+        self.track_progress(flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
         loop {
             match self.stage {
-                Stage::Open => {
-                    let words = self.farewell.words();
-                    self.say_goodbye(words);
-                    self.stage = Stage::Closing;
+                SocketStage::Open => {
+                    let frame = self.close.frame();
+                    self.send_close(frame);
+                    self.stage = SocketStage::Closing;
                 }
-                Stage::Closing => {
+                SocketStage::Closing => {
                     ready!(self.poll_closing(task));
-                    self.stage = Stage::Over;
+                    self.stage = SocketStage::Closed;
                 }
-                Stage::Failing(_) => {
+                SocketStage::Failing(_) => {
                     ready!(self.poll_failing(task));
-                    self.stage = Stage::Over;
+                    self.stage = SocketStage::Closed;
                 }
-                Stage::Over => {
+                SocketStage::Closed => {
                     let _ = Pin::new(&mut self.web).poll_flush(task);
                     return Pin::new(self.web.get_mut()).poll_shutdown(task);
                 }
@@ -379,9 +379,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<S> {
     }
 }
 
-/// A message may be spread over several lines, which are white space in JSON. So is a carriage return, and a string can hold
-/// neither: what was valid stays valid, and nothing becomes so.
-fn on_one_line(text: Bytes) -> Bytes {
+/// Replaces line feeds by carriage returns, so that a message is one line. Both are white space in JSON and invalid in a string, so this
+/// does not change whether or what a message is.
+fn join_lines(text: Bytes) -> Bytes {
     let Some(first) = memchr::memchr(b'\n', &text) else { return text };
     let mut text = text.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&*shared));
     for byte in &mut text[first..] {
@@ -392,18 +392,18 @@ fn on_one_line(text: Bytes) -> Bytes {
     text.freeze()
 }
 
-fn gone() -> io::Error {
+fn peer_closed() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "the peer has closed the connection")
 }
 
-/// Returns `true` if an error only says that the peer has disconnected.
+/// Returns `true` if an error only means that the peer has disconnected.
 #[cfg(feature = "server")]
-pub(crate) fn is_gone(error: &ConnectionError) -> bool {
+pub(crate) fn is_peer_closed(error: &ConnectionError) -> bool {
     matches!(error, ConnectionError::Read(error) if error.kind() == io::ErrorKind::ConnectionAborted)
 }
 
-/// A peer that has said goodbye reads no more, like one that has closed a pipe.
-fn broken(error: WsError) -> io::Error {
+/// Converts an error. A peer that has sent a close frame does not read any more, as with a broken pipe.
+fn to_io_error(error: WsError) -> io::Error {
     match error {
         WsError::Io(error) => error,
         WsError::ConnectionClosed | WsError::AlreadyClosed | WsError::Protocol(ProtocolError::SendAfterClosing) => {

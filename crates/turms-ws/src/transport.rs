@@ -5,7 +5,7 @@ use turms_core::{ConnectError, Connector, UrlConnector, UrlTarget, UrlTransport}
 
 use crate::connector::WsConnector;
 
-/// Connects to addresses of WebSocket that somebody else reads, such as those of a configuration file.
+/// Creates connectors for WebSocket URLs, such as those of a configuration file.
 ///
 /// ```
 /// use turms_core::{UrlConnector as _, UrlTarget};
@@ -21,13 +21,13 @@ pub struct WsTransport {
 }
 
 impl WsTransport {
-    /// With what is usual.
+    /// Creates a transport with the default options for its connectors.
     #[must_use]
     pub fn new() -> Self {
         Self::configured(|connector| connector)
     }
 
-    /// With connectors that are changed so before they are used: other timeouts, other certificates.
+    /// Creates a transport that configures each connector, such as its timeouts or certificates.
     pub fn configured(configure: impl Fn(WsConnector) -> WsConnector + Send + Sync + 'static) -> Self {
         Self { configure: Arc::new(configure) }
     }
@@ -45,8 +45,7 @@ impl UrlConnector for WsTransport {
     }
 
     fn connector(&self, target: &UrlTarget) -> Result<Arc<dyn Connector>, ConnectError> {
-        let connector =
-            WsConnector::new(&target.url).map_err(|error| ConnectError::unreachable("the address", error))?;
+        let connector = WsConnector::new(&target.url).map_err(|error| ConnectError::unreachable("the URL", error))?;
         Ok(Arc::new((self.configure)(connector.headers(target.headers.clone()))))
     }
 }

@@ -1,4 +1,4 @@
-//! The server's half of the handshake (RFC 6455, 4.2).
+//! The server side of the handshake (RFC 6455, 4.2).
 
 use http::header::{
     ALLOW, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
@@ -12,60 +12,60 @@ use turms_http::{AccessDenied, AccessPolicy};
 use crate::body::WsBody;
 use crate::handshake::{SUBPROTOCOL, VERSION, has_token, tokens};
 
-/// A request to speak WebSocket that may be granted.
+/// A valid request to open a WebSocket.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Upgrade {
+pub(crate) struct UpgradeRequest {
     accept: HeaderValue,
     names_subprotocol: bool,
 }
 
-/// Why a request is not granted.
+/// Error for a request that is rejected.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum UpgradeError {
     #[error(transparent)]
     Access(#[from] AccessDenied),
     #[error("a WebSocket is opened with GET, not {0}")]
     Method(Method),
-    #[error("this is a WebSocket endpoint: ask for it with `Connection: Upgrade` and `Upgrade: websocket`")]
+    #[error("this is a WebSocket endpoint; send `Connection: Upgrade` and `Upgrade: websocket`")]
     NoUpgrade,
-    #[error("this server speaks version {VERSION} of the WebSocket protocol: say so in `Sec-WebSocket-Version`")]
+    #[error("this server supports version {VERSION} of the WebSocket protocol; send it in `Sec-WebSocket-Version`")]
     Version,
-    #[error("`Sec-WebSocket-Key` is missing, given twice or not one")]
+    #[error("`Sec-WebSocket-Key` is missing, repeated or invalid")]
     Key,
-    #[error("none of the subprotocols asked for is spoken here: ask for `{SUBPROTOCOL}`, or for none")]
+    #[error("none of the requested subprotocols is supported; request `{SUBPROTOCOL}`, or none")]
     Subprotocol,
-    #[error("there are too many connections already: try again later")]
+    #[error("too many connections; try again later")]
     Full,
-    #[error("the connection cannot be upgraded: whatever serves it does not offer that")]
+    #[error("the connection cannot be upgraded; the HTTP server does not support it")]
     Impossible,
 }
 
-impl Upgrade {
-    /// Reads a request. Who may ask comes first: whoever may not learns nothing else.
-    pub(crate) fn read(request: &Parts, access: &AccessPolicy) -> Result<Self, Refusal> {
+impl UpgradeRequest {
+    /// Parses a request. Access is checked first, so that a rejected client learns nothing else.
+    pub(crate) fn parse(request: &Parts, access: &AccessPolicy) -> Result<Self, UpgradeError> {
         let headers = &request.headers;
         access.check(headers, request.uri.authority())?;
         if request.method != Method::GET {
-            return Err(Refusal::Method(request.method.clone()));
+            return Err(UpgradeError::Method(request.method.clone()));
         }
         if !has_token(headers, &CONNECTION, "upgrade") || !has_token(headers, &UPGRADE, "websocket") {
-            return Err(Refusal::NoUpgrade);
+            return Err(UpgradeError::NoUpgrade);
         }
-        if only(headers, &SEC_WEBSOCKET_VERSION).is_none_or(|version| version != VERSION) {
-            return Err(Refusal::Version);
+        if single(headers, &SEC_WEBSOCKET_VERSION).is_none_or(|version| version != VERSION) {
+            return Err(UpgradeError::Version);
         }
-        let key = only(headers, &SEC_WEBSOCKET_KEY).filter(|key| key.len() == KEY_LENGTH).ok_or(Refusal::Key)?;
-        let accept = HeaderValue::try_from(derive_accept_key(key.as_bytes())).map_err(|_| Refusal::Key)?;
-        // A client that names no subprotocol is taken to know where it is; one that names others is not.
+        let key = single(headers, &SEC_WEBSOCKET_KEY).filter(|key| key.len() == KEY_LENGTH).ok_or(UpgradeError::Key)?;
+        let accept = HeaderValue::try_from(derive_accept_key(key.as_bytes())).map_err(|_| UpgradeError::Key)?;
+        // A client without a subprotocol is accepted; a client with other subprotocols single is not.
         let names_subprotocol = headers.contains_key(SEC_WEBSOCKET_PROTOCOL);
         if names_subprotocol && !tokens(headers, &SEC_WEBSOCKET_PROTOCOL).any(|name| name == SUBPROTOCOL) {
-            return Err(Refusal::Subprotocol);
+            return Err(UpgradeError::Subprotocol);
         }
         Ok(Self { accept, names_subprotocol })
     }
 
-    /// The answer after which both sides speak WebSocket.
-    pub(crate) fn grant(self) -> Response<WsBody> {
+    /// The response that upgrades the connection.
+    pub(crate) fn accept(self) -> Response<WsBody> {
         let mut response = Response::new(WsBody::default());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         let headers = response.headers_mut();
@@ -79,10 +79,10 @@ impl Upgrade {
     }
 }
 
-/// Sixteen bytes in base64.
+/// Length of a key: 16 bytes in base64.
 const KEY_LENGTH: usize = 24;
 
-impl Refusal {
+impl UpgradeError {
     fn status(&self) -> StatusCode {
         match self {
             Self::Access(_) => StatusCode::FORBIDDEN,
@@ -103,17 +103,17 @@ impl Refusal {
         })
     }
 
-    /// The answer that says so.
+    /// The response that rejects the request.
     pub(crate) fn response(&self) -> Response<WsBody> {
         let mut response = Response::new(WsBody::from(self.to_string()));
         *response.status_mut() = self.status();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         headers.extend(self.header());
-        // Whoever is refused has no use for the connection.
+        // A client that is rejected has no use for the connection.
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         if self.status() == StatusCode::UPGRADE_REQUIRED {
-            // A 426 names what to upgrade to, and the header that does so is one of this connection (RFC 9110, 15.5.22).
+            // A 426 must have an `Upgrade` header, which is a connection option (RFC 9110, 15.5.22).
             headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
             headers.append(CONNECTION, HeaderValue::from_static("Upgrade"));
         }
@@ -121,8 +121,8 @@ impl Refusal {
     }
 }
 
-/// The value of a header that may be given once.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+/// Returns the value of a header, unless it is repeated.
+fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(first.trim())
@@ -143,31 +143,32 @@ mod tests {
             .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
     }
 
-    fn read(request: http::request::Builder) -> Result<Upgrade, Refusal> {
-        Upgrade::read(&request.body(()).unwrap().into_parts().0, &AccessPolicy::new())
+    fn parse(request: http::request::Builder) -> Result<UpgradeRequest, UpgradeError> {
+        UpgradeRequest::parse(&request.body(()).unwrap().into_parts().0, &AccessPolicy::new())
     }
 
     #[test]
-    fn a_request_is_granted_as_the_standard_says() {
-        let response = read(request()).unwrap().grant();
+    fn a_valid_request_is_accepted() {
+        let response = parse(request()).unwrap().accept();
         assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
         assert_eq!(response.headers()["sec-websocket-accept"], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
         assert!(!response.headers().contains_key("sec-websocket-protocol"));
     }
 
     #[test]
-    fn the_subprotocol_is_named_if_it_was_asked_for() {
+    fn the_subprotocol_is_chosen_if_it_is_requested() {
         for lists in [vec!["mcp"], vec!["chat, mcp"], vec!["chat", "mcp"]] {
-            let asked = lists.iter().fold(request(), |request, list| request.header("sec-websocket-protocol", *list));
-            let response = read(asked).unwrap().grant();
+            let requested =
+                lists.iter().fold(request(), |request, list| request.header("sec-websocket-protocol", *list));
+            let response = parse(requested).unwrap().accept();
             assert_eq!(response.headers()["sec-websocket-protocol"], "mcp");
         }
-        assert_eq!(read(request().header("sec-websocket-protocol", "chat, MCP")), Err(Refusal::Subprotocol));
+        assert_eq!(parse(request().header("sec-websocket-protocol", "chat, MCP")), Err(UpgradeError::Subprotocol));
     }
 
     #[test]
-    fn a_header_that_may_be_given_once_is_refused_twice() {
-        assert_eq!(read(request().header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")), Err(Refusal::Key));
-        assert_eq!(read(request().header("sec-websocket-version", "13")), Err(Refusal::Version));
+    fn repeated_headers_are_rejected() {
+        assert_eq!(parse(request().header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")), Err(UpgradeError::Key));
+        assert_eq!(parse(request().header("sec-websocket-version", "13")), Err(UpgradeError::Version));
     }
 }

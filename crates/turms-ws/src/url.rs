@@ -2,7 +2,7 @@ use std::fmt;
 
 use http::Uri;
 
-/// Where a server is: a `ws` or `wss` URL.
+/// The URL of a server, with the scheme `ws` or `wss`.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct WsUrl {
     uri: Uri,
@@ -11,25 +11,25 @@ pub(crate) struct WsUrl {
     tls: bool,
 }
 
-/// Why a URL is not one of a WebSocket server.
+/// Error for an invalid WebSocket URL.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WsUrlError {
-    /// It is no URL.
-    #[error("this is not a URL")]
+    /// It is not a valid URL.
+    #[error("invalid URL")]
     Invalid(#[source] http::uri::InvalidUri),
-    /// Its scheme is another one.
-    #[error("a WebSocket URL begins with ws:// or wss://, not with {0:?}")]
+    /// It has another scheme.
+    #[error("invalid scheme {0:?}; a WebSocket URL begins with ws:// or wss://")]
     Scheme(String),
-    /// It names no host.
-    #[error("the URL names no host")]
+    /// It has no host.
+    #[error("the URL has no host")]
     NoHost,
-    /// It holds a name or a password, which would end up in logs.
-    #[error("the URL holds credentials before an `@`: put them into an `Authorization` header instead")]
+    /// It contains a user name or a password, which could appear in logs.
+    #[error("the URL contains credentials; send them in an `Authorization` header instead")]
     Credentials,
 }
 
-/// The message with its causes, so that an error that leaves `main` reads as a sentence.
+/// Prints the message with its causes, so that an error returned from `main` is readable.
 impl fmt::Debug for WsUrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&turms_core::error_chain(self))
@@ -56,7 +56,7 @@ impl WsUrl {
         Ok(Self { uri, host, port, tls })
     }
 
-    /// Without the brackets that an IPv6 address has in a URL.
+    /// The host, without the brackets that an IPv6 address has in a URL.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
@@ -65,32 +65,32 @@ impl WsUrl {
         self.port
     }
 
-    /// The URL that is dialled: its scheme is that of HTTP, and its port is written.
-    pub(crate) fn dialed(&self) -> Uri {
+    /// The URL for the dialer: with the scheme of HTTP and an explicit port.
+    pub(crate) fn dial_url(&self) -> Uri {
         let host = self.uri.host().unwrap_or_default();
         let scheme = if self.tls { "https" } else { "http" };
-        // The URL was parsed, so its parts make one.
+        // The URL was parsed, so its parts are valid.
         format!("{scheme}://{host}:{}/", self.port).parse().unwrap_or_default()
     }
 
-    /// What the `Host` header says.
+    /// The value of the `Host` header.
     pub(crate) fn authority(&self) -> &str {
         self.uri.authority().map_or("", |authority| authority.as_str())
     }
 
-    /// What is asked for there.
+    /// The request target: path and query.
     pub(crate) fn target(&self) -> String {
         let query = self.uri.query().map_or_else(String::new, |query| format!("?{query}"));
         format!("{}{query}", self.uri.path())
     }
 
-    /// All of it, as what tells this server from others.
+    /// The whole URL, which identifies the server. It may contain a secret.
     pub(crate) fn full(&self) -> String {
         self.uri.to_string()
     }
 }
 
-/// For people: without the query, in which some put secrets.
+/// Shows the URL without the query, which may contain secrets.
 impl fmt::Display for WsUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}{}", self.uri.scheme_str().unwrap_or_default(), self.authority(), self.uri.path())
@@ -108,27 +108,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_where_to_go() {
+    fn a_url_has_a_host_a_port_and_a_target() {
         let url = WsUrl::parse("wss://example.com/mcp?key=1").unwrap();
         assert_eq!((url.host(), url.port(), &*url.target()), ("example.com", 443, "/mcp?key=1"));
         assert_eq!(
             (url.to_string().as_str(), url.full().as_str()),
             ("wss://example.com/mcp", "wss://example.com/mcp?key=1")
         );
-        assert_eq!(url.dialed(), "https://example.com:443/");
+        assert_eq!(url.dial_url(), "https://example.com:443/");
         let url = WsUrl::parse("ws://[::1]:8080").unwrap();
-        assert_eq!(url.dialed(), "http://[::1]:8080/");
+        assert_eq!(url.dial_url(), "http://[::1]:8080/");
         assert_eq!((url.host(), url.port(), &*url.target()), ("::1", 8080, "/"));
         assert_eq!(url.authority(), "[::1]:8080");
         assert_eq!(WsUrl::parse("ws://localhost?a").unwrap().target(), "/?a");
     }
 
     #[test]
-    fn what_is_wrong_with_a_url_is_said_without_telling_secrets() {
+    fn url_errors_do_not_contain_secrets() {
         let problem = |url: &str| WsUrl::parse(url).unwrap_err().to_string();
-        assert_eq!(problem("http://localhost/"), r#"a WebSocket URL begins with ws:// or wss://, not with "http""#);
-        assert_eq!(problem("localhost:8080"), r#"a WebSocket URL begins with ws:// or wss://, not with """#);
-        assert_eq!(problem("ws://"), "this is not a URL");
+        assert_eq!(
+            problem("http://localhost/"),
+            r#"invalid scheme "http"; a WebSocket URL begins with ws:// or wss://"#
+        );
+        assert_eq!(problem("localhost:8080"), r#"invalid scheme ""; a WebSocket URL begins with ws:// or wss://"#);
+        assert_eq!(problem("ws://"), "invalid URL");
         assert!(!problem("ws://ann:secret@localhost/").contains("secret"));
         assert!(matches!(WsUrl::parse("wss://token@localhost"), Err(WsUrlError::Credentials)));
     }

@@ -1,4 +1,4 @@
-//! Memory that clients can cost which do not read. These tests run alone.
+//! Memory use for clients that do not read. These tests run alone.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -19,17 +19,17 @@ use turms_ws::{ServeWs as _, WsService};
 
 const MEGABYTE: usize = 1024 * 1024;
 
-/// A server with one tool, whose result is ten times as many bytes as it is told.
-struct Served {
+/// A server with the tool `repeat`, whose result has ten bytes for each of `tens`.
+struct TestServer {
     address: SocketAddr,
     handle: ServerHandle,
     serving: JoinHandle<Result<(), ServeError>>,
 }
 
-impl Served {
+impl TestServer {
     async fn with(limits: Limits, settings: impl FnOnce(WsService) -> WsService) -> Self {
-        let repeat = Tool::builder("repeat").handler_sync(|Args(wish): Args<Value>| {
-            "0123456789".repeat(wish["tens"].as_u64().unwrap_or_default() as usize)
+        let repeat = Tool::builder("repeat").handler_sync(|Args(arguments): Args<Value>| {
+            "0123456789".repeat(arguments["tens"].as_u64().unwrap_or_default() as usize)
         });
         let router = Server::new("fixture", "1.0.0").tool(repeat).limits(limits).build().unwrap();
         let handle = router.handle().clone();
@@ -41,14 +41,14 @@ impl Served {
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_is_given_up_and_costs_little() {
+async fn a_client_that_never_reads_is_disconnected_and_uses_little_memory() {
     let _alone = alone().await;
     let mut options = Limits::default();
     options.max_write_buffer_bytes = 64 * 1024;
     options.write_timeout = Duration::from_millis(300);
     options.drain_timeout = Duration::from_millis(100);
-    let served = Served::with(options, |service| service).await;
-    let mut hand = WsConnection::open(served.address).await;
+    let server = TestServer::with(options, |service| service).await;
+    let mut raw = WsConnection::open(server.address).await;
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "repeat",
         "arguments": { "tens": 10_000 },
@@ -59,10 +59,10 @@ async fn a_client_that_never_reads_is_given_up_and_costs_little() {
     } });
     let call = frame(true, TEXT, call.to_string().as_bytes());
     let before = memory();
-    // A gigabyte of answers, if all of these were answered.
+    // A gigabyte of responses, if the server read all of these requests.
     let outcome = within("the end of the connection", async {
         for _ in 0..10_000 {
-            hand.stream.write_all(&call).await?;
+            raw.stream.write_all(&call).await?;
         }
         Ok::<_, std::io::Error>(())
     })
@@ -70,31 +70,30 @@ async fn a_client_that_never_reads_is_given_up_and_costs_little() {
     let grown = memory().saturating_sub(before);
     assert!(grown < 32 * MEGABYTE, "{grown}");
     if outcome.is_ok() {
-        // All of it fitted into the buffers of the system. The server closes nonetheless.
-        within("the end of the connection", async { while hand.stream.write_all(&call).await.is_ok() {} }).await;
+        // All requests fitted into the buffers of the system. The server closes the connection nonetheless.
+        within("the end of the connection", async { while raw.stream.write_all(&call).await.is_ok() {} }).await;
     }
-    served.handle.shutdown();
-    within("the end of the server", served.serving).await.unwrap().unwrap();
+    server.handle.shutdown();
+    within("the end of the server", server.serving).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn pings_without_end_whose_answers_nobody_reads_cost_little() {
+async fn endless_pings_without_reading_pongs_use_little_memory() {
     let _alone = alone().await;
-    let served = Served::with(Limits::default(), |service| service).await;
-    let mut hand = WsConnection::open(served.address).await;
+    let server = TestServer::with(Limits::default(), |service| service).await;
+    let mut raw = WsConnection::open(server.address).await;
     let pings = frame(true, PING, &[7; 125]).repeat(1000);
     let before = memory();
     for _ in 0..300 {
-        within("room for more", hand.stream.write_all(&pings)).await.unwrap();
+        within("a write", raw.stream.write_all(&pings)).await.unwrap();
     }
     let grown = memory().saturating_sub(before);
     assert!(grown < 16 * MEGABYTE, "{grown}");
-    // It is still there for a client that mends its ways. Not every ping is answered, as not every one has to be (RFC 6455,
-    // 5.5.3), but the last one is.
-    hand.send(PING, b"last").await;
-    within("the last answer", async {
+    // The connection still works once the client reads. Not every ping needs a pong (RFC 6455, 5.5.3), but the last one does.
+    raw.send(PING, b"last").await;
+    within("the last pong", async {
         loop {
-            let pong = hand.frame().await;
+            let pong = raw.frame().await;
             assert_eq!(pong.kind, PONG);
             if pong.payload == b"last" {
                 break;

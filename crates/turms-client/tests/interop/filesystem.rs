@@ -102,7 +102,7 @@ async fn a_server_that_ends_at_once_says_why() {
     assert_eq!(ended.stderr, [warning.as_str(), "Error: None of the specified directories are accessible"]);
     assert_eq!(
         error.to_string(),
-        "the server exited with status 1 before the connection was open; the last it wrote was \"Error: None of the \
+        "the server exited with status 1 before the connection was open; last line of stderr: \"Error: None of the \
          specified directories are accessible\""
     );
 }

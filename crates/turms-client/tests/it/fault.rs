@@ -115,7 +115,7 @@ async fn one_that_exits_at_once_is_reported_with_its_status_and_last_words() {
 
     assert_eq!(
         error.to_string(),
-        "the server exited with status 78 before the connection was open; the last it wrote was \"no such file: odd.toml\""
+        "the server exited with status 78 before the connection was open; last line of stderr: \"no such file: odd.toml\""
     );
     let ConnectError::Ended(ended) = error else { panic!("{error:?}") };
     assert_eq!(ended.stderr, ["reading the configuration", "no such file: odd.toml"]);
@@ -148,7 +148,7 @@ async fn a_program_that_does_not_exist_is_named() {
     let error = within("a connection", builder().connect_command(command)).await.unwrap_err();
 
     assert_eq!(error.to_string(), "cannot reach \"/no/such/program\"");
-    assert_eq!(error.source().unwrap().to_string(), "cannot start \"/no/such/program\": there is no such program");
+    assert_eq!(error.source().unwrap().to_string(), "cannot start \"/no/such/program\": program not found");
 }
 
 #[tokio::test]
@@ -180,7 +180,7 @@ async fn one_that_exits_mid_call_is_reported_with_its_status_and_last_words() {
     let error = fails(&client).await;
     assert_eq!(
         error.to_string(),
-        "tools/call \"odd\": the server exited with status 3 before it answered; the last it wrote was \"out of cheese\"; \
+        "tools/call \"odd\": the server exited with status 3 before it answered; last line of stderr: \"out of cheese\"; \
          it may have run"
     );
     let CallErrorKind::Closed(ClosedCause::Lost(ended)) = error.kind() else { panic!("{error:?}") };
@@ -201,7 +201,7 @@ async fn what_is_called_after_a_loss_is_not_sent_and_says_how_the_server_ended()
     assert_eq!(error.delivery(), Delivery::NotSent);
     assert_eq!(
         error.source().unwrap().to_string(),
-        "the connection was lost: the server exited with status 3; the last it wrote was \"out of cheese\""
+        "connection closed: the server exited with status 3; last line of stderr: \"out of cheese\""
     );
     assert_eq!(client.status(), ConnectionStatus::Closed);
     assert_eq!(odd.started().len(), 1);

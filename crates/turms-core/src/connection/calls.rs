@@ -11,9 +11,9 @@ use turms_proto::session::{Call, Dialect, Event, ResponseAction, Ticket};
 use turms_proto::types::{Listen, Meta, Progress, ProgressParams};
 use turms_proto::{ErrorObject, Incoming, LineTooLong, Message, Notification, ProtocolVersion, RequestId, Response};
 
-use super::handle::{Command, Question, SessionCommand, Waiter};
+use super::handle::{ConnectionCommand, PendingRequest, SessionCommand, WaitingCaller};
 use super::in_flight::CallPermit;
-use super::{Connection, Stage, now};
+use super::{Connection, ConnectionStage, now};
 use crate::cancellation::CancellationToken;
 use crate::channel::ObservedCall;
 use crate::context::CallContext;
@@ -50,21 +50,21 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 self.protocol.receive_call(incoming, now())
             }
             Err(too_long) => {
-                tracing::warn!(limit = too_long.limit, "a message is longer than max_message_bytes and is not read");
+                tracing::warn!(limit = too_long.limit, "message discarded: longer than max_message_bytes");
                 self.protocol.receive_too_long(too_long, now());
                 None
             }
         }
     }
 
-    /// Handles everything that the last message has led to.
+    /// Handles all events of the protocol session.
     pub(super) fn handle_events(&mut self, service: &impl Service, task: &mut TaskContext<'_>) {
         while let Some(event) = self.protocol.next_event() {
             match event {
                 Event::Send(message) => {
                     if let Message::Response(Response { id, outcome: Err(error), .. }) = &message {
                         let id = id.as_ref().map(tracing::field::display);
-                        tracing::debug!(id, code = error.code.0, "a request is refused");
+                        tracing::debug!(id, code = error.code.0, "request refused");
                     }
                     self.output.push(&mut self.protocol, &message);
                 }
@@ -80,25 +80,25 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 Event::Told { id, notification } => self.handle_subscribed(&id, notification, service, task),
                 Event::Opened(opened) => {
                     let opened = Some(Ok(Arc::from(opened)));
-                    self.view.send_modify(|view| view.opened = opened);
+                    self.state.send_modify(|state| state.opened = opened);
                 }
                 Event::SessionEnded => self.begin_session(),
                 Event::OpenFailed(error) => {
-                    self.view.send_modify(|view| view.opened = Some(Err(error)));
+                    self.state.send_modify(|state| state.opened = Some(Err(error)));
                 }
                 _ => {}
             }
         }
     }
 
-    /// The client has sent `initialize` again. Handlers of the earlier session cannot reach the client of the new one.
+    /// Begins another session, after the client has sent `initialize` again. Handlers of the earlier session cannot send messages to it.
     fn begin_session(&mut self) {
         self.in_flight.stop_notifications();
         self.session_number += 1;
         let number = self.session_number;
         self.session.close(CloseReason::Client);
         self.session = SessionHandle::new(self.handle.peer_in(Some(number)));
-        self.view.send_modify(|view| view.session = number);
+        self.state.send_modify(|state| state.session = number);
     }
 
     fn context(&self, dialect: Dialect, id: Option<RequestId>, meta: Option<Meta>) -> CallContext {
@@ -124,14 +124,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     pub(super) fn admit_call(&mut self, call: Call, service: &impl Service, task: &mut TaskContext<'_>) {
-        if self.stage != Stage::Open {
-            return self.refuse(&call.ticket, "no more requests are taken: the connection is closing");
+        if self.stage != ConnectionStage::Open {
+            return self.refuse(&call.ticket, "the connection is closing; no more requests are accepted");
         }
         match self.in_flight.admit(&call, &self.limits) {
             CallPermit::Start => self.start_call(call, service, task),
             CallPermit::Wait => self.in_flight.wait(call),
             CallPermit::Refuse => {
-                self.refuse(&call.ticket, "too many requests in flight: wait for answers before asking more")
+                self.refuse(&call.ticket, "too many requests in flight; wait for responses before sending more")
             }
         }
     }
@@ -151,7 +151,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// Most calls finish when they are first polled and need no task of their own.
+    /// Starts a call. Most calls finish when they are first polled and need no task of their own.
     fn start_call(&mut self, call: Call, service: &impl Service, task: &mut TaskContext<'_>) {
         let Call { request, dialect, ticket, meta, .. } = call;
         let cancellation = CancellationToken::new();
@@ -164,7 +164,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 let finished = self.finished_calls_sender.clone();
                 self.in_flight.spawn(ticket.clone(), is_subscription, cancellation, async move {
                     let result = call.await;
-                    // The connection may have ended meanwhile.
+                    // The connection may have closed meanwhile.
                     let _ = finished.send(FinishedCall { ticket, result });
                 });
             }
@@ -190,7 +190,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// Progress of one of our requests goes to its caller; if that does not want it, to the service.
+    /// Delivers progress of one of our requests to its caller, or to the service if the caller does not receive updates.
     fn handle_progress(
         &mut self,
         id: &RequestId,
@@ -198,7 +198,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         service: &impl Service,
         task: &mut TaskContext<'_>,
     ) {
-        match self.protocol.owner(id).and_then(Waiter::observer) {
+        match self.protocol.owner(id).and_then(WaitingCaller::observer) {
             Some(observer) => observer.progress(params),
             None => {
                 if let Ok(notification) = Notification::new::<Progress>(params) {
@@ -208,7 +208,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// A notification of one of our subscriptions goes to its caller; if that does not want it, to the service.
+    /// Delivers a notification of one of our subscriptions to its caller, or to the service if the caller does not receive updates.
     fn handle_subscribed(
         &mut self,
         id: &RequestId,
@@ -216,7 +216,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         service: &impl Service,
         task: &mut TaskContext<'_>,
     ) {
-        let unhandled = match self.protocol.owner(id).and_then(Waiter::observer) {
+        let unhandled = match self.protocol.owner(id).and_then(WaitingCaller::observer) {
             Some(observer) => observer.notification(notification),
             None => Err(notification),
         };
@@ -247,36 +247,36 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             return;
         }
         match command.command {
-            Command::Notify(notification) => {
+            ConnectionCommand::Notify(notification) => {
                 let Notification { method, params, .. } = notification;
                 if let Ok(notification) = self.protocol.notify(method, params) {
                     self.output.push(&mut self.protocol, &Message::Notification(notification));
                 }
             }
-            Command::Request(question) => {
-                if let Some(request) = self.register(question) {
+            ConnectionCommand::Request(request) => {
+                if let Some(request) = self.register(request) {
                     self.output.push(&mut self.protocol, &Message::Request(request));
                 }
             }
-            Command::Batch(questions) => {
-                let requests: Vec<_> = questions.into_iter().filter_map(|question| self.register(question)).collect();
+            ConnectionCommand::Batch(requests) => {
+                let requests: Vec<_> = requests.into_iter().filter_map(|request| self.register(request)).collect();
                 self.output.push_requests(&mut self.protocol, requests);
             }
         }
     }
 
-    /// Makes a request of a question, unless its caller has stopped waiting or nothing can be requested now.
-    fn register(&mut self, question: Question) -> Option<turms_proto::Request> {
-        let Question { method, params, options, waiter } = question;
-        if waiter.is_gone() {
+    /// Registers a request with the session, unless its caller has stopped waiting or the session does not allow it.
+    fn register(&mut self, request: PendingRequest) -> Option<turms_proto::Request> {
+        let PendingRequest { method, params, options, caller } = request;
+        if caller.is_gone() {
             return None;
         }
         if let Err(error) = self.protocol.may_request(&method) {
-            waiter.refuse(error);
+            caller.refuse(error);
             return None;
         }
-        let key = waiter.key;
-        let request = self.protocol.request(method, params, options, waiter, now()).ok()?;
+        let key = caller.key;
+        let request = self.protocol.request(method, params, options, caller, now()).ok()?;
         self.pending.insert(key, request.id.clone());
         Some(request)
     }

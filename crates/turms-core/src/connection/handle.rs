@@ -16,53 +16,53 @@ use crate::peer::{BoxFuture, Peer, PeerError, PeerTransport};
 /// A command with the session that it belongs to.
 #[derive(Debug)]
 pub(super) struct SessionCommand {
-    /// The number of the session whose peer sent it; `None` if it does not depend on one.
+    /// The number of the session that it belongs to; `None` if it belongs to none.
     pub(super) session: Option<u64>,
-    pub(super) command: Command,
+    pub(super) command: ConnectionCommand,
 }
 
-/// Something that a handle wants a connection to do.
+/// A command of a handle to its connection.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(super) enum ConnectionCommand {
     Notify(Notification),
-    Request(Question),
-    Batch(Vec<Question>),
+    Request(PendingRequest),
+    Batch(Vec<PendingRequest>),
 }
 
-/// A request that somebody waits for.
+/// A request to the peer, with its waiting caller.
 #[derive(Debug)]
-pub(super) struct Question {
+pub(super) struct PendingRequest {
     pub(super) method: ByteString,
     pub(super) params: Option<RawJson>,
     pub(super) options: RequestOptions,
-    pub(super) waiter: Waiter,
+    pub(super) caller: WaitingCaller,
 }
 
-/// Something that must reach a connection even when its queue is full.
+/// A signal to a connection, delivered even when the command queue is full.
 #[derive(Debug)]
-pub(super) enum Signal {
-    /// The caller of this request does not wait any more.
+pub(super) enum ConnectionSignal {
+    /// The caller of this request has stopped waiting.
     Forget { key: u64, cause: DropCause },
-    /// Take no more requests, finish what runs, then end.
+    /// Accept no more requests, finish running calls, then close.
     Shutdown,
 }
 
-/// Who waits for the answer to a request.
-pub(super) struct Waiter {
+/// The caller that waits for the response to a request.
+pub(super) struct WaitingCaller {
     pub(super) key: u64,
-    reply: oneshot::Sender<Result<RawJson, PeerError>>,
+    response: oneshot::Sender<Result<RawJson, PeerError>>,
     observer: Option<ObservedCall>,
 }
 
-impl std::fmt::Debug for Waiter {
+impl std::fmt::Debug for WaitingCaller {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiter").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("WaitingCaller").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
-/// How a connection stands, as its handles see it.
+/// The state of a connection, as its handles see it.
 #[derive(Debug, Clone)]
-pub(super) struct View {
+pub(super) struct ConnectionState {
     pub(super) status: ConnectionStatus,
     pub(super) opened: Option<Result<Arc<Opened>, OpenError>>,
     pub(super) stats: ConnectionStats,
@@ -71,152 +71,155 @@ pub(super) struct View {
     pub(super) session: u64,
 }
 
-/// A connection, for everybody but its driver: ask, tell, look, end it.
+/// A handle to a running connection: sends requests and notifications, reads its state, and closes it. Clones are cheap.
 #[derive(Debug, Clone)]
 pub struct ConnectionHandle {
     pub(super) commands: mpsc::Sender<SessionCommand>,
-    pub(super) signals: mpsc::UnboundedSender<Signal>,
-    pub(super) view: watch::Receiver<View>,
+    pub(super) signals: mpsc::UnboundedSender<ConnectionSignal>,
+    pub(super) state: watch::Receiver<ConnectionState>,
     pub(super) keys: Arc<AtomicU64>,
     /// The session that it belongs to; `None` for the connection as a whole.
     pub(super) session: Option<u64>,
 }
 
 impl ConnectionHandle {
-    /// The other side, as a service sees it. It belongs to the current session: when a second `initialize` has ended that, what
-    /// is told through it is lost, and what is asked fails.
+    /// The peer. It belongs to the current session: after a second `initialize`, its notifications are dropped and its requests fail.
     #[must_use]
     pub fn peer(&self) -> Peer {
-        let session = self.view.borrow().session;
+        let session = self.state.borrow().session;
         self.peer_in(Some(session))
     }
 
-    /// The other side in this session, or in all if it is `None`.
+    /// The peer in this session; in every session if it is `None`.
     pub(super) fn peer_in(&self, session: Option<u64>) -> Peer {
         Peer::new(Self { session, ..self.clone() })
     }
 
-    async fn send(&self, command: Command) -> Result<(), PeerError> {
+    async fn send(&self, command: ConnectionCommand) -> Result<(), PeerError> {
         let command = SessionCommand { session: self.session, command };
         self.commands.send(command).await.map_err(|_| PeerError::Closed)
     }
 
-    /// How the connection stands.
+    /// The status of the connection.
     #[must_use]
     pub fn status(&self) -> ConnectionStatus {
-        if self.commands.is_closed() { ConnectionStatus::Closed } else { self.view.borrow().status }
+        if self.commands.is_closed() { ConnectionStatus::Closed } else { self.state.borrow().status }
     }
 
-    /// What has happened so far.
+    /// The counters of the connection.
     #[must_use]
     pub fn stats(&self) -> ConnectionStats {
-        self.view.borrow().stats
+        self.state.borrow().stats
     }
 
-    /// How many requests of ours have no answer yet.
+    /// The number of requests to the peer that wait for their response.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.view.borrow().pending
+        self.state.borrow().pending
     }
 
-    /// Waits until a client knows whom it talks to.
+    /// Waits for the result of a client's handshake.
     ///
     /// # Errors
-    /// When the connection could not be opened, or ended first.
+    /// If the handshake failed or the connection closed.
     pub async fn opened(&self) -> Result<Arc<Opened>, OpenFailure> {
-        let mut view = self.view.clone();
-        let settled = view.wait_for(|view| view.opened.is_some()).await;
-        match settled.ok().and_then(|view| view.opened.clone()) {
+        let mut state = self.state.clone();
+        let opened = state.wait_for(|state| state.opened.is_some()).await;
+        match opened.ok().and_then(|state| state.opened.clone()) {
             Some(Ok(opened)) => Ok(opened),
             Some(Err(error)) => Err(OpenFailure::Refused(error)),
             None => Err(OpenFailure::Closed),
         }
     }
 
-    /// Asks the other side something, hearing what it tells about it. The caller runs the clock of the request.
+    /// Sends a request and waits for its response. What the server sends before goes to the observer of the request. The caller runs the clock of the request.
     ///
     /// # Errors
-    /// [`PeerError::Closed`] when the request has certainly not been sent; others when it may have been.
+    /// [`PeerError::Closed`] if the request was not sent; others if it may have been sent.
     pub async fn ask(&self, request: OutgoingRequest) -> Result<RawJson, PeerError> {
         let options = request.untimed_options();
-        self.ask_with(request, options).await
+        self.send_request(request, options).await
     }
 
-    async fn ask_with(&self, request: OutgoingRequest, options: RequestOptions) -> Result<RawJson, PeerError> {
+    async fn send_request(&self, request: OutgoingRequest, options: RequestOptions) -> Result<RawJson, PeerError> {
         let cause = request.drop_cause();
-        let (question, answer) = self.question(request, options)?;
-        let key = question.waiter.key;
-        self.send(Command::Request(question)).await?;
-        let mut forget = Forget { signals: &self.signals, key: Some(key), cause };
-        let answer = answer.await.unwrap_or(Err(PeerError::Closed));
+        let (request, response) = self.prepare(request, options)?;
+        let key = request.caller.key;
+        self.send(ConnectionCommand::Request(request)).await?;
+        let mut forget = ForgetRequest { signals: &self.signals, key: Some(key), cause };
+        let response = response.await.unwrap_or(Err(PeerError::Closed));
         forget.key = None;
-        answer
+        response
     }
 
-    /// Asks the other side several things at once, together where its revision has batches.
+    /// Sends several requests and waits for their responses, in a batch if the revision has batches.
     pub async fn ask_all(&self, requests: Vec<OutgoingRequest>) -> Vec<Result<RawJson, PeerError>> {
-        let mut questions = Vec::with_capacity(requests.len());
-        let asked: Vec<Result<_, PeerError>> = requests
+        let mut batch = Vec::with_capacity(requests.len());
+        let responses: Vec<Result<_, PeerError>> = requests
             .into_iter()
             .map(|request| {
                 let (clock, cause, options) = (request.clock.clone(), request.drop_cause(), request.untimed_options());
-                let (question, answer) = self.question(request, options)?;
-                let key = question.waiter.key;
-                questions.push(question);
-                Ok((key, answer, clock, cause))
+                let (request, response) = self.prepare(request, options)?;
+                let key = request.caller.key;
+                batch.push(request);
+                Ok((key, response, clock, cause))
             })
             .collect();
-        // If the connection is gone, the questions are dropped and every answer says so.
-        let _ = self.send(Command::Batch(questions)).await;
-        join_all(asked.into_iter().map(|question| async move {
-            let (key, answer, clock, cause) = question?;
-            let mut forget = Forget { signals: &self.signals, key: Some(key), cause };
-            let answer = clock.run(answer).await?;
+        // If the connection is closed, the batch is dropped and every response is an error.
+        let _ = self.send(ConnectionCommand::Batch(batch)).await;
+        join_all(responses.into_iter().map(|response| async move {
+            let (key, response, clock, cause) = response?;
+            let mut forget = ForgetRequest { signals: &self.signals, key: Some(key), cause };
+            let response = clock.run(response).await?;
             forget.key = None;
-            answer.unwrap_or(Err(PeerError::Closed))
+            response.unwrap_or(Err(PeerError::Closed))
         }))
         .await
     }
 
-    fn question(&self, mut request: OutgoingRequest, options: RequestOptions) -> Result<(Question, Answer), PeerError> {
+    fn prepare(
+        &self,
+        mut request: OutgoingRequest,
+        options: RequestOptions,
+    ) -> Result<(PendingRequest, ResponseReceiver), PeerError> {
         let params = request.take_params()?;
-        let (reply, answer) = oneshot::channel();
+        let (response, receiver) = oneshot::channel();
         let key = self.keys.fetch_add(1, Ordering::Relaxed);
-        let waiter = Waiter { key, reply, observer: request.take_observer() };
-        Ok((Question { method: request.method, params, options, waiter }, answer))
+        let caller = WaitingCaller { key, response, observer: request.take_observer() };
+        Ok((PendingRequest { method: request.method, params, options, caller }, receiver))
     }
 
-    /// Takes no more requests, finishes what runs, then ends the connection.
+    /// Closes the connection: no more requests are accepted, and running calls have the drain timeout to finish.
     pub fn shutdown(&self) {
-        // A connection that is gone has ended already.
-        let _ = self.signals.send(Signal::Shutdown);
+        // The connection may be closed already.
+        let _ = self.signals.send(ConnectionSignal::Shutdown);
     }
 
-    /// Waits until the connection has ended.
+    /// Waits until the connection has closed.
     pub async fn closed(&self) {
         self.commands.closed().await;
     }
 }
 
-/// Why a connection did not open.
+/// Error of a handshake.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenFailure {
-    /// The two sides could not agree.
+    /// The client and the server could not agree.
     #[error(transparent)]
     Refused(OpenError),
-    /// The other side went away.
-    #[error("the connection ended before it was open")]
+    /// The connection closed during the handshake.
+    #[error("connection closed before it was open")]
     Closed,
 }
 
 impl PeerTransport for ConnectionHandle {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
-        Box::pin(self.send(Command::Notify(notification)))
+        Box::pin(self.send(ConnectionCommand::Notify(notification)))
     }
 
     fn try_notify(&self, notification: Notification) -> bool {
-        let command = SessionCommand { session: self.session, command: Command::Notify(notification) };
+        let command = SessionCommand { session: self.session, command: ConnectionCommand::Notify(notification) };
         self.commands.try_send(command).is_ok()
     }
 
@@ -227,31 +230,31 @@ impl PeerTransport for ConnectionHandle {
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
         let params = params.map_or_else(Payload::default, Payload::json);
-        Box::pin(self.ask_with(OutgoingRequest::new(method, params), options))
+        Box::pin(self.send_request(OutgoingRequest::new(method, params), options))
     }
 }
 
-/// Tells the connection when whoever waits for an answer stops waiting.
-struct Forget<'a> {
-    signals: &'a mpsc::UnboundedSender<Signal>,
+/// Cancels a request when its caller stops waiting.
+struct ForgetRequest<'a> {
+    signals: &'a mpsc::UnboundedSender<ConnectionSignal>,
     key: Option<u64>,
     cause: DropCause,
 }
 
-impl Drop for Forget<'_> {
+impl Drop for ForgetRequest<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            let _ = self.signals.send(Signal::Forget { key, cause: self.cause.clone() });
+            let _ = self.signals.send(ConnectionSignal::Forget { key, cause: self.cause.clone() });
         }
     }
 }
 
-type Answer = oneshot::Receiver<Result<RawJson, PeerError>>;
+type ResponseReceiver = oneshot::Receiver<Result<RawJson, PeerError>>;
 
-impl Waiter {
-    /// Whether nobody waits any more.
+impl WaitingCaller {
+    /// Returns `true` if the caller has stopped waiting.
     pub(super) fn is_gone(&self) -> bool {
-        self.reply.is_closed()
+        self.response.is_closed()
     }
 
     pub(super) fn observer(&self) -> Option<&ObservedCall> {
@@ -259,11 +262,11 @@ impl Waiter {
     }
 
     pub(super) fn settle(self, outcome: Result<RawJson, RequestError>) {
-        // Whoever asked may have stopped waiting.
-        let _ = self.reply.send(outcome.map_err(PeerError::from));
+        // The caller may have stopped waiting.
+        let _ = self.response.send(outcome.map_err(PeerError::from));
     }
 
     pub(super) fn refuse(self, error: SessionError) {
-        let _ = self.reply.send(Err(error.into()));
+        let _ = self.response.send(Err(error.into()));
     }
 }

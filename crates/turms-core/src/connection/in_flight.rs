@@ -10,7 +10,7 @@ use turms_proto::{Notification, RawJson, RequestId};
 use crate::cancellation::CancellationToken;
 use crate::limits::Limits;
 
-/// The calls and notification handlers of a connection that run or wait. Dropping it stops all of them.
+/// The running and waiting calls and notification handlers of a connection. Dropping it stops all of them.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     calls: JoinSet<()>,
@@ -21,7 +21,7 @@ pub(super) struct InFlight {
     /// Notifications that wait until the handler of another one has finished.
     waiting_notifications: VecDeque<Notification>,
     waiting_bytes: usize,
-    /// Set if the last notification that had to wait was dropped.
+    /// Set if the last notification that had to wait was dropped, so that the log has one entry for many.
     is_dropping: bool,
 }
 
@@ -58,13 +58,13 @@ impl InFlight {
     }
 
     pub(super) fn wait(&mut self, mut call: Call) {
-        // It shares the buffer that it was read from, which may be much larger: what waits keeps only what is counted.
+        // It shares the buffer that it was read from, which may be much larger than the counted size.
         call.detach();
         self.waiting_bytes += size_of(&call);
         self.waiting.push_back(call);
     }
 
-    /// The next waiting call, if one may start.
+    /// Removes the next waiting call, if one may start.
     pub(super) fn next(&mut self, limits: &Limits) -> Option<Call> {
         if self.is_full(limits) {
             return None;
@@ -95,8 +95,8 @@ impl InFlight {
         self.notifications.len() < limits.max_notifications && self.waiting_notifications.is_empty()
     }
 
-    /// Keeps a notification until its handler may run. Without room it is dropped: responses behind it must be read, because
-    /// the handlers that run may wait for them.
+    /// Queues a notification until its handler may run. If the queue is full, it is dropped: responses behind it must be read, because
+    /// running handlers may wait for them.
     pub(super) fn wait_to_notify(&mut self, mut notification: Notification, limits: &Limits) {
         if self.has_room(size_of_notification(&notification), limits) {
             notification.detach();
@@ -107,12 +107,12 @@ impl InFlight {
             tracing::warn!(
                 method = &*notification.method,
                 max_notifications = limits.max_notifications,
-                "notifications are dropped: too many handlers of notifications run, and too many messages wait"
+                "notifications dropped: too many notification handlers run and too many messages wait"
             );
         }
     }
 
-    /// The next waiting notification, if its handler may start.
+    /// Removes the next waiting notification, if its handler may start.
     pub(super) fn next_notification(&mut self, limits: &Limits) -> Option<Notification> {
         if self.notifications.len() >= limits.max_notifications {
             return None;
@@ -122,7 +122,7 @@ impl InFlight {
         Some(notification)
     }
 
-    /// Stops the handlers of notifications, and drops what waits for them.
+    /// Stops the notification handlers and drops the waiting notifications.
     pub(super) fn stop_notifications(&mut self) {
         self.notifications.abort_all();
         for notification in self.waiting_notifications.drain(..) {
@@ -131,7 +131,7 @@ impl InFlight {
     }
 
     pub(super) fn finished(&mut self, ticket: &Ticket) {
-        // Mostly nothing has become a task, and then there is nothing to hash.
+        // Most calls never become tasks, and then there is nothing to hash.
         if self.tasks.is_empty() {
             return;
         }
@@ -152,8 +152,8 @@ impl InFlight {
                 task.abort.abort();
             }
             None => {
-                if let Some(place) = self.waiting.iter().position(|call| call.ticket == *ticket)
-                    && let Some(call) = self.waiting.remove(place)
+                if let Some(index) = self.waiting.iter().position(|call| call.ticket == *ticket)
+                    && let Some(call) = self.waiting.remove(index)
                 {
                     self.waiting_bytes -= size_of(&call);
                 }
@@ -161,7 +161,7 @@ impl InFlight {
         }
     }
 
-    /// Stops everything; returns the tickets of the calls that have no response.
+    /// Stops everything and returns the tickets of the calls that have no response.
     pub(super) fn stop(&mut self) -> Vec<Ticket> {
         self.calls.abort_all();
         self.subscriptions = 0;
@@ -171,7 +171,7 @@ impl InFlight {
         self.tasks.drain().map(|(ticket, _)| ticket).chain(waiting).collect()
     }
 
-    /// Removes finished tasks. Ready when the handler of a notification has finished, since another one may start then.
+    /// Removes finished tasks. Ready when a notification handler has finished, because another one may start then.
     pub(super) fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
         while let Poll::Ready(Some(_)) = self.calls.poll_join_next(task) {}
         let mut is_free = false;
@@ -181,7 +181,7 @@ impl InFlight {
         if is_free { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Subscriptions are counted separately, since they last: they must not take the place of calls.
+    /// Subscriptions do not count: they are long-lived and must not block calls.
     fn is_full(&self, limits: &Limits) -> bool {
         self.tasks.len() - self.subscriptions >= limits.max_in_flight
     }
@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// A buffer that shows whether anything still shares it.
+    /// A buffer whose reference count shows whether it is still shared.
     struct Buffer(Vec<u8>, #[expect(dead_code, reason = "held")] Arc<()>);
 
     impl AsRef<[u8]> for Buffer {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_call_keeps_no_more_than_is_counted() {
+    fn a_waiting_call_keeps_only_the_counted_bytes() {
         let junk = "x".repeat(256 * 1024);
         let params = r#"{"name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}"#;
         for method in ["tools/call", "own/method"] {

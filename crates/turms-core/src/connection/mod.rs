@@ -1,13 +1,13 @@
-//! The driver: one loop for both sides that connects a byte stream, a session and a service.
+//! The driver of a connection: one loop for both sides that connects a byte stream, a session and a service.
 //!
-//! `mod.rs` has the loop and its stages, `calls.rs` what is done with messages and results, `in_flight.rs` what runs and waits,
-//! `output.rs` what is to be written, `handle.rs` what handles send to the loop.
+//! `mod.rs` has the loop and its stages, `calls.rs` the handling of messages and results, `in_flight.rs` running and waiting calls,
+//! `write_buffer.rs` the write buffer, `handle.rs` the commands of handles.
 
 mod calls;
 mod handle;
 mod in_flight;
-mod output;
 mod timer;
+mod write_buffer;
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -26,17 +26,17 @@ use turms_proto::{Lines, ProtocolVersion, RequestId};
 
 use self::calls::FinishedCall;
 pub use self::handle::{ConnectionHandle, OpenFailure};
-use self::handle::{SessionCommand, Signal, View, Waiter};
+use self::handle::{ConnectionSignal, ConnectionState, SessionCommand, WaitingCaller};
 use self::in_flight::InFlight;
-use self::output::Output;
-use self::timer::Timer;
+use self::timer::DeadlineTimer;
+use self::write_buffer::WriteBuffer;
 use crate::endpoint::Endpoint;
 use crate::limits::Limits;
 use crate::peer::Peer;
 use crate::service::Service;
 use crate::session::{CloseReason, SessionHandle};
 
-/// Error of a connection that did not end cleanly.
+/// Error of a connection that did not close cleanly.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
@@ -53,8 +53,8 @@ pub enum ConnectionError {
 pub struct Connection<R, W> {
     reader: R,
     lines: Lines,
-    output: Output<W>,
-    protocol: Session<Waiter>,
+    output: WriteBuffer<W>,
+    protocol: Session<WaitingCaller>,
     limits: Limits,
     /// The peer, for requests that belong to no session.
     peer: Peer,
@@ -64,18 +64,18 @@ pub struct Connection<R, W> {
     session_number: u64,
     /// Values that all calls of the connection see.
     extensions: Option<Arc<Extensions>>,
-    /// A handle of the connection, of which the peers of further sessions are made.
+    /// A handle of the connection, to create the peers of later sessions.
     handle: ConnectionHandle,
     commands: mpsc::Receiver<SessionCommand>,
-    signals: mpsc::UnboundedReceiver<Signal>,
+    signals: mpsc::UnboundedReceiver<ConnectionSignal>,
     finished_calls: mpsc::UnboundedReceiver<FinishedCall>,
     finished_calls_sender: mpsc::UnboundedSender<FinishedCall>,
     in_flight: InFlight,
-    /// Our requests by the key that their waiter knows.
+    /// The ids of our requests, by the key of their caller.
     pending: HashMap<u64, RequestId>,
-    view: watch::Sender<View>,
-    stage: Stage,
-    /// Set if there may be complete lines in the buffer that were not handled yet.
+    state: watch::Sender<ConnectionState>,
+    stage: ConnectionStage,
+    /// Set if the buffer may have complete lines that were not handled yet.
     has_unhandled_lines: bool,
     /// Number of reads in a row.
     reads: usize,
@@ -83,15 +83,15 @@ pub struct Connection<R, W> {
     read_size: usize,
 }
 
-/// The stage of a connection on its way to its end.
+/// The stage of closing a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum ConnectionStage {
     Open,
-    /// We close it: no new calls are started, but running ones may exchange messages with the peer and finish until the deadline.
+    /// This side closes it: no new calls are started, but running ones may exchange messages with the peer and finish until the deadline.
     Closing(Instant),
-    /// The peer does not read any more, but what it has written may still be read until the deadline.
+    /// The peer has stopped reading, but what it has written is read until the deadline.
     WriteClosed(Instant),
-    /// The peer has gone: there is nothing to read, but running calls may finish until the deadline.
+    /// The peer has closed its output. Running calls may finish until the deadline.
     ReadClosed(Instant),
 }
 
@@ -100,7 +100,7 @@ enum LoopEvent {
     Read(io::Result<usize>),
     Written(io::Result<()>),
     Command(SessionCommand),
-    Signal(Signal),
+    Signal(ConnectionSignal),
     CallFinished(FinishedCall),
     NotificationHandled,
     /// Lines that were left in the buffer may be handled now.
@@ -119,23 +119,24 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Self::new(reader, writer, Session::client(client), limits)
     }
 
-    fn new(reader: R, writer: W, protocol: Session<Waiter>, limits: Limits) -> (Self, ConnectionHandle) {
+    fn new(reader: R, writer: W, protocol: Session<WaitingCaller>, limits: Limits) -> (Self, ConnectionHandle) {
         let (command_sender, commands) = mpsc::channel(256);
         let (signal_sender, signals) = mpsc::unbounded_channel();
         let (finished_calls_sender, finished_calls) = mpsc::unbounded_channel();
-        let view = View { status: protocol.status(), opened: None, stats: *protocol.stats(), pending: 0, session: 0 };
-        let (view, viewer) = watch::channel(view);
+        let (status, stats) = (protocol.status(), *protocol.stats());
+        let (state, state_receiver) =
+            watch::channel(ConnectionState { status, opened: None, stats, pending: 0, session: 0 });
         let handle = ConnectionHandle {
             commands: command_sender,
             signals: signal_sender,
-            view: viewer,
+            state: state_receiver,
             keys: Arc::new(AtomicU64::new(0)),
             session: None,
         };
         let connection = Self {
             reader,
             lines: Lines::new(limits.max_message_bytes),
-            output: Output::new(writer),
+            output: WriteBuffer::new(writer),
             protocol,
             peer: handle.peer_in(None),
             session: SessionHandle::new(handle.peer_in(Some(0))),
@@ -149,8 +150,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             finished_calls_sender,
             in_flight: InFlight::default(),
             pending: HashMap::new(),
-            view,
-            stage: Stage::Open,
+            state,
+            stage: ConnectionStage::Open,
             has_unhandled_lines: false,
             reads: 0,
             read_size: Self::MIN_READ_SIZE,
@@ -158,7 +159,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         (connection, handle)
     }
 
-    /// Attaches values that all calls of the connection see, such as those of the HTTP request that it began with.
+    /// Attaches values that all calls of the connection see, such as those of the HTTP request that opened it.
     #[must_use]
     pub fn with_extensions(mut self, extensions: Extensions) -> Self {
         self.extensions = Some(Arc::new(extensions));
@@ -174,23 +175,23 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let ended = self.drive(&service).await;
         self.protocol.close();
         self.in_task(|this, task| this.handle_events(&service, task)).await;
-        self.update_view();
+        self.update_state();
         let reason = match (self.stage, &ended) {
-            (Stage::Closing(_), Ok(())) => CloseReason::Shutdown,
+            (ConnectionStage::Closing(_), Ok(())) => CloseReason::Shutdown,
             (_, Ok(())) => CloseReason::Client,
             (_, Err(_)) => CloseReason::Lost,
         };
         let Self { mut commands, reader, output, session, in_flight, .. } = self;
-        // Handlers are told to stop before their session is closed; one that is being polled may still finish that poll.
+        // Handlers are aborted before their session is closed; one that is being polled may still finish that poll.
         drop((reader, output, in_flight));
         session.close(reason);
-        // Commands that were sent in the last moment would keep their senders waiting as long as there is a handle.
+        // Otherwise the senders of the last commands would wait as long as there is a handle.
         commands.close();
         while commands.recv().await.is_some() {}
         ended
     }
 
-    /// As [`Connection::run`], for a server: ends with its shutdown, after running calls have had time to finish.
+    /// As [`Connection::run`], for a server: closes at its shutdown, after running calls have finished or the drain timeout.
     ///
     /// # Errors
     /// If reading or writing fails other than by the peer closing the stream.
@@ -207,7 +208,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     async fn drive(&mut self, service: &impl Service) -> Result<(), ConnectionError> {
-        let mut timer = Timer::default();
+        let mut timer = DeadlineTimer::default();
         loop {
             self.in_task(|this, task| {
                 this.handle_lines(service, task);
@@ -218,7 +219,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             if self.is_done() {
                 return self.finish(service).await;
             }
-            self.update_view();
+            self.update_state();
             timer.set(self.next_deadline());
             match poll_fn(|task| self.poll_event(&mut timer, task)).await {
                 LoopEvent::Read(Ok(0)) => self.in_task(|this, task| this.handle_end_of_input(service, task)).await,
@@ -239,7 +240,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// Runs something that polls futures of handlers, with the waker of this task.
+    /// Runs a function that polls futures of handlers, with the waker of this task.
     async fn in_task(&mut self, mut work: impl FnMut(&mut Self, &mut TaskContext<'_>)) {
         poll_fn(|task| {
             work(self, task);
@@ -248,16 +249,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         .await;
     }
 
-    /// Maximum number of reads in a row before writing and timers get their turn.
+    /// Maximum number of reads in a row before output and timers are polled.
     const MAX_READS: usize = 32;
 
-    /// Bounds of the number of bytes to read at once: little for a peer that sends little, no more than a pipe holds.
+    /// Bounds of the number of bytes to read at once: small for a peer that sends little, no more than a pipe holds.
     const MIN_READ_SIZE: usize = 4 * 1024;
     const MAX_READ_SIZE: usize = 64 * 1024;
 
-    /// Reading comes before writing, so that the responses to all requests that have arrived leave together, unless that gets
-    /// large. But a peer that never stops sending must not keep us from writing and from timeouts.
-    fn poll_event(&mut self, timer: &mut Timer, task: &mut TaskContext<'_>) -> Poll<LoopEvent> {
+    /// Reads before it writes, so that the responses to all requests that have arrived are written together, up to a size. The number of
+    /// reads in a row is limited, so that a peer that never stops sending does not block output and timeouts.
+    fn poll_event(&mut self, timer: &mut DeadlineTimer, task: &mut TaskContext<'_>) -> Poll<LoopEvent> {
         if let Poll::Ready(Some(call)) = self.finished_calls.poll_recv(task) {
             return Poll::Ready(LoopEvent::CallFinished(call));
         }
@@ -267,7 +268,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if let Poll::Ready(Some(signal)) = self.signals.poll_recv(task) {
             return Poll::Ready(LoopEvent::Signal(signal));
         }
-        // A peer that does not read makes handlers wait, rather than filling our memory.
+        // Backpressure: handlers wait if the peer does not read.
         if self.output.len() < self.limits.max_write_buffer_bytes
             && let Poll::Ready(Some(command)) = self.commands.poll_recv(task)
         {
@@ -293,7 +294,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.poll_output(timer, task)
     }
 
-    /// Reads as much as there is room for: a full buffer may have more behind it, which costs one more attempt.
+    /// Reads as much as fits into the buffer, which grows when a read fills it.
     fn poll_read(&mut self, task: &mut TaskContext<'_>) -> Poll<io::Result<usize>> {
         self.lines.make_room(self.read_size);
         let buffer = self.lines.buffer();
@@ -305,24 +306,24 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         read
     }
 
-    fn poll_output(&mut self, timer: &mut Timer, task: &mut TaskContext<'_>) -> Poll<LoopEvent> {
+    fn poll_output(&mut self, timer: &mut DeadlineTimer, task: &mut TaskContext<'_>) -> Poll<LoopEvent> {
         if let Poll::Ready(written) = self.output.poll_write(task) {
             return Poll::Ready(LoopEvent::Written(written));
         }
         timer.poll(task).map(|()| LoopEvent::Deadline)
     }
 
-    /// A peer that does not read its responses is not read either. One that has too many requests in flight is: its
-    /// cancellations and responses must arrive, because running calls may wait for them. So is one that does not read our requests
-    /// and notifications: it may wait for us to read its responses first.
+    /// Returns `false` if the peer does not read its responses: then no more of its messages are read. Too many requests in flight do not
+    /// stop reading, because running calls may wait for the peer's cancellations and responses. Neither do unread requests and
+    /// notifications, because the peer may wait until its responses are read.
     fn may_read(&self) -> bool {
-        let is_at_end = matches!(self.stage, Stage::ReadClosed(_));
+        let is_at_end = matches!(self.stage, ConnectionStage::ReadClosed(_));
         !is_at_end && self.output.responses() < self.limits.max_write_buffer_bytes
     }
 
-    fn handle_signal(&mut self, signal: Signal) {
+    fn handle_signal(&mut self, signal: ConnectionSignal) {
         match signal {
-            Signal::Forget { key, cause } => {
+            ConnectionSignal::Forget { key, cause } => {
                 if let Some(id) = self.pending.remove(&key) {
                     if cause.is_timeout() {
                         self.protocol.time_out(&id)
@@ -331,20 +332,22 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     };
                 }
             }
-            Signal::Shutdown if self.stage == Stage::Open => self.stage = Stage::Closing(self.drain_deadline()),
-            Signal::Shutdown => {}
+            ConnectionSignal::Shutdown if self.stage == ConnectionStage::Open => {
+                self.stage = ConnectionStage::Closing(self.drain_deadline())
+            }
+            ConnectionSignal::Shutdown => {}
         }
     }
 
-    /// The peer has closed its end of our output. It may have sent responses before it did, so the input is read on.
+    /// Stops writing because the peer has closed its input. It may have sent responses before, so reading continues.
     fn stop_writing(&mut self) {
-        self.output.give_up();
-        if !matches!(self.stage, Stage::ReadClosed(_)) {
-            self.stage = Stage::WriteClosed(self.drain_deadline());
+        self.output.discard_all();
+        if !matches!(self.stage, ConnectionStage::ReadClosed(_)) {
+            self.stage = ConnectionStage::WriteClosed(self.drain_deadline());
         }
     }
 
-    /// The peer sends nothing any more, but may still read responses.
+    /// Handles the end of input. The peer may still read responses.
     fn handle_end_of_input(&mut self, service: &impl Service, task: &mut TaskContext<'_>) {
         if let Some(line) = self.lines.finish() {
             if let Some(call) = self.decode_line(line) {
@@ -354,8 +357,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         self.protocol.peer_has_gone();
         self.handle_events(service, task);
-        if !matches!(self.stage, Stage::ReadClosed(_)) {
-            self.stage = Stage::ReadClosed(self.drain_deadline());
+        if !matches!(self.stage, ConnectionStage::ReadClosed(_)) {
+            self.stage = ConnectionStage::ReadClosed(self.drain_deadline());
         }
     }
 
@@ -365,13 +368,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     fn is_done(&self) -> bool {
         match self.stage {
-            Stage::Open => self.protocol.status() == turms_proto::session::ConnectionStatus::Closed,
-            Stage::Closing(deadline) | Stage::ReadClosed(deadline) => self.protocol.running() == 0 || deadline <= now(),
-            Stage::WriteClosed(deadline) => deadline <= now(),
+            ConnectionStage::Open => self.protocol.status() == turms_proto::session::ConnectionStatus::Closed,
+            ConnectionStage::Closing(deadline) | ConnectionStage::ReadClosed(deadline) => {
+                self.protocol.running() == 0 || deadline <= now()
+            }
+            ConnectionStage::WriteClosed(deadline) => deadline <= now(),
         }
     }
 
-    /// Refuses calls that did not finish in time, and writes what is left to a peer that reads.
+    /// Refuses calls that did not finish in time, and writes the rest of the output.
     async fn finish(&mut self, service: &impl Service) -> Result<(), ConnectionError> {
         for ticket in self.in_flight.stop() {
             self.refuse(&ticket, "the connection is closing");
@@ -385,19 +390,21 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     fn next_deadline(&self) -> Option<Instant> {
         let drain = match self.stage {
-            Stage::Open => None,
-            Stage::Closing(deadline) | Stage::WriteClosed(deadline) | Stage::ReadClosed(deadline) => Some(deadline),
+            ConnectionStage::Open => None,
+            ConnectionStage::Closing(deadline)
+            | ConnectionStage::WriteClosed(deadline)
+            | ConnectionStage::ReadClosed(deadline) => Some(deadline),
         };
         let stalled = self.output.stalled_at(self.limits.write_timeout);
         [self.protocol.next_deadline(), drain, stalled].into_iter().flatten().min()
     }
 
-    /// Updates what handles see, if it has changed.
-    fn update_view(&self) {
+    /// Updates the state that handles see.
+    fn update_state(&self) {
         let (status, stats, pending) = (self.protocol.status(), *self.protocol.stats(), self.protocol.pending());
-        self.view.send_if_modified(|view| {
-            let has_changed = view.status != status;
-            (view.status, view.stats, view.pending) = (status, stats, pending);
+        self.state.send_if_modified(|state| {
+            let has_changed = state.status != status;
+            (state.status, state.stats, state.pending) = (status, stats, pending);
             has_changed
         });
     }

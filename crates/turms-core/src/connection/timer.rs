@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use tokio::time::Sleep;
 
-/// A deadline that moves.
+/// A timer with a deadline that can be moved.
 #[derive(Debug, Default)]
-pub(super) struct Timer {
+pub(super) struct DeadlineTimer {
     sleep: Option<Pin<Box<Sleep>>>,
     deadline: Option<Instant>,
 }
 
-impl Timer {
+impl DeadlineTimer {
     pub(super) fn set(&mut self, deadline: Option<Instant>) {
         if self.deadline == deadline {
             return;

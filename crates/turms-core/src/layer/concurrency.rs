@@ -8,12 +8,12 @@ use turms_proto::types::Listen;
 use super::Layer;
 use crate::{CallContext, ErrorOrigin, NotifyFuture, Request, ResponseFuture, Service, ServiceError};
 
-/// Lets only so many calls run at once; the others wait for their turn.
+/// Limits the number of concurrent calls. More calls wait.
 #[derive(Debug, Clone, Copy)]
 pub struct ConcurrencyLimit(usize);
 
 impl ConcurrencyLimit {
-    /// So many.
+    /// Creates a layer with a maximum number of concurrent calls.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self(limit)
@@ -24,7 +24,7 @@ impl<S: Service> Layer<S> for ConcurrencyLimit {
     type Service = ConcurrencyLimitService<S>;
 
     fn layer(&self, inner: S) -> ConcurrencyLimitService<S> {
-        ConcurrencyLimitService { inner: Arc::new(inner), turns: Arc::new(Semaphore::new(self.0)) }
+        ConcurrencyLimitService { inner: Arc::new(inner), permits: Arc::new(Semaphore::new(self.0)) }
     }
 }
 
@@ -32,19 +32,20 @@ impl<S: Service> Layer<S> for ConcurrencyLimit {
 #[derive(Debug)]
 pub struct ConcurrencyLimitService<S> {
     inner: Arc<S>,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl<S: Service> Service for ConcurrencyLimitService<S> {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
-        // A subscription lasts by design.
+        // A subscription is long-lived.
         if &*request.method == Listen::NAME {
             return self.inner.call(request, cx);
         }
-        let (inner, turns) = (self.inner.clone(), self.turns.clone());
+        let (inner, permits) = (self.inner.clone(), self.permits.clone());
         Box::pin(async move {
-            let turn = turns.acquire_owned().await;
-            let _turn = turn.map_err(|_| ServiceError::internal(ErrorOrigin::Overloaded, "no more calls are taken"))?;
+            let permit = permits.acquire_owned().await;
+            let closed = |_| ServiceError::internal(ErrorOrigin::Overloaded, "no more calls are accepted");
+            let _permit = permit.map_err(closed)?;
             inner.call(request, cx).await
         })
     }

@@ -1,6 +1,6 @@
-//! What can stand in front of a service: each is a [`Layer`] that makes a [`Service`](crate::Service) of a service.
+//! Layers around a [`Service`](crate::Service): timeouts, limits and tracing.
 //!
-//! Middleware written for `tower` goes through [`tower`].
+//! [`tower()`] adapts middleware that is written for `tower`.
 
 mod concurrency;
 mod rate;

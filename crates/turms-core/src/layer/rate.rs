@@ -8,9 +8,9 @@ use turms_proto::Notification;
 use super::Layer;
 use crate::{CallContext, ErrorOrigin, NotifyFuture, Request, ResponseFuture, Service, ServiceError};
 
-/// Lets only so many calls in per stretch of time, with some allowance for bursts; the others are refused.
+/// Limits the rate of calls, with bursts. Calls over the limit are refused.
 ///
-/// A bucket holds as many tokens as a burst may have calls and is refilled evenly; each call takes one.
+/// A token bucket: it holds as many tokens as a burst may have calls, is refilled evenly, and each call takes one token.
 #[derive(Debug, Clone, Copy)]
 pub struct RateLimit {
     calls: u32,
@@ -19,13 +19,13 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// So many calls per stretch of time, all of which may come at once.
+    /// Creates a layer with a maximum number of calls per period. The default burst is the same number.
     #[must_use]
     pub fn new(calls: u32, per: Duration) -> Self {
         Self { calls, per, burst: calls }
     }
 
-    /// How many may come at once.
+    /// Sets the maximum number of calls in a burst.
     #[must_use]
     pub fn burst(mut self, burst: u32) -> Self {
         self.burst = burst;
@@ -37,7 +37,10 @@ impl<S: Service> Layer<S> for RateLimit {
     type Service = RateLimitService<S>;
 
     fn layer(&self, inner: S) -> RateLimitService<S> {
-        RateLimitService { inner: Arc::new(inner), bucket: Arc::new(Bucket { limit: *self, level: Mutex::new(None) }) }
+        RateLimitService {
+            inner: Arc::new(inner),
+            bucket: Arc::new(TokenBucket { limit: *self, level: Mutex::new(None) }),
+        }
     }
 }
 
@@ -45,28 +48,28 @@ impl<S: Service> Layer<S> for RateLimit {
 #[derive(Debug)]
 pub struct RateLimitService<S> {
     inner: Arc<S>,
-    bucket: Arc<Bucket>,
+    bucket: Arc<TokenBucket>,
 }
 
 #[derive(Debug)]
-struct Bucket {
+struct TokenBucket {
     limit: RateLimit,
     /// `None` before the first call.
-    level: Mutex<Option<Level>>,
+    level: Mutex<Option<BucketLevel>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Level {
+struct BucketLevel {
     tokens: f64,
     filled_at: Instant,
 }
 
-impl Bucket {
-    /// Takes a token; if there is none, the error is the time until there is one.
+impl TokenBucket {
+    /// Takes a token. The error is the time until there is one.
     fn take(&self, now: Instant) -> Result<(), Duration> {
         let (burst, rate) = (f64::from(self.limit.burst), f64::from(self.limit.calls) / self.limit.per.as_secs_f64());
         let mut level = self.level.lock();
-        let level = level.get_or_insert(Level { tokens: burst, filled_at: now });
+        let level = level.get_or_insert(BucketLevel { tokens: burst, filled_at: now });
         let elapsed = now.saturating_duration_since(level.filled_at).as_secs_f64();
         level.tokens = (level.tokens + elapsed * rate).min(burst);
         level.filled_at = now;
@@ -85,7 +88,7 @@ impl<S: Service> Service for RateLimitService<S> {
             match bucket.take(Instant::now()) {
                 Ok(()) => inner.call(request, cx).await,
                 Err(wait) => {
-                    let message = format!("too many calls of {}: try again in {wait:.1?}", request.method);
+                    let message = format!("{}: too many calls; try again in {wait:.1?}", request.method);
                     Err(ServiceError::retry_after(ErrorOrigin::RateLimited, message, wait))
                 }
             }

@@ -5,12 +5,12 @@ use crate::{
     CallContext, CallResult, ErrorOrigin, NotifyFuture, Payload, Request, ResponseFuture, Service, ServiceError,
 };
 
-/// Refuses answers that are too big to be sent.
+/// Limits the size of responses. A larger one becomes an error.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseSizeLimit(usize);
 
 impl ResponseSizeLimit {
-    /// Bigger than this, in bytes of JSON.
+    /// Creates a layer with a maximum number of bytes of JSON.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         Self(bytes)
@@ -36,7 +36,7 @@ impl<S: Service> Service for ResponseSizeLimitService<S> {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let (method, limit) = (request.method.clone(), self.limit);
         let call = self.inner.call(request, cx);
-        Box::pin(async move { check(call.await?, limit, &method) })
+        Box::pin(async move { check_size(call.await?, limit, &method) })
     }
 
     fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
@@ -44,18 +44,18 @@ impl<S: Service> Service for ResponseSizeLimitService<S> {
     }
 }
 
-/// The value stays a value, so that it can still be fitted to the peer; only its size is looked at.
-fn check(payload: Payload, limit: usize, method: &str) -> CallResult {
+/// Checks the size. The payload stays typed, so that it can still be lowered to the peer's revision.
+fn check_size(payload: Payload, limit: usize, method: &str) -> CallResult {
     let size = match payload.as_raw() {
         Some(json) => json.as_str().len(),
         None => {
             let mut out = Vec::new();
-            // What cannot be written is somebody else's to report.
+            // A payload that cannot be encoded is reported by `dispatch`.
             payload.write(&mut out).map(|()| out.len()).unwrap_or_default()
         }
     };
     if size > limit {
-        let message = format!("the answer to {method} has {size} bytes, more than the limit of {limit}");
+        let message = format!("{method}: the response has {size} bytes, more than the limit of {limit}");
         return Err(ServiceError::internal(ErrorOrigin::Internal, message));
     }
     Ok(payload)

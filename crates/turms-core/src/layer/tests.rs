@@ -13,19 +13,19 @@ use turms_proto::Notification;
 
 use crate::{CallContext, CallResult, NotifyFuture, Payload, Request, ResponseFuture, Service};
 
-/// Answers at once, or never, or when told.
+/// Responds at once, never, or when it is notified.
 #[derive(Clone)]
-enum Fixture {
+enum TestService {
     Echo,
     Never,
     Waits(Arc<Notify>),
 }
 
-impl Service for Fixture {
+impl Service for TestService {
     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
-        let fixture = self.clone();
+        let service = self.clone();
         Box::pin(async move {
-            match fixture {
+            match service {
                 Self::Echo => Ok(request.params),
                 Self::Never => std::future::pending().await,
                 Self::Waits(notify) => {
@@ -50,35 +50,35 @@ fn message(outcome: CallResult) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_takes_too_long_is_given_up() {
-    let slow = Timeout::new(Duration::from_secs(5)).layer(Fixture::Never);
-    assert_eq!(message(call(&slow).await), "test took longer than 5s");
-    assert_eq!(message(call(&Timeout::new(Duration::ZERO).layer(Fixture::Echo)).await), "fine");
+async fn a_call_times_out() {
+    let slow = Timeout::new(Duration::from_secs(5)).layer(TestService::Never);
+    assert_eq!(message(call(&slow).await), "test: no response within 5s");
+    assert_eq!(message(call(&Timeout::new(Duration::ZERO).layer(TestService::Echo)).await), "fine");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bucket_refills() {
-    let limited = RateLimit::new(2, Duration::from_secs(1)).layer(Fixture::Echo);
+async fn a_rate_limit_refills() {
+    let limited = RateLimit::new(2, Duration::from_secs(1)).layer(TestService::Echo);
     assert_eq!(message(call(&limited).await), "fine");
     assert_eq!(message(call(&limited).await), "fine");
-    assert_eq!(message(call(&limited).await), "too many calls of test: try again in 500.0ms");
+    assert_eq!(message(call(&limited).await), "test: too many calls; try again in 500.0ms");
     tokio::time::advance(Duration::from_millis(500)).await;
     assert_eq!(message(call(&limited).await), "fine");
     assert_ne!(message(call(&limited).await), "fine");
 }
 
 #[tokio::test]
-async fn the_others_wait_for_their_turn() {
+async fn calls_over_the_concurrency_limit_wait() {
     let release = Arc::new(Notify::new());
-    let limited = ConcurrencyLimit::new(1).layer(Fixture::Waits(release.clone()));
+    let limited = ConcurrencyLimit::new(1).layer(TestService::Waits(release.clone()));
     let (mut first, mut second) = (call(&limited), call(&limited));
     assert!(poll(&mut first).is_none() && poll(&mut second).is_none());
     release.notify_waiters();
-    assert_eq!(message(poll(&mut first).expect("it was released")), "fine");
+    assert_eq!(message(poll(&mut first).expect("the first call is released")), "fine");
     drop(first);
-    assert!(poll(&mut second).is_none(), "it has only begun to wait");
+    assert!(poll(&mut second).is_none(), "the second call has just started");
     release.notify_waiters();
-    assert_eq!(message(poll(&mut second).expect("it was released")), "fine");
+    assert_eq!(message(poll(&mut second).expect("the second call is released")), "fine");
 }
 
 fn poll(future: &mut ResponseFuture) -> Option<CallResult> {
@@ -90,15 +90,15 @@ fn poll(future: &mut ResponseFuture) -> Option<CallResult> {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_big_is_refused() {
-    let limited = ResponseSizeLimit::new(1).layer(Fixture::Echo);
-    assert_eq!(message(call(&limited).await), "the answer to test has 2 bytes, more than the limit of 1");
-    assert_eq!(message(call(&ResponseSizeLimit::new(2).layer(Fixture::Echo)).await), "fine");
+async fn a_response_over_the_size_limit_is_refused() {
+    let limited = ResponseSizeLimit::new(1).layer(TestService::Echo);
+    assert_eq!(message(call(&limited).await), "test: the response has 2 bytes, more than the limit of 1");
+    assert_eq!(message(call(&ResponseSizeLimit::new(2).layer(TestService::Echo)).await), "fine");
 }
 
 #[tokio::test]
-async fn middleware_for_tower_stands_in_front() {
-    /// Refuses everything, as a service of tower's.
+async fn tower_middleware_can_be_a_layer() {
+    /// A tower service that refuses every call.
     #[derive(Clone)]
     struct Refuse<S>(S);
 
@@ -126,10 +126,10 @@ async fn middleware_for_tower_stands_in_front() {
         }
     }
 
-    assert_eq!(message(call(&tower(RefuseLayer).layer(Fixture::Echo)).await), "no test");
+    assert_eq!(message(call(&tower(RefuseLayer).layer(TestService::Echo)).await), "no test");
 }
 
-/// Keeps what is recorded in spans.
+/// Stores the fields that are recorded in spans.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<BTreeMap<String, String>>>);
 
@@ -151,16 +151,16 @@ impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Recorder {
 }
 
 #[tokio::test]
-async fn a_call_is_traced_under_the_names_of_open_telemetry() {
+async fn a_span_has_the_attributes_of_open_telemetry() {
     use tracing_subscriber::layer::SubscriberExt as _;
     let recorder = Recorder::default();
     let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(recorder.clone()));
-    let traced = Trace::new().layer(Timeout::new(Duration::ZERO).layer(Fixture::Never));
+    let traced = Trace::new().layer(Timeout::new(Duration::ZERO).layer(TestService::Never));
     let params = r#"{"name":"add","_meta":{"traceparent":"00-1-2-01"}}"#;
     let params = turms_proto::RawJson::parse(params).expect("written above");
     let meta = Meta::of_params(Some(&params));
     let cx = CallContext::in_process().with_id(7.into()).with_meta(meta);
-    traced.call(Request::raw("tools/call", Payload::json(params)), cx).await.expect_err("it takes too long");
+    traced.call(Request::raw("tools/call", Payload::json(params)), cx).await.expect_err("the call times out");
     let fields = recorder.0.lock().clone();
     for (name, value) in [
         ("otel.name", "tools/call add"),

@@ -7,12 +7,12 @@ use turms_proto::types::Listen;
 use super::Layer;
 use crate::{CallContext, ErrorOrigin, NotifyFuture, Request, ResponseFuture, Service, ServiceError};
 
-/// Gives a call up that takes too long.
+/// Limits the duration of calls. A longer one is cancelled and becomes an error.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeout(Duration);
 
 impl Timeout {
-    /// After this long.
+    /// Creates a layer with a timeout.
     #[must_use]
     pub fn new(limit: Duration) -> Self {
         Self(limit)
@@ -36,7 +36,7 @@ pub struct TimeoutService<S> {
 
 impl<S: Service> Service for TimeoutService<S> {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
-        // A subscription lasts by design.
+        // A subscription is long-lived.
         if &*request.method == Listen::NAME {
             return self.inner.call(request, cx);
         }
@@ -46,7 +46,7 @@ impl<S: Service> Service for TimeoutService<S> {
             match tokio::time::timeout(limit, call).await {
                 Ok(outcome) => outcome,
                 Err(_) => {
-                    let message = format!("{method} took longer than {limit:?}");
+                    let message = format!("{method}: no response within {limit:?}");
                     Err(ServiceError::internal(ErrorOrigin::TimedOut, message))
                 }
             }

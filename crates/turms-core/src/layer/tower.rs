@@ -13,17 +13,17 @@ use crate::{
     SharedService,
 };
 
-/// A call as middleware for `tower` sees it.
+/// A call, as the request of a `tower` service.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Call {
-    /// What is asked.
+    /// The request.
     pub request: Request,
-    /// What surrounds it.
+    /// The context of the call.
     pub context: CallContext,
 }
 
-/// Lets middleware that was written for `tower` stand in front of a service.
+/// Converts a `tower` layer to a layer around a [`Service`].
 ///
 /// ```
 /// use turms_core::layer;
@@ -53,7 +53,7 @@ where
     }
 }
 
-/// A service of ours as one of `tower`'s: always ready, called by clone.
+/// A [`Service`] as a `tower` service that is always ready.
 #[derive(Debug, Clone)]
 pub struct ToTower<S>(S);
 
@@ -73,7 +73,7 @@ impl<S: Service> tower_service::Service<Call> for ToTower<S> {
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The answer of a [`ToTower`].
+/// The future of a [`ToTower`].
 #[must_use = "futures do nothing unless polled"]
 pub struct ToTowerFuture(ResponseFuture);
 
@@ -91,9 +91,10 @@ impl fmt::Debug for ToTowerFuture {
     }
 }
 
-/// A service of `tower`'s as one of ours. Its errors are the protocol's if they are error objects, internal ones if not.
+/// A `tower` service as a [`Service`]. A [`ServiceError`] or an [`ErrorObject`] is returned as it is; another error becomes an internal
+/// error.
 ///
-/// Middleware of `tower` sees requests only; notifications go to the service behind it.
+/// `tower` middleware sees requests only; notifications go directly to the inner service.
 #[derive(Clone)]
 pub struct FromTower<T> {
     service: T,

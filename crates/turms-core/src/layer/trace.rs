@@ -6,7 +6,7 @@ use turms_proto::types::{CallTool, GetPrompt, ReadResource, key};
 use super::Layer;
 use crate::{CallContext, CallResult, NotifyFuture, Request, ResponseFuture, Service};
 
-/// Puts every call into a span of its own, under OpenTelemetry's names for MCP.
+/// Runs every call in its own span, with OpenTelemetry's attributes for MCP.
 ///
 /// The trace context that a caller sends in `_meta` is recorded as `traceparent`, for a subscriber that continues traces.
 #[derive(Debug, Clone, Copy, Default)]
@@ -14,7 +14,7 @@ use crate::{CallContext, CallResult, NotifyFuture, Request, ResponseFuture, Serv
 pub struct Trace;
 
 impl Trace {
-    /// A span for every call.
+    /// Creates the layer.
     #[must_use]
     pub fn new() -> Self {
         Self
@@ -37,12 +37,12 @@ pub struct TraceService<S> {
 
 impl<S: Service> Service for TraceService<S> {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
-        let span = span_of(&request, &cx);
+        let span = create_span(&request, &cx);
         if span.is_disabled() {
             return self.inner.call(request, cx);
         }
         let (call, within) = (span.in_scope(|| self.inner.call(request, cx)), span.clone());
-        Box::pin(async move { record(call.await, &span) }.instrument(within))
+        Box::pin(async move { record_error(call.await, &span) }.instrument(within))
     }
 
     fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
@@ -50,7 +50,7 @@ impl<S: Service> Service for TraceService<S> {
     }
 }
 
-fn span_of(request: &Request, cx: &CallContext) -> Span {
+fn create_span(request: &Request, cx: &CallContext) -> Span {
     let span = tracing::info_span!(
         "mcp.call",
         otel.name = field::Empty,
@@ -74,12 +74,12 @@ fn span_of(request: &Request, cx: &CallContext) -> Span {
     if let Some(parent) = cx.meta().and_then(|meta| meta.get_as::<String>(key::TRACEPARENT)).and_then(Result::ok) {
         span.record("traceparent", parent);
     }
-    record_subject(request, &span);
+    record_target(request, &span);
     span
 }
 
-/// Tools, prompts and resources are named in the span, and in its name as OpenTelemetry wants to see it.
-fn record_subject(request: &Request, span: &Span) {
+/// Records the tool, prompt or resource, and the name of the span as OpenTelemetry defines it.
+fn record_target(request: &Request, span: &Span) {
     let (member, attribute) = match &*request.method {
         CallTool::NAME => ("name", "gen_ai.tool.name"),
         GetPrompt::NAME => ("name", "gen_ai.prompt.name"),
@@ -89,13 +89,13 @@ fn record_subject(request: &Request, span: &Span) {
             return;
         }
     };
-    let subject = request.params.as_raw().and_then(|params| params.member(member)?.decode::<String>().ok());
-    let subject = subject.unwrap_or_default();
-    span.record("otel.name", format_args!("{} {subject}", request.method).to_string());
-    span.record(attribute, subject);
+    let target = request.params.as_raw().and_then(|params| params.member(member)?.decode::<String>().ok());
+    let target = target.unwrap_or_default();
+    span.record("otel.name", format_args!("{} {target}", request.method).to_string());
+    span.record(attribute, target);
 }
 
-fn record(outcome: CallResult, span: &Span) -> CallResult {
+fn record_error(outcome: CallResult, span: &Span) -> CallResult {
     if let Err(error) = &outcome {
         span.record("error.type", error.code.name().unwrap_or("error"));
         span.record("rpc.response.status_code", error.code.0);

@@ -6,78 +6,78 @@ use turms_proto::{DecodeError, ErrorObject};
 
 use super::{InvalidName, ServiceName};
 
-/// Why a service was not registered.
+/// Error of registering a service.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// The name is not one.
+    /// The name is invalid.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// Another service has the name.
-    #[error("service {name:?}: the name is taken")]
+    /// The name is taken by another service.
+    #[error("service {name:?}: the name is already registered")]
     Taken {
         /// The name.
         name: ServiceName,
     },
-    /// The registry could not be asked.
+    /// The registry cannot be reached.
     #[error("service {name:?}: cannot be registered")]
     Unreachable {
         /// The name.
         name: ServiceName,
-        /// Why not.
+        /// The cause.
         source: RegistryError,
     },
 }
 
 impl RegisterError {
-    /// Whether another service has the name.
+    /// Returns `true` if the name is taken by another service.
     #[must_use]
     pub fn is_taken(&self) -> bool {
         matches!(self, Self::Taken { .. })
     }
 }
 
-/// Why a service did not answer, or not well.
+/// Error of calling a service.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceCallError {
-    /// No service has the name.
+    /// No service is registered under the name.
     #[error("service {name:?}: not registered")]
     NotFound {
         /// The name.
         name: String,
     },
-    /// The service did not answer in time.
-    #[error("service {name:?}: no answer within {after:?}")]
+    /// The service did not respond in time.
+    #[error("service {name:?}: no response within {after:?}")]
     TimedOut {
         /// The name.
         name: String,
-        /// How long it had.
+        /// The timeout.
         after: Duration,
     },
-    /// The service answered with an error, or panicked.
-    #[error("service {name:?}: answered with an error")]
+    /// The service responded with an error, or panicked.
+    #[error("service {name:?}: error response")]
     Service {
         /// The name.
         name: String,
-        /// What it answered.
+        /// The error response.
         #[source]
         error: Box<ErrorObject>,
     },
-    /// The service answered with something else than what was asked for.
-    #[error("service {name:?}: the answer is not what was asked for")]
+    /// The response cannot be decoded as the result of the method.
+    #[error("service {name:?}: invalid response")]
     Decode {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The cause.
         source: DecodeError,
     },
-    /// The service is registered, or may be, but is out of reach.
+    /// The service cannot be reached. It may be registered.
     #[error("service {name:?}: cannot be reached")]
     Unreachable {
         /// The name.
         name: String,
-        /// Why not.
+        /// The cause.
         source: RegistryError,
     },
 }
@@ -95,25 +95,25 @@ impl ServiceCallError {
         }
     }
 
-    /// Whether no service has the name.
+    /// Returns `true` if no service is registered under the name.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 
-    /// Whether the service did not answer in time.
+    /// Returns `true` if the service did not respond in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::TimedOut { .. })
     }
 
-    /// Whether the service is out of reach.
+    /// Returns `true` if the service cannot be reached.
     #[must_use]
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable { .. })
     }
 
-    /// The error that the service answered with, if it did.
+    /// The error response of the service, if there is one.
     #[must_use]
     pub fn service_error(&self) -> Option<&ErrorObject> {
         match self {
@@ -123,7 +123,7 @@ impl ServiceCallError {
     }
 }
 
-/// The registry itself cannot be reached. Never so within one process.
+/// Error for a registry that cannot be reached. It does not occur with a [`LocalRegistry`](super::LocalRegistry).
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the registry cannot be reached")]
 pub struct RegistryError {
@@ -131,7 +131,7 @@ pub struct RegistryError {
 }
 
 impl RegistryError {
-    /// For this reason.
+    /// Creates an error with its cause.
     pub fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { source: source.into().into() }
     }

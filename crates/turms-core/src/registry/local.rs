@@ -18,12 +18,12 @@ use crate::{BoxFuture, CallContext, Payload, Request, Service, ServiceError, dis
 /// A call passes the caller's value to the service; nothing is encoded as JSON. A call that is ready when it is first polled needs no
 /// timer. Names are locked during the lookup only, not during the call.
 ///
-/// Waiting for an answer with a timeout needs the timers of a tokio runtime.
+/// Waiting for a response with a timeout needs the timers of a tokio runtime.
 #[derive(Default)]
 pub struct LocalRegistry(Arc<ServiceTable>);
 
 impl LocalRegistry {
-    /// A registry with nothing in it.
+    /// Creates an empty registry.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -38,19 +38,19 @@ impl Registry for LocalRegistry {
     ) -> BoxFuture<'static, Result<Registration, RegisterError>> {
         let services = self.0.clone();
         Box::pin(async move {
-            let entry = Arc::new(Entry { name: name.clone(), service });
-            // Neither may keep the other alive: a service can hold its own registration.
+            let entry = Arc::new(ServiceEntry { name: name.clone(), service });
+            // Weak pointers, because a service can hold its own registration.
             let (table, registered) = (Arc::downgrade(&services), Arc::downgrade(&entry));
             if !services.insert(entry) {
                 return Err(RegisterError::Taken { name });
             }
             let own_name = name.clone();
-            let end = move || {
+            let unregister = move || {
                 if let Some(table) = table.upgrade() {
                     table.remove(&own_name, &registered);
                 }
             };
-            Ok(Registration::new(name, end))
+            Ok(Registration::new(name, unregister))
         })
     }
 
@@ -79,7 +79,7 @@ impl Registry for LocalRegistry {
         Box::pin(async move {
             let entry = entry?;
             let cx = CallContext::in_process().with_meta(options.meta);
-            // A handler that panics has handled it.
+            // A handler that panics has handled the notification.
             let _ = entry.wait(notification_guard(&*entry.service, notification, cx), options.timeout).await?;
             Ok(())
         })
@@ -100,19 +100,19 @@ impl fmt::Debug for LocalRegistry {
     }
 }
 
-struct Entry {
+struct ServiceEntry {
     name: ServiceName,
     service: Arc<dyn Service>,
 }
 
-impl Entry {
+impl ServiceEntry {
     fn failed(&self, error: ServiceError) -> ServiceCallError {
         ServiceCallError::Service { name: self.name.to_string(), error: Box::new(error.into_object()) }
     }
 
-    /// Waits for a service. Whoever waits has the entry, and so the service lives until it has answered.
+    /// Waits for a call. The caller holds the entry, so the service lives until the call has finished.
     ///
-    /// The timer is made when there is something to wait for: many calls are asynchronous, yet done when first polled.
+    /// The timer is created when the call is pending: many calls are ready when they are first polled.
     async fn wait<T>(
         &self,
         mut call: impl Future<Output = T> + Unpin,
@@ -141,28 +141,28 @@ impl Entry {
 ///
 /// One lock around one table: it is held for the lookup alone, about 40 ns of a call that takes more than a microsecond.
 #[derive(Default)]
-struct ServiceTable(RwLock<HashMap<ServiceName, Arc<Entry>>>);
+struct ServiceTable(RwLock<HashMap<ServiceName, Arc<ServiceEntry>>>);
 
 impl ServiceTable {
     /// Returns the entry of a name. The lock is released: the service may register, unregister and call others.
-    fn get(&self, name: &str) -> Result<Arc<Entry>, ServiceCallError> {
+    fn get(&self, name: &str) -> Result<Arc<ServiceEntry>, ServiceCallError> {
         let entry = self.0.read().get(name).cloned();
         entry.ok_or_else(|| ServiceCallError::NotFound { name: name.to_owned() })
     }
 
     /// Adds an entry. Returns `false` if its name is taken.
-    fn insert(&self, entry: Arc<Entry>) -> bool {
+    fn insert(&self, entry: Arc<ServiceEntry>) -> bool {
         match self.0.write().entry(entry.name.clone()) {
             hash_map::Entry::Occupied(_) => false,
-            hash_map::Entry::Vacant(place) => {
-                place.insert(entry);
+            hash_map::Entry::Vacant(vacant) => {
+                vacant.insert(entry);
                 true
             }
         }
     }
 
     /// Removes this entry, but not another one that has been registered under the same name since.
-    fn remove(&self, name: &ServiceName, entry: &Weak<Entry>) {
+    fn remove(&self, name: &ServiceName, entry: &Weak<ServiceEntry>) {
         let mut entries = self.0.write();
         let is_same = entries.get(name).is_some_and(|current| Arc::as_ptr(current) == entry.as_ptr());
         let removed = if is_same { entries.remove(name) } else { None };
@@ -195,8 +195,8 @@ mod tests {
         }
     }
 
-    fn entry(name: &str) -> Arc<Entry> {
-        Arc::new(Entry { name: name.parse().unwrap(), service: Arc::new(Silent) })
+    fn entry(name: &str) -> Arc<ServiceEntry> {
+        Arc::new(ServiceEntry { name: name.parse().unwrap(), service: Arc::new(Silent) })
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Services by name: register one, and whoever has the registry can call it.
+//! A registry of services by name.
 //!
-//! - [`Services`] is what most code holds: a registry with typed calls, timeouts and metadata in front of it.
-//! - [`LocalRegistry`] is the registry of one process. Values move through it and are never written as JSON.
-//! - [`Registry`] is the trait behind both, for registries that reach further than one process. [`contract`] has the
-//!   tests that each must pass.
+//! - [`Services`] is the handle that most code uses: typed calls with timeouts and metadata.
+//! - [`LocalRegistry`] is the registry of one process. Values are moved and never encoded as JSON.
+//! - [`Registry`] is the trait of all registries, for implementations that span processes. [`contract`] has the tests that each must
+//!   pass.
 //!
 //! ```
 //! use turms_core::registry::Services;
@@ -27,8 +27,8 @@
 //! let services = Services::local();
 //! let clock = services.register("clock", Clock).await?;
 //!
-//! let answer = services.call_method::<CallTool>("clock", CallToolParams::new("time")).await?;
-//! assert_eq!(answer.complete().map(|result| result.text()), Some("noon".into()));
+//! let response = services.call_method::<CallTool>("clock", CallToolParams::new("time")).await?;
+//! assert_eq!(response.complete().map(|result| result.text()), Some("noon".into()));
 //!
 //! drop(clock);
 //! assert!(services.check("clock").await.is_err());
@@ -57,30 +57,28 @@ pub use self::registration::Registration;
 pub use self::services::{ServiceCall, ServiceCallFuture, Services};
 use crate::{BoxFuture, Payload, Request, Service};
 
-/// Where services are found by name.
+/// A registry of services by name. Implement it for another kind of registry; to call services, use [`Services`].
 ///
-/// Most code calls through [`Services`]; this is for those who make a registry. Nothing happens before a future is polled.
-///
-/// Two registries know nothing of each other's names unless they are made to share them. An implementation shows that it
-/// keeps to the rules by passing [`contract::check`].
+/// Nothing happens before a future is polled. Two registries do not share names unless they are connected. An implementation must pass
+/// [`contract::check`].
 pub trait Registry: Send + Sync + 'static {
-    /// Registers a service. It can be found when this is done, until the registration is dropped.
+    /// Registers a service. It can be called from when the future resolves until the registration is dropped.
     ///
     /// # Errors
-    /// When the name is taken, or the registry cannot be reached.
+    /// If the name is taken, or the registry cannot be reached.
     fn register(
         &self,
         name: ServiceName,
         service: Arc<dyn Service>,
     ) -> BoxFuture<'static, Result<Registration, RegisterError>>;
 
-    /// Calls a service. Dropping the future gives the call up.
+    /// Calls a service. Dropping the future cancels the call.
     ///
-    /// `name` is whatever the caller asks for; what is no [`ServiceName`] is not found. A call that has begun is finished
-    /// even if the registration ends meanwhile, and a service that panics has answered with an error.
+    /// A `name` that is not a valid [`ServiceName`] is not found. A running call finishes even if its service is unregistered meanwhile. A
+    /// panic of the service is an error response.
     ///
     /// # Errors
-    /// When there is no such service, when it answers with an error or not in time, or when it cannot be reached.
+    /// If the service is not registered, responds with an error or not in time, or cannot be reached.
     fn call(
         &self,
         name: &str,
@@ -88,10 +86,10 @@ pub trait Registry: Send + Sync + 'static {
         options: ServiceCallOptions,
     ) -> BoxFuture<'static, Result<Payload, ServiceCallError>>;
 
-    /// Tells a service something. Done when the service has heard it, or when it is on its way to another process.
+    /// Sends a notification to a service. Resolves when the service has handled it, or when it is sent to another process.
     ///
     /// # Errors
-    /// When there is no such service, when it does not listen in time, or when it cannot be reached.
+    /// If the service is not registered, does not handle the notification in time, or cannot be reached.
     fn notify(
         &self,
         name: &str,
@@ -99,18 +97,18 @@ pub trait Registry: Send + Sync + 'static {
         options: ServiceCallOptions,
     ) -> BoxFuture<'static, Result<(), ServiceCallError>>;
 
-    /// The names of all services, in alphabetical order.
+    /// Returns the names of all services, in alphabetical order.
     ///
     /// # Errors
-    /// When the registry cannot be reached.
+    /// If the registry cannot be reached.
     fn names(&self) -> BoxFuture<'static, Result<Vec<ServiceName>, RegistryError>>;
 
-    /// Whether a service is there and can be called now.
+    /// Checks that a service is registered and can be reached.
     ///
-    /// The service itself is not asked: there is no method that every service answers.
+    /// The service itself is not called: there is no method that every service has.
     ///
     /// # Errors
-    /// When there is no such service, or it cannot be reached.
+    /// If the service is not registered or cannot be reached.
     fn check(&self, name: &str) -> BoxFuture<'static, Result<(), ServiceCallError>>;
 }
 
@@ -150,28 +148,28 @@ impl<R: Registry + ?Sized> Registry for Arc<R> {
     }
 }
 
-/// How a service is called.
+/// The options of a call.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServiceCallOptions {
-    /// How long to wait for the answer. `None` waits for ever.
+    /// Timeout for the response; `None` for no timeout. Default: 30 s.
     pub timeout: Option<Duration>,
-    /// What the service finds in [`CallContext::meta`](crate::CallContext::meta).
+    /// The metadata, which the service sees in [`CallContext::meta`](crate::CallContext::meta).
     pub meta: Option<Meta>,
 }
 
 impl ServiceCallOptions {
-    /// How long a call waits unless it says otherwise.
+    /// Default timeout for the response: 30 s.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// With another timeout.
+    /// Sets the timeout for the response; `None` for no timeout.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
         self
     }
 
-    /// With metadata.
+    /// Sets the metadata.
     #[must_use]
     pub fn meta(mut self, meta: impl Into<Option<Meta>>) -> Self {
         self.meta = meta.into();

@@ -4,9 +4,7 @@ use std::str::FromStr;
 
 use bytestring::ByteString;
 
-/// The name of a service: 1 to 128 letters, digits and `_ - . : /`.
-///
-/// Letters and digits are those of ASCII, so that a name can be part of an address wherever a registry keeps it.
+/// The name of a service: 1 to 128 ASCII letters, digits and `_ - . : /`, so that it can be part of an address.
 ///
 /// ```
 /// use turms_core::registry::ServiceName;
@@ -19,13 +17,13 @@ use bytestring::ByteString;
 pub struct ServiceName(ByteString);
 
 impl ServiceName {
-    /// How long a name can be.
+    /// Maximum length of a name in bytes: 128.
     pub const MAX_LEN: usize = 128;
 
-    /// A name, if that is what it is.
+    /// Creates a name.
     ///
     /// # Errors
-    /// When it is empty, too long, or has characters that names do not have.
+    /// If it is empty, too long, or has a character that is not allowed.
     pub fn new(name: impl Into<ByteString>) -> Result<Self, InvalidName> {
         let name = name.into();
         match name.len() {
@@ -39,7 +37,7 @@ impl ServiceName {
         }
     }
 
-    /// The name as text.
+    /// The name as a string.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -58,7 +56,7 @@ impl FromStr for ServiceName {
     }
 }
 
-/// Lets a name be looked up in a map as text.
+/// Allows to look up a name in a map by a string.
 impl Borrow<str> for ServiceName {
     fn borrow(&self) -> &str {
         self.as_str()
@@ -89,23 +87,23 @@ impl fmt::Debug for ServiceName {
     }
 }
 
-/// Why something is not the name of a service.
+/// Error for an invalid name of a service.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidName {
-    /// There is nothing.
-    #[error("the name of a service cannot be empty")]
+    /// The name is empty.
+    #[error("invalid service name: it is empty")]
     Empty,
-    /// There is too much.
-    #[error("the name of a service can have {} bytes, not {len}", ServiceName::MAX_LEN)]
+    /// The name is too long.
+    #[error("invalid service name: {len} bytes, more than the limit of {}", ServiceName::MAX_LEN)]
     TooLong {
-        /// How many bytes there are.
+        /// The length in bytes.
         len: usize,
     },
-    /// Something in it is not allowed.
-    #[error("service {name:?}: {character:?} cannot be in a name, only letters, digits and _ - . : /")]
+    /// The name has a character that is not allowed.
+    #[error("invalid service name {name:?}: {character:?} is not allowed; use ASCII letters, digits and _ - . : /")]
     Character {
-        /// What was to be a name.
+        /// The invalid name.
         name: String,
         /// The first character that is not allowed.
         character: char,
@@ -117,20 +115,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_letters_digits_and_a_few_marks() {
+    fn names_are_letters_digits_and_some_punctuation() {
         for name in ["a", "Z9", "tools/clock:v2", "a-b_c.d", "/", &"x".repeat(128)] {
             assert_eq!(ServiceName::new(name).unwrap().as_str(), name);
         }
     }
 
     #[test]
-    fn what_is_no_name_says_why() {
+    fn an_invalid_name_is_explained() {
         let problem = |name: &str| ServiceName::new(name).unwrap_err().to_string();
-        assert_eq!(problem(""), "the name of a service cannot be empty");
-        assert_eq!(problem(&"x".repeat(129)), "the name of a service can have 128 bytes, not 129");
+        assert_eq!(problem(""), "invalid service name: it is empty");
+        assert_eq!(problem(&"x".repeat(129)), "invalid service name: 129 bytes, more than the limit of 128");
         assert_eq!(
             problem("a clock"),
-            r#"service "a clock": ' ' cannot be in a name, only letters, digits and _ - . : /"#
+            r#"invalid service name "a clock": ' ' is not allowed; use ASCII letters, digits and _ - . : /"#
         );
         for name in ["*", ">", "é", "a\n", "a\0", "$a"] {
             assert!(matches!(ServiceName::new(name), Err(InvalidName::Character { .. })), "{name:?}");

@@ -2,21 +2,19 @@ use std::fmt;
 
 use super::ServiceName;
 
-/// A service's place in a registry, kept for as long as this is.
-///
-/// Dropping it takes the service out; calls that have begun are finished.
-#[must_use = "the service is taken out again when its registration is dropped"]
+/// The registration of a service. Dropping it unregisters the service; running calls finish.
+#[must_use = "the service is unregistered when its registration is dropped"]
 pub struct Registration {
     name: ServiceName,
-    end: Option<Box<dyn FnOnce() + Send + Sync>>,
+    unregister: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
 
 impl Registration {
-    /// A registration that ends with `end`, which must neither block nor panic. For those who make a registry.
+    /// Creates a registration that calls `unregister` when it is dropped. For implementations of [`Registry`](super::Registry).
     ///
-    /// `end` runs where the registration is dropped, which can be anywhere: whoever has to wait spawns a task.
-    pub fn new(name: ServiceName, end: impl FnOnce() + Send + Sync + 'static) -> Self {
-        Self { name, end: Some(Box::new(end)) }
+    /// `unregister` must neither block nor panic: it runs wherever the registration is dropped. Spawn a task to wait for something.
+    pub fn new(name: ServiceName, unregister: impl FnOnce() + Send + Sync + 'static) -> Self {
+        Self { name, unregister: Some(Box::new(unregister)) }
     }
 
     /// The name of the service.
@@ -28,8 +26,8 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        if let Some(end) = self.end.take() {
-            end();
+        if let Some(unregister) = self.unregister.take() {
+            unregister();
         }
     }
 }

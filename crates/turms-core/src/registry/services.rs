@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{BoxFuture, Payload, Request, Service};
 
-/// A registry, for everybody who registers services or calls them. Clones share it.
+/// A handle to a registry, to register and to call services. Clones share the registry.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,12 +40,12 @@ use crate::{BoxFuture, Payload, Request, Service};
 /// let services = Services::local();
 /// let _echo = services.register("echo", Echo).await?;
 ///
-/// let answer = services
+/// let response = services
 ///     .call("echo", "say", RawJson::string("hello"))
 ///     .timeout(Duration::from_secs(2))
 ///     .meta(Meta::new().with("caller", "example")?)
 ///     .await?;
-/// assert_eq!(answer.take::<String>()?, "hello");
+/// assert_eq!(response.take::<String>()?, "hello");
 /// # Ok(())
 /// # }
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
@@ -54,27 +54,27 @@ use crate::{BoxFuture, Payload, Request, Service};
 pub struct Services(Arc<dyn Registry>);
 
 impl Services {
-    /// The services of a registry.
+    /// Creates a handle to a registry.
     pub fn new(registry: impl Registry) -> Self {
         Self(Arc::new(registry))
     }
 
-    /// A registry within this process, with nothing in it.
+    /// Creates an empty registry within this process.
     #[must_use]
     pub fn local() -> Self {
         Self::new(LocalRegistry::new())
     }
 
-    /// The registry behind this.
+    /// The registry.
     #[must_use]
     pub fn registry(&self) -> &dyn Registry {
         &*self.0
     }
 
-    /// Registers a service, until the registration is dropped.
+    /// Registers a service until the registration is dropped.
     ///
     /// # Errors
-    /// When the name is taken or is none, or the registry cannot be reached.
+    /// If the name is taken or invalid, or the registry cannot be reached.
     pub fn register(
         &self,
         name: impl Into<ByteString>,
@@ -86,9 +86,9 @@ impl Services {
         }
     }
 
-    /// A call of any method. It is made when it is awaited, and given up when that future is dropped.
+    /// Creates a call of any method. It is sent when it is awaited; dropping the future cancels it.
     ///
-    /// The answer is what the service gave; [`Payload::take`] moves a value out of it or decodes it.
+    /// [`Payload::take`] moves the value out of the response or decodes it.
     pub fn call<'a>(
         &'a self,
         name: &'a str,
@@ -98,36 +98,36 @@ impl Services {
         self.prepare(name, Request::raw(method, params), Ok)
     }
 
-    /// A call of a known method, with a value of this process. See [`Services::call`].
+    /// Creates a call of a known method with typed parameters. See [`Services::call`].
     pub fn call_method<'a, M: Method>(&'a self, name: &'a str, params: M::Params) -> ServiceCall<'a, M::Result> {
         self.prepare(name, Request::new::<M>(params), Payload::take)
     }
 
-    fn prepare<'a, T>(&'a self, name: &'a str, request: Request, take: Take<T>) -> ServiceCall<'a, T> {
-        ServiceCall { registry: &*self.0, name, request, options: ServiceCallOptions::default(), take }
+    fn prepare<'a, T>(&'a self, name: &'a str, request: Request, decode: DecodeResponse<T>) -> ServiceCall<'a, T> {
+        ServiceCall { registry: &*self.0, name, request, options: ServiceCallOptions::default(), decode }
     }
 
-    /// Tells a service something.
+    /// Sends a notification to a service.
     ///
     /// # Errors
-    /// When there is no such service, when it does not listen in time, or when it cannot be reached.
+    /// If the service is not registered, does not handle the notification in time, or cannot be reached.
     pub fn notify(&self, name: &str, notification: Notification) -> BoxFuture<'static, Result<(), ServiceCallError>> {
         self.0.notify(name, notification, ServiceCallOptions::default())
     }
 
-    /// The names of all services, in alphabetical order.
+    /// Returns the names of all services, in alphabetical order.
     ///
     /// # Errors
-    /// When the registry cannot be reached.
+    /// If the registry cannot be reached.
     #[must_use = "futures do nothing unless polled"]
     pub fn names(&self) -> BoxFuture<'static, Result<Vec<ServiceName>, RegistryError>> {
         self.0.names()
     }
 
-    /// Whether a service is there and can be called now.
+    /// Checks that a service is registered and can be reached.
     ///
     /// # Errors
-    /// When there is no such service, or it cannot be reached.
+    /// If the service is not registered or cannot be reached.
     #[must_use = "futures do nothing unless polled"]
     pub fn check(&self, name: &str) -> BoxFuture<'static, Result<(), ServiceCallError>> {
         self.0.check(name)
@@ -147,33 +147,33 @@ impl fmt::Debug for Services {
     }
 }
 
-/// How an answer becomes what was asked for.
-type Take<T> = fn(Payload) -> Result<T, DecodeError>;
+/// Converts a response to the type of the call.
+type DecodeResponse<T> = fn(Payload) -> Result<T, DecodeError>;
 
-/// A call that is made when it is awaited.
-#[must_use = "a call is made when it is awaited"]
+/// A call of a service. Await it to send it.
+#[must_use = "a call is sent when it is awaited"]
 pub struct ServiceCall<'a, T = Payload> {
     registry: &'a dyn Registry,
     name: &'a str,
     request: Request,
     options: ServiceCallOptions,
-    take: Take<T>,
+    decode: DecodeResponse<T>,
 }
 
 impl<T> ServiceCall<'_, T> {
-    /// With another timeout than [`ServiceCallOptions::DEFAULT_TIMEOUT`]; `None` waits for ever.
+    /// Sets the timeout for the response; `None` for no timeout. Default: 30 s.
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.options.timeout = timeout.into();
         self
     }
 
-    /// With metadata, which the service finds in [`CallContext::meta`](crate::CallContext::meta).
+    /// Sets the metadata, which the service sees in [`CallContext::meta`](crate::CallContext::meta).
     pub fn meta(mut self, meta: impl Into<Option<Meta>>) -> Self {
         self.options.meta = meta.into();
         self
     }
 
-    /// With these options instead of any that were set before.
+    /// Replaces all options.
     pub fn options(mut self, options: ServiceCallOptions) -> Self {
         self.options = options;
         self
@@ -185,8 +185,8 @@ impl<'a, T> IntoFuture for ServiceCall<'a, T> {
     type IntoFuture = ServiceCallFuture<'a, T>;
 
     fn into_future(self) -> ServiceCallFuture<'a, T> {
-        let answer = self.registry.call(self.name, self.request, self.options);
-        ServiceCallFuture { name: self.name, answer, take: self.take }
+        let response = self.registry.call(self.name, self.request, self.options);
+        ServiceCallFuture { name: self.name, response, decode: self.decode }
     }
 }
 
@@ -197,21 +197,21 @@ impl<T> fmt::Debug for ServiceCall<'_, T> {
     }
 }
 
-/// The answer to a [`ServiceCall`].
+/// The future of a [`ServiceCall`].
 #[must_use = "futures do nothing unless polled"]
 pub struct ServiceCallFuture<'a, T = Payload> {
     name: &'a str,
-    answer: BoxFuture<'static, Result<Payload, ServiceCallError>>,
-    take: Take<T>,
+    response: BoxFuture<'static, Result<Payload, ServiceCallError>>,
+    decode: DecodeResponse<T>,
 }
 
 impl<T> Future for ServiceCallFuture<'_, T> {
     type Output = Result<T, ServiceCallError>;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.answer).poll(task).map(|answer| {
-            let decode = |source| ServiceCallError::Decode { name: self.name.to_owned(), source };
-            (self.take)(answer?).map_err(decode)
+        Pin::new(&mut self.response).poll(task).map(|response| {
+            let decode_error = |source| ServiceCallError::Decode { name: self.name.to_owned(), source };
+            (self.decode)(response?).map_err(decode_error)
         })
     }
 }

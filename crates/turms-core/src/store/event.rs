@@ -7,26 +7,26 @@ use parking_lot::Mutex;
 use super::StoreError;
 use crate::peer::BoxFuture;
 
-/// Something that was sent on a stream.
+/// An event that was sent on a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredEvent {
-    /// Its number within the stream, counted from one.
+    /// The number of the event within the stream, starting at 1.
     pub number: u64,
     /// The message.
     pub data: Bytes,
-    /// Whether it is the last of its stream.
+    /// `true` if it is the last event of the stream.
     pub is_last: bool,
 }
 
 impl StoredEvent {
-    /// An event of a stream.
+    /// Creates an event.
     #[must_use]
     pub fn new(number: u64, data: impl Into<Bytes>) -> Self {
         Self { number, data: data.into(), is_last: false }
     }
 
-    /// As the last of its stream.
+    /// Marks the event as the last of the stream.
     #[must_use]
     pub fn last(mut self) -> Self {
         self.is_last = true;
@@ -34,126 +34,126 @@ impl StoredEvent {
     }
 }
 
-/// What was sent on the streams of sessions, so that a stream that broke can be taken up again.
+/// The events that were sent on the streams of sessions, so that a client can resume a broken stream.
 ///
-/// Events of a stream are appended in the order of their numbers. A store may forget old events to make room for new ones,
-/// but must say so when they are asked for.
+/// Events of a stream are appended in the order of their numbers. A store may drop old events to make room for new ones, but must
+/// return [`StoreError::Gone`] when they are requested.
 pub trait EventStore: Send + Sync + 'static {
-    /// Keeps an event.
+    /// Stores an event.
     fn append<'a>(&'a self, session: &'a str, stream: u64, event: StoredEvent)
     -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// The events after the one of this number, in order, at most so many bytes of them but at least one; none if there are
-    /// no more. [`StoreError::Gone`] if the next one was forgotten.
+    /// Loads the events after `number`, in order: as many as fit into `max_bytes`, but at least one. Empty if there are no more.
+    /// [`StoreError::Gone`] if the next one was dropped.
     fn after<'a>(
         &'a self,
         session: &'a str,
         stream: u64,
         number: u64,
-        bytes: usize,
+        max_bytes: usize,
     ) -> BoxFuture<'a, Result<Vec<StoredEvent>, StoreError>>;
 
-    /// Forgets a stream.
+    /// Removes the events of a stream.
     fn remove_stream<'a>(&'a self, session: &'a str, stream: u64) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Forgets all streams of a session.
+    /// Removes the events of all streams of a session.
     fn remove_session<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<(), StoreError>>;
 }
 
-/// Events in the memory of this process, up to a number of bytes for each session and for all of them together. The oldest
-/// are forgotten first.
+/// An event store in memory, with a maximum number of bytes for each session and in total. The oldest events are dropped first.
 pub struct MemoryEvents {
-    per_session: usize,
-    in_all: usize,
-    state: Mutex<State>,
+    max_session_bytes: usize,
+    max_total_bytes: usize,
+    state: Mutex<EventStoreState>,
 }
 
 #[derive(Default)]
-struct State {
-    sessions: HashMap<Box<str>, Log>,
+struct EventStoreState {
+    sessions: HashMap<Box<str>, SessionEvents>,
     bytes: usize,
 }
 
-/// The events of a session, oldest first, whatever their stream.
+/// The events of all streams of a session, oldest first.
 #[derive(Default)]
-struct Log {
+struct SessionEvents {
     events: VecDeque<(u64, StoredEvent)>,
-    /// The last event of each stream that was forgotten.
-    forgotten: HashMap<u64, u64>,
+    /// The number of the last dropped event of each stream.
+    dropped: HashMap<u64, u64>,
     bytes: usize,
 }
 
-/// What an event costs beside its data.
-const OVERHEAD: usize = 96;
+/// Number of bytes that an event takes in addition to its data.
+const EVENT_OVERHEAD: usize = 96;
 
-impl Log {
-    fn forget_oldest(&mut self) -> usize {
+impl SessionEvents {
+    /// Drops the oldest event and returns the number of bytes that it took.
+    fn drop_oldest(&mut self) -> usize {
         let Some((stream, event)) = self.events.pop_front() else { return 0 };
-        self.forgotten.insert(stream, event.number);
-        let cost = event.data.len() + OVERHEAD;
-        self.bytes -= cost;
-        cost
+        self.dropped.insert(stream, event.number);
+        let size = event.data.len() + EVENT_OVERHEAD;
+        self.bytes -= size;
+        size
     }
 }
 
 impl MemoryEvents {
-    /// At most so many bytes for each session, and for all sessions together.
+    /// Creates a store with a maximum number of bytes for each session, and for all sessions together.
     #[must_use]
-    pub fn new(per_session: usize, in_all: usize) -> Self {
-        Self { per_session, in_all, state: Mutex::default() }
+    pub fn new(max_session_bytes: usize, max_total_bytes: usize) -> Self {
+        Self { max_session_bytes, max_total_bytes, state: Mutex::default() }
     }
 
-    fn keep(&self, session: &str, stream: u64, event: StoredEvent) -> Result<(), StoreError> {
-        let cost = event.data.len() + OVERHEAD;
+    fn insert(&self, session: &str, stream: u64, event: StoredEvent) -> Result<(), StoreError> {
+        let size = event.data.len() + EVENT_OVERHEAD;
         let mut state = self.state.lock();
-        if state.bytes + cost > self.in_all {
-            // Whoever has most gives way; a session cannot push out the few events of others.
-            let own = state.sessions.get(session).map_or(0, |log| log.bytes) + cost;
-            let largest = state.sessions.iter().max_by_key(|(_, log)| log.bytes);
-            match largest.map(|(id, log)| (id.clone(), log.bytes)) {
-                // More than is needed now, so that the largest is not looked for each time.
-                Some((id, bytes)) if bytes >= own => Self::shrink(&mut state, &id, cost.max(bytes / 8)),
-                _ => Self::shrink(&mut state, session, cost),
+        if state.bytes + size > self.max_total_bytes {
+            // The largest session is shrunk, so that one session cannot evict the events of the others.
+            let own = state.sessions.get(session).map_or(0, |events| events.bytes) + size;
+            let largest = state.sessions.iter().max_by_key(|(_, events)| events.bytes);
+            match largest.map(|(id, events)| (id.clone(), events.bytes)) {
+                // By more than is needed now, so that the search for the largest session is rare.
+                Some((id, bytes)) if bytes >= own => Self::shrink(&mut state, &id, size.max(bytes / 8)),
+                _ => Self::shrink(&mut state, session, size),
             }
-            if state.bytes + cost > self.in_all {
-                return Err(StoreError::Full(self.in_all));
+            if state.bytes + size > self.max_total_bytes {
+                return Err(StoreError::Full(self.max_total_bytes));
             }
         }
-        let State { sessions, bytes } = &mut *state;
+        let EventStoreState { sessions, bytes } = &mut *state;
         if !sessions.contains_key(session) {
-            sessions.insert(session.into(), Log::default());
+            sessions.insert(session.into(), SessionEvents::default());
         }
-        let Some(log) = sessions.get_mut(session) else { return Ok(()) };
-        log.events.push_back((stream, event));
-        log.bytes += cost;
-        *bytes += cost;
-        while log.bytes > self.per_session && log.events.len() > 1 {
-            *bytes -= log.forget_oldest();
+        let Some(stored) = sessions.get_mut(session) else { return Ok(()) };
+        stored.events.push_back((stream, event));
+        stored.bytes += size;
+        *bytes += size;
+        while stored.bytes > self.max_session_bytes && stored.events.len() > 1 {
+            *bytes -= stored.drop_oldest();
         }
         Ok(())
     }
 
-    fn shrink(state: &mut State, session: &str, by: usize) {
-        let Some(log) = state.sessions.get_mut(session) else { return };
+    fn shrink(state: &mut EventStoreState, session: &str, by: usize) {
+        let Some(stored) = state.sessions.get_mut(session) else { return };
         let mut freed = 0;
-        while freed < by && !log.events.is_empty() {
-            freed += log.forget_oldest();
+        while freed < by && !stored.events.is_empty() {
+            freed += stored.drop_oldest();
         }
         state.bytes -= freed;
     }
 
-    fn find(&self, session: &str, stream: u64, number: u64, bytes: usize) -> Result<Vec<StoredEvent>, StoreError> {
+    fn find(&self, session: &str, stream: u64, number: u64, max_bytes: usize) -> Result<Vec<StoredEvent>, StoreError> {
         let state = self.state.lock();
-        let Some(log) = state.sessions.get(session) else { return Ok(Vec::new()) };
-        if log.forgotten.get(&stream).is_some_and(|forgotten| *forgotten > number) {
+        let Some(stored) = state.sessions.get(session) else { return Ok(Vec::new()) };
+        if stored.dropped.get(&stream).is_some_and(|dropped| *dropped > number) {
             return Err(StoreError::Gone);
         }
-        // What is asked for is most often the newest, so the search begins there.
-        let seen = log.events.iter().rposition(|(of, event)| *of == stream && event.number <= number);
+        // Clients mostly request the newest events, so the search begins there.
+        let seen = stored.events.iter().rposition(|(of, event)| *of == stream && event.number <= number);
         let mut size = 0;
-        let later = log.events.range(seen.map_or(0, |seen| seen + 1)..).filter(|(of, _)| *of == stream);
+        let later = stored.events.range(seen.map_or(0, |seen| seen + 1)..).filter(|(of, _)| *of == stream);
         let found = later.map(|(_, event)| event.clone()).take_while(|event| {
-            let fits = size == 0 || size + event.data.len() <= bytes;
+            let fits = size == 0 || size + event.data.len() <= max_bytes;
             size += event.data.len().max(1);
             fits
         });
@@ -168,7 +168,7 @@ impl EventStore for MemoryEvents {
         stream: u64,
         event: StoredEvent,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(std::future::ready(self.keep(session, stream, event)))
+        Box::pin(std::future::ready(self.insert(session, stream, event)))
     }
 
     fn after<'a>(
@@ -176,25 +176,25 @@ impl EventStore for MemoryEvents {
         session: &'a str,
         stream: u64,
         number: u64,
-        bytes: usize,
+        max_bytes: usize,
     ) -> BoxFuture<'a, Result<Vec<StoredEvent>, StoreError>> {
-        Box::pin(std::future::ready(self.find(session, stream, number, bytes)))
+        Box::pin(std::future::ready(self.find(session, stream, number, max_bytes)))
     }
 
     fn remove_stream<'a>(&'a self, session: &'a str, stream: u64) -> BoxFuture<'a, Result<(), StoreError>> {
         let mut state = self.state.lock();
-        let State { sessions, bytes } = &mut *state;
-        if let Some(log) = sessions.get_mut(session) {
-            log.forgotten.remove(&stream);
+        let EventStoreState { sessions, bytes } = &mut *state;
+        if let Some(stored) = sessions.get_mut(session) {
+            stored.dropped.remove(&stream);
             let mut freed = 0;
-            log.events.retain(|(of, event)| {
+            stored.events.retain(|(of, event)| {
                 let stays = *of != stream;
-                freed += if stays { 0 } else { event.data.len() + OVERHEAD };
+                freed += if stays { 0 } else { event.data.len() + EVENT_OVERHEAD };
                 stays
             });
-            log.bytes -= freed;
+            stored.bytes -= freed;
             *bytes -= freed;
-            if log.events.is_empty() && log.forgotten.is_empty() {
+            if stored.events.is_empty() && stored.dropped.is_empty() {
                 sessions.remove(session);
             }
         }
@@ -203,8 +203,8 @@ impl EventStore for MemoryEvents {
 
     fn remove_session<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
         let mut state = self.state.lock();
-        if let Some(log) = state.sessions.remove(session) {
-            state.bytes -= log.bytes;
+        if let Some(stored) = state.sessions.remove(session) {
+            state.bytes -= stored.bytes;
         }
         if state.sessions.is_empty() {
             state.sessions.shrink_to_fit();

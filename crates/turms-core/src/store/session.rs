@@ -10,26 +10,26 @@ use turms_proto::{ProtocolVersion, RawJson};
 use super::StoreError;
 use crate::peer::BoxFuture;
 
-/// What is known of a session: enough to take it up where it is not known yet.
+/// A stored session: enough to resume it in another process.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SessionRecord {
-    /// The revision that was agreed on.
+    /// The negotiated revision.
     pub version: ProtocolVersion,
-    /// What the client said in its `initialize`.
+    /// The parameters of the client's `initialize`.
     pub client: RawJson,
-    /// Whose session it is, if whoever began it had proved who they are. Nobody else may use it.
+    /// The subject of the authenticated caller that created the session. No other caller may use it.
     pub principal: Option<String>,
 }
 
 impl SessionRecord {
-    /// A session of nobody in particular.
+    /// Creates a session without a principal.
     #[must_use]
     pub fn new(version: ProtocolVersion, client: RawJson) -> Self {
         Self { version, client, principal: None }
     }
 
-    /// With whose it is.
+    /// Sets the subject of the authenticated caller.
     #[must_use]
     pub fn principal(mut self, principal: impl Into<Option<String>>) -> Self {
         self.principal = principal.into();
@@ -43,61 +43,61 @@ impl fmt::Debug for SessionRecord {
     }
 }
 
-/// Sessions by their ids.
+/// The sessions by id.
 ///
-/// Ids are secrets: whoever knows one can use the session. A store does not write them anywhere that others read.
+/// Ids are secrets: a client that knows one can use the session. A store must not expose them, such as in logs.
 pub trait SessionStore: Send + Sync + 'static {
-    /// Keeps a session for as long as it is touched at least every `idle`.
+    /// Stores a session. It expires when it is not touched for `idle_timeout`.
     fn insert<'a>(
         &'a self,
         id: &'a str,
         record: Arc<SessionRecord>,
-        idle: Duration,
+        idle_timeout: Duration,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// The session of this id, if there is one.
+    /// Loads a session, if it exists.
     fn load<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Arc<SessionRecord>>, StoreError>>;
 
-    /// Keeps a session for another while; false if there is none of this id any more.
-    fn touch<'a>(&'a self, id: &'a str, idle: Duration) -> BoxFuture<'a, Result<bool, StoreError>>;
+    /// Restarts the idle timeout of a session. Returns `false` if the session does not exist.
+    fn touch<'a>(&'a self, id: &'a str, idle_timeout: Duration) -> BoxFuture<'a, Result<bool, StoreError>>;
 
-    /// Forgets a session; false if there was none of this id.
+    /// Removes a session. Returns `false` if it did not exist.
     fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
 
-    /// Whether other processes may end sessions too, so that whoever uses one has to ask first.
+    /// Returns `true` if other processes may end sessions, so that a session must be loaded before each use.
     fn is_shared(&self) -> bool {
         true
     }
 }
 
-/// Sessions in the memory of this process, up to a number.
+/// A session store in memory, with a maximum number of sessions.
 pub struct MemorySessions {
     limit: usize,
-    entries: Mutex<HashMap<Box<str>, Entry>>,
+    entries: Mutex<HashMap<Box<str>, SessionEntry>>,
 }
 
-struct Entry {
+struct SessionEntry {
     record: Arc<SessionRecord>,
-    until: Instant,
+    expires: Instant,
 }
 
 impl MemorySessions {
-    /// At most so many sessions.
+    /// Creates a store with a maximum number of sessions.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { limit, entries: Mutex::default() }
     }
 
-    fn keep(&self, id: &str, record: Arc<SessionRecord>, idle: Duration) -> Result<(), StoreError> {
+    fn insert_entry(&self, id: &str, record: Arc<SessionRecord>, idle_timeout: Duration) -> Result<(), StoreError> {
         let mut entries = self.entries.lock();
         if entries.len() >= self.limit {
             let now = Instant::now();
-            entries.retain(|_, entry| now < entry.until);
+            entries.retain(|_, entry| now < entry.expires);
             if entries.len() >= self.limit && !entries.contains_key(id) {
                 return Err(StoreError::Full(self.limit));
             }
         }
-        entries.insert(id.into(), Entry { record, until: Instant::now() + idle });
+        entries.insert(id.into(), SessionEntry { record, expires: Instant::now() + idle_timeout });
         Ok(())
     }
 }
@@ -107,27 +107,28 @@ impl SessionStore for MemorySessions {
         &'a self,
         id: &'a str,
         record: Arc<SessionRecord>,
-        idle: Duration,
+        idle_timeout: Duration,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(std::future::ready(self.keep(id, record, idle)))
+        Box::pin(std::future::ready(self.insert_entry(id, record, idle_timeout)))
     }
 
     fn load<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Arc<SessionRecord>>, StoreError>> {
         let entries = self.entries.lock();
-        let found = entries.get(id).filter(|entry| Instant::now() < entry.until).map(|entry| entry.record.clone());
+        let found = entries.get(id).filter(|entry| Instant::now() < entry.expires).map(|entry| entry.record.clone());
         Box::pin(std::future::ready(Ok(found)))
     }
 
-    fn touch<'a>(&'a self, id: &'a str, idle: Duration) -> BoxFuture<'a, Result<bool, StoreError>> {
+    fn touch<'a>(&'a self, id: &'a str, idle_timeout: Duration) -> BoxFuture<'a, Result<bool, StoreError>> {
         let now = Instant::now();
         let mut entries = self.entries.lock();
-        let touched = entries.get_mut(id).filter(|entry| now < entry.until).map(|entry| entry.until = now + idle);
+        let touched =
+            entries.get_mut(id).filter(|entry| now < entry.expires).map(|entry| entry.expires = now + idle_timeout);
         Box::pin(std::future::ready(Ok(touched.is_some())))
     }
 
     fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
         let mut entries = self.entries.lock();
-        let removed = entries.remove(id).is_some_and(|entry| Instant::now() < entry.until);
+        let removed = entries.remove(id).is_some_and(|entry| Instant::now() < entry.expires);
         if entries.capacity() > 64 && entries.len() * 4 < entries.capacity() {
             entries.shrink_to_fit();
         }

@@ -12,59 +12,59 @@ use turms_proto::{ErrorObject, RawJson};
 use super::StoreError;
 use crate::peer::BoxFuture;
 
-/// A task as it is kept.
+/// A stored task.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct TaskRecord {
-    /// How it stands, as clients are told.
+    /// The state of the task, as clients see it.
     pub task: Task,
-    /// Whose it is, if whoever began it had proved who they are. Nobody else may see it.
+    /// The subject of the authenticated caller that created the task. No other caller may see it.
     pub owner: Option<String>,
-    /// In whose list of tasks it stands.
+    /// The creator: only `tasks/list` of the same creator includes the task.
     pub creator: String,
-    /// What was answered of what it asked, until it has taken notice.
+    /// The responses to input requests of the task that its handler has not received yet, by the key of the request.
     pub answers: BTreeMap<String, TaskAnswer>,
-    /// Which state of the task this is, counted from zero.
+    /// The number of changes of the record, starting at 0.
     pub revision: u64,
 }
 
-/// How a question of a task was answered.
+/// The response to an input request of a task.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum TaskAnswer {
-    /// With what was asked for.
+    /// The result.
     Given(RawJson),
-    /// With an error.
+    /// An error.
     Refused(ErrorObject),
 }
 
 impl TaskRecord {
-    /// A task of nobody in particular.
+    /// Creates a task without an owner.
     #[must_use]
     pub fn new(task: Task, creator: impl Into<String>) -> Self {
         Self { task, owner: None, creator: creator.into(), answers: BTreeMap::new(), revision: 0 }
     }
 
-    /// With whose it is.
+    /// Sets the subject of the authenticated caller.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<Option<String>>) -> Self {
         self.owner = owner.into();
         self
     }
 
-    /// About how many bytes it takes.
+    /// Estimates the number of bytes that the record takes.
     fn size(&self) -> usize {
         let answers = self.answers.values().map(|answer| match answer {
-            TaskAnswer::Given(answer) => answer.as_str().len(),
+            TaskAnswer::Given(result) => result.as_str().len(),
             TaskAnswer::Refused(error) => error.message.len(),
         });
-        let questions = self.task.input_requests.as_ref().map_or(0, |questions| questions.len() * 1024);
+        let input_requests = self.task.input_requests.as_ref().map_or(0, |requests| requests.len() * 1024);
         let result = self.task.result.as_ref().map_or(0, |result| result.as_str().len());
-        1024 + answers.sum::<usize>() + questions + result
+        1024 + answers.sum::<usize>() + input_requests + result
     }
 }
 
-/// What a task asked, was told and gave may be secret, and so is its id.
+/// Hides the input, the result and the id of the task: they may be secret.
 impl fmt::Debug for TaskRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut record = f.debug_struct("TaskRecord");
@@ -81,66 +81,67 @@ impl fmt::Debug for TaskAnswer {
     }
 }
 
-/// Tasks by their ids.
+/// The tasks by id.
 ///
-/// Ids are secrets: whoever knows one can see what came of the task, unless it has an owner. The process that runs a task and
-/// those that are asked about it have nothing in common but the store: what is to be known of a task is in its record, and
-/// whoever waits for something waits for the record to change.
+/// Ids are secrets: a client that knows one can read the result of the task, unless it has an owner. The process that runs a task and
+/// those that receive requests about it share only the store: the record has the whole state, and to wait for a task is to wait for a
+/// change of its record.
 pub trait TaskStore: Send + Sync + 'static {
-    /// Keeps a new task, for so long or for ever. Whoever asks for it afterwards finds it.
-    fn insert(&self, record: TaskRecord, keep: Option<Duration>) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// Stores a new task, which expires after `ttl`; `None` for never.
+    fn insert(&self, record: TaskRecord, ttl: Option<Duration>) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// The task of this id, if it is kept.
+    /// Loads a task, if it exists.
     fn load<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Arc<TaskRecord>>, StoreError>>;
 
-    /// Puts a record in the place of the one that it was made from, which has the same id and revision; its own is the next.
-    /// False if somebody else was quicker, or there is no such task any more.
+    /// Replaces the stored record with the same id and revision, and increments its revision. Returns `false` if the stored revision is
+    /// another one, because of a concurrent change, or if the task does not exist.
     fn replace(&self, record: TaskRecord) -> BoxFuture<'_, Result<bool, StoreError>>;
 
-    /// Removes a task, if it is there. Waiting for its changes ends.
+    /// Removes a task, if it exists. [`changed`](Self::changed) then returns `None`.
     fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Waits until the task has a later revision than this and gives the newest; `None` when it is not kept any more.
+    /// Waits until the task has a later revision than this, and returns the newest. Returns `None` when the task does not exist any more.
     fn changed<'a>(&'a self, id: &'a str, revision: u64) -> BoxFuture<'a, Result<Option<Arc<TaskRecord>>, StoreError>>;
 
-    /// Some tasks of a creator, the oldest first, beginning after the one of this id. [`StoreError::Gone`] if that one is not
-    /// kept any more, or is somebody else's.
+    /// Lists up to `limit` tasks of a creator, oldest first, after the task with the id `after`. [`StoreError::Gone`] if that task does not
+    /// exist or belongs to another creator.
     fn list<'a>(
         &'a self,
         creator: &'a str,
         after: Option<&'a str>,
-        most: usize,
+        limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Arc<TaskRecord>>, StoreError>>;
 }
 
-/// Tasks in the memory of this process, up to a number and to about so many bytes. When there is no room, no more are taken;
-/// those that were taken are kept for as long as was promised.
+/// A task store in memory, with a maximum number of tasks and an approximate maximum number of bytes. When it is full, it rejects new
+/// tasks; stored tasks stay until they expire.
 pub struct MemoryTasks {
-    most: usize,
-    bytes: usize,
-    state: Mutex<State>,
+    max_tasks: usize,
+    max_bytes: usize,
+    state: Mutex<TaskStoreState>,
 }
 
 #[derive(Default)]
-struct State {
-    entries: HashMap<Box<str>, Entry>,
-    /// The ids in the order in which they came.
+struct TaskStoreState {
+    entries: HashMap<Box<str>, TaskEntry>,
+    /// The ids in the order of insertion.
     order: BTreeMap<u64, Box<str>>,
-    last: u64,
+    last_position: u64,
     bytes: usize,
-    /// When it is worth looking for what has expired.
-    next_look: Option<Instant>,
+    /// The time of the next search for expired tasks.
+    next_cleanup: Option<Instant>,
 }
 
-struct Entry {
+struct TaskEntry {
     record: watch::Sender<Arc<TaskRecord>>,
-    place: u64,
-    until: Option<Instant>,
+    /// The key in `order`.
+    position: u64,
+    expires: Option<Instant>,
 }
 
-impl Entry {
-    fn is_kept(&self, now: Instant) -> bool {
-        self.until.is_none_or(|until| now < until)
+impl TaskEntry {
+    fn is_live(&self, now: Instant) -> bool {
+        self.expires.is_none_or(|expires| now < expires)
     }
 
     fn record(&self) -> Arc<TaskRecord> {
@@ -148,23 +149,23 @@ impl Entry {
     }
 }
 
-impl State {
-    /// Looking through all of them is not for every call.
-    const PAUSE: Duration = Duration::from_secs(10);
+impl TaskStoreState {
+    /// Minimum time between searches for expired tasks, which look at every task.
+    const CLEANUP_INTERVAL: Duration = Duration::from_secs(10);
 
-    fn forget_expired(&mut self, now: Instant, is_full: bool) {
-        if !is_full && self.next_look.is_some_and(|next| now < next) {
+    fn remove_expired(&mut self, now: Instant, is_full: bool) {
+        if !is_full && self.next_cleanup.is_some_and(|next| now < next) {
             return;
         }
-        self.next_look = Some(now + Self::PAUSE);
+        self.next_cleanup = Some(now + Self::CLEANUP_INTERVAL);
         let Self { entries, order, bytes, .. } = self;
         entries.retain(|_, entry| {
-            let stays = entry.is_kept(now);
-            if !stays {
-                order.remove(&entry.place);
+            let is_live = entry.is_live(now);
+            if !is_live {
+                order.remove(&entry.position);
                 *bytes -= entry.record().size();
             }
-            stays
+            is_live
         });
         if entries.capacity() > 64 && entries.len() * 4 < entries.capacity() {
             entries.shrink_to_fit();
@@ -173,43 +174,43 @@ impl State {
 }
 
 impl MemoryTasks {
-    /// At most so many tasks, and about so many bytes.
+    /// Creates a store with a maximum number of tasks and an approximate maximum number of bytes.
     #[must_use]
-    pub fn new(most: usize, bytes: usize) -> Self {
-        Self { most, bytes, state: Mutex::default() }
+    pub fn new(max_tasks: usize, max_bytes: usize) -> Self {
+        Self { max_tasks, max_bytes, state: Mutex::default() }
     }
 
-    fn add(&self, record: TaskRecord, keep: Option<Duration>) -> Result<(), StoreError> {
+    fn insert_record(&self, record: TaskRecord, ttl: Option<Duration>) -> Result<(), StoreError> {
         let now = Instant::now();
         let mut state = self.state.lock();
-        let is_full = |state: &State| state.entries.len() >= self.most || state.bytes >= self.bytes;
+        let is_full = |state: &TaskStoreState| state.entries.len() >= self.max_tasks || state.bytes >= self.max_bytes;
         let full = is_full(&state);
-        state.forget_expired(now, full);
+        state.remove_expired(now, full);
         if is_full(&state) {
-            return Err(StoreError::Full(self.most.min(state.entries.len())));
+            return Err(StoreError::Full(self.max_tasks.min(state.entries.len())));
         }
         let id: Box<str> = record.task.task_id.as_str().into();
         if state.entries.contains_key(&id) {
-            return Err(StoreError::Failed("there is a task of this id already".to_owned()));
+            return Err(StoreError::Failed("a task with this id exists already".to_owned()));
         }
-        state.last += 1;
-        let place = state.last;
+        state.last_position += 1;
+        let position = state.last_position;
         state.bytes += record.size();
-        state.order.insert(place, id.clone());
-        let until = keep.and_then(|keep| now.checked_add(keep));
-        state.entries.insert(id, Entry { record: watch::Sender::new(Arc::new(record)), place, until });
+        state.order.insert(position, id.clone());
+        let expires = ttl.and_then(|ttl| now.checked_add(ttl));
+        state.entries.insert(id, TaskEntry { record: watch::Sender::new(Arc::new(record)), position, expires });
         Ok(())
     }
 
     fn find(&self, id: &str) -> Option<Arc<TaskRecord>> {
         let state = self.state.lock();
-        state.entries.get(id).filter(|entry| entry.is_kept(Instant::now())).map(Entry::record)
+        state.entries.get(id).filter(|entry| entry.is_live(Instant::now())).map(TaskEntry::record)
     }
 
-    fn put(&self, mut record: TaskRecord) -> bool {
+    fn replace_record(&self, mut record: TaskRecord) -> bool {
         let mut state = self.state.lock();
-        let State { entries, bytes, .. } = &mut *state;
-        let Some(entry) = entries.get(record.task.task_id.as_str()).filter(|entry| entry.is_kept(Instant::now()))
+        let TaskStoreState { entries, bytes, .. } = &mut *state;
+        let Some(entry) = entries.get(record.task.task_id.as_str()).filter(|entry| entry.is_live(Instant::now()))
         else {
             return false;
         };
@@ -223,39 +224,39 @@ impl MemoryTasks {
         true
     }
 
-    fn delete(&self, id: &str) {
+    fn remove_record(&self, id: &str) {
         let mut state = self.state.lock();
         if let Some(entry) = state.entries.remove(id) {
-            state.order.remove(&entry.place);
+            state.order.remove(&entry.position);
             state.bytes -= entry.record().size();
         }
     }
 
     fn watch(&self, id: &str) -> Option<(watch::Receiver<Arc<TaskRecord>>, Option<Instant>)> {
         let state = self.state.lock();
-        let entry = state.entries.get(id).filter(|entry| entry.is_kept(Instant::now()))?;
-        Some((entry.record.subscribe(), entry.until))
+        let entry = state.entries.get(id).filter(|entry| entry.is_live(Instant::now()))?;
+        Some((entry.record.subscribe(), entry.expires))
     }
 
-    fn page(&self, creator: &str, after: Option<&str>, most: usize) -> Result<Vec<Arc<TaskRecord>>, StoreError> {
+    fn page(&self, creator: &str, after: Option<&str>, limit: usize) -> Result<Vec<Arc<TaskRecord>>, StoreError> {
         let now = Instant::now();
         let state = self.state.lock();
         let start = match after {
             Some(id) => {
                 let entry = state.entries.get(id).filter(|entry| entry.record.borrow().creator == creator);
-                entry.ok_or(StoreError::Gone)?.place + 1
+                entry.ok_or(StoreError::Gone)?.position + 1
             }
             None => 0,
         };
         let entries = state.order.range(start..).filter_map(|(_, id)| state.entries.get(id));
-        let records = entries.filter(|entry| entry.is_kept(now)).map(Entry::record);
-        Ok(records.filter(|record| record.creator == creator).take(most).collect())
+        let records = entries.filter(|entry| entry.is_live(now)).map(TaskEntry::record);
+        Ok(records.filter(|record| record.creator == creator).take(limit).collect())
     }
 }
 
 impl TaskStore for MemoryTasks {
-    fn insert(&self, record: TaskRecord, keep: Option<Duration>) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(std::future::ready(self.add(record, keep)))
+    fn insert(&self, record: TaskRecord, ttl: Option<Duration>) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(std::future::ready(self.insert_record(record, ttl)))
     }
 
     fn load<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Arc<TaskRecord>>, StoreError>> {
@@ -263,25 +264,25 @@ impl TaskStore for MemoryTasks {
     }
 
     fn replace(&self, record: TaskRecord) -> BoxFuture<'_, Result<bool, StoreError>> {
-        Box::pin(std::future::ready(Ok(self.put(record))))
+        Box::pin(std::future::ready(Ok(self.replace_record(record))))
     }
 
     fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.delete(id);
+        self.remove_record(id);
         Box::pin(std::future::ready(Ok(())))
     }
 
     fn changed<'a>(&'a self, id: &'a str, revision: u64) -> BoxFuture<'a, Result<Option<Arc<TaskRecord>>, StoreError>> {
         let watched = self.watch(id);
         Box::pin(async move {
-            let Some((mut record, until)) = watched else { return Ok(None) };
+            let Some((mut record, expires)) = watched else { return Ok(None) };
             let later = async {
                 let found = record.wait_for(|record| record.revision > revision).await;
-                // Whoever forgot it has dropped the other end.
+                // The sender is dropped when the task is removed.
                 found.ok().map(|record| record.clone())
             };
-            Ok(match until {
-                Some(until) => tokio::time::timeout_at(until, later).await.unwrap_or(None),
+            Ok(match expires {
+                Some(expires) => tokio::time::timeout_at(expires, later).await.unwrap_or(None),
                 None => later.await,
             })
         })
@@ -291,9 +292,9 @@ impl TaskStore for MemoryTasks {
         &'a self,
         creator: &'a str,
         after: Option<&'a str>,
-        most: usize,
+        limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Arc<TaskRecord>>, StoreError>> {
-        Box::pin(std::future::ready(self.page(creator, after, most)))
+        Box::pin(std::future::ready(self.page(creator, after, limit)))
     }
 }
 

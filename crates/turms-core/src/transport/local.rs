@@ -1,4 +1,4 @@
-//! A channel to a service in this process: calls are calls, and values move.
+//! A channel to a service in this process, without encoding.
 
 use std::fmt;
 use std::pin::Pin;
@@ -32,13 +32,13 @@ use crate::session::{CloseReason, SessionHandle};
 
 /// Connects a client to a service in this process.
 ///
-/// They speak the newest common revision; in 2026-07-28 a call is a call of a function, and nothing is encoded as JSON.
+/// They use the newest common revision. In 2026-07-28 a call is a function call, and nothing is encoded as JSON.
 pub struct LocalConnector {
     service: SharedService,
 }
 
 impl LocalConnector {
-    /// Connects to this service.
+    /// Creates a connector to a service.
     pub fn new(service: impl Service) -> Self {
         Self { service: Arc::new(service) }
     }
@@ -68,7 +68,7 @@ impl Connector for LocalConnector {
             }
             let dialect = Dialect::Handshake(version);
             let channel = LocalChannel::new(&self.service, service, dialect);
-            let server = channel.shake_hands(&meta).await?;
+            let server = channel.initialize(&meta).await?;
             Ok(OpenChannel::of(Arc::new(channel), Arc::new(Opened::new(dialect, Some(server)))))
         })
     }
@@ -82,7 +82,7 @@ impl Connector for LocalConnector {
     }
 }
 
-/// A service that does not tell which revisions it speaks is taken to speak them all.
+/// Returns the newest common revision. A service without `server/discover` is assumed to support all revisions.
 fn common_version(server: Option<&DiscoverResult>, ours: &[ProtocolVersion]) -> Result<ProtocolVersion, OpenError> {
     let theirs = server.map(|server| server.supported_versions.as_slice());
     let common = match theirs {
@@ -100,8 +100,8 @@ pub struct LocalChannel {
     service: Arc<dyn Service>,
     /// The session, in revisions with a handshake.
     session: Option<Arc<SessionHandle>>,
-    link: LocalLink,
-    /// The client, for calls that nobody hears updates of.
+    client: LocalClient,
+    /// The client, for calls without a receiver of updates.
     peer: Peer,
     state: Arc<LocalState>,
 }
@@ -116,23 +116,23 @@ struct LocalState {
 
 impl LocalChannel {
     fn new(service: &SharedService, client: SharedService, dialect: Dialect) -> Self {
-        let link = LocalLink { client, dialect, observer: None };
-        let peer = Peer::new(link.clone());
+        let client = LocalClient { service: client, dialect, observer: None };
+        let peer = Peer::new(client.clone());
         let session = matches!(dialect, Dialect::Handshake(_)).then(|| SessionHandle::new(peer.clone()));
         let (counters, open, closed) = (Counters::default(), watch::Sender::new(true), AtomicBool::new(false));
         let state = Arc::new(LocalState { counters, open, closed });
-        Self { service: service.clone(), session, link, peer, state }
+        Self { service: service.clone(), session, client, peer, state }
     }
 
     fn context(&self, peer: Peer) -> CallContext {
-        let cx = CallContext::new(self.link.dialect, peer);
+        let cx = CallContext::new(self.client.dialect, peer);
         match &self.session {
             Some(session) => cx.with_session(session.clone()),
             None => cx,
         }
     }
 
-    async fn exchange(&self, mut request: OutgoingRequest) -> Result<Payload, PeerError> {
+    async fn send(&self, mut request: OutgoingRequest) -> Result<Payload, PeerError> {
         if !self.state.is_open() {
             return Err(PeerError::Closed);
         }
@@ -144,7 +144,7 @@ impl LocalChannel {
             meta.get_or_insert_default().insert_raw(key::PROGRESS_TOKEN, &RawJson::number(id));
         }
         let peer = match observer {
-            Some(_) => Peer::new(LocalLink { observer, ..self.link.clone() }),
+            Some(_) => Peer::new(LocalClient { observer, ..self.client.clone() }),
             None => self.peer.clone(),
         };
         let mut cx = self.context(peer).with_meta(meta).with_id(RequestId::Number(id));
@@ -152,28 +152,28 @@ impl LocalChannel {
         let dispatch = if self.session.is_some() { dispatch } else { dispatch_in_process };
         let call = dispatch(&*self.service, Request::raw(method, params), cx);
         let result = self.state.until_closed(call).await;
-        counted.finish(result.and_then(|result| result.map_err(refused)))
+        counted.finish(result.and_then(|result| result.map_err(to_peer_error)))
     }
 
-    async fn shake_hands(&self, meta: &RequestMeta) -> Result<DiscoverResult, OpenError> {
-        let params = initialize_of_meta(meta, self.link.dialect.version());
-        let answer = self.exchange(OutgoingRequest::new(Initialize::NAME, Payload::new(params))).await;
-        let answer = answer.map_err(|error| match error {
+    async fn initialize(&self, meta: &RequestMeta) -> Result<DiscoverResult, OpenError> {
+        let params = initialize_of_meta(meta, self.client.dialect.version());
+        let response = self.send(OutgoingRequest::new(Initialize::NAME, Payload::new(params))).await;
+        let response = response.map_err(|error| match error {
             PeerError::Request(RequestError::Peer(error)) => OpenError::Refused(error),
             other => OpenError::Invalid(other.to_string()),
         })?;
-        let answer: InitializeResult = answer.take().map_err(|error| OpenError::Invalid(error.to_string()))?;
-        self.tell(Notification::raw(ByteString::from_static(Initialized::NAME), None)).await;
-        Ok(discover_of_initialize(answer))
+        let result: InitializeResult = response.take().map_err(|error| OpenError::Invalid(error.to_string()))?;
+        self.send_notification(Notification::raw(ByteString::from_static(Initialized::NAME), None)).await;
+        Ok(discover_of_initialize(result))
     }
 
-    /// A service need not be a server that tells of itself.
+    /// Sends `server/discover`. A service need not be a server that supports it.
     async fn discover(&self, meta: &RequestMeta) -> Option<DiscoverResult> {
         let request = OutgoingRequest::new(Discover::NAME, Payload::new(EmptyParams::new())).meta(Meta::from(meta));
-        self.exchange(request).await.ok()?.take().ok()
+        self.send(request).await.ok()?.take().ok()
     }
 
-    async fn tell(&self, notification: Notification) {
+    async fn send_notification(&self, notification: Notification) {
         let cx = self.context(self.peer.clone());
         self.state.counters.notification_sent();
         dispatch_notification(&*self.service, notification, cx).await;
@@ -200,25 +200,25 @@ impl LocalState {
     }
 }
 
-fn refused(error: ServiceError) -> PeerError {
+fn to_peer_error(error: ServiceError) -> PeerError {
     PeerError::Request(RequestError::Peer(Box::new(error.into_object())))
 }
 
 impl fmt::Debug for LocalChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalChannel").field("dialect", &self.link.dialect).finish_non_exhaustive()
+        f.debug_struct("LocalChannel").field("dialect", &self.client.dialect).finish_non_exhaustive()
     }
 }
 
 impl Channel for LocalChannel {
     fn call(&self, request: OutgoingRequest) -> BoxFuture<'_, Result<Payload, PeerError>> {
-        Box::pin(self.exchange(request))
+        Box::pin(self.send(request))
     }
 
     fn call_batch(&self, requests: Vec<OutgoingRequest>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
         Box::pin(join_all(requests.into_iter().map(|request| async move {
             let clock = request.clock.clone();
-            clock.run(self.exchange(request)).await?
+            clock.run(self.send(request)).await?
         })))
     }
 
@@ -227,7 +227,7 @@ impl Channel for LocalChannel {
             if !self.state.is_open() {
                 return Err(PeerError::Closed);
             }
-            self.tell(notification).await;
+            self.send_notification(notification).await;
             Ok(())
         })
     }
@@ -256,15 +256,15 @@ impl ChannelControl for LocalChannel {
     }
 }
 
-/// The client, as the service sees it.
+/// The client, as the peer of the service.
 #[derive(Clone)]
-struct LocalLink {
-    client: Arc<dyn Service>,
+struct LocalClient {
+    service: Arc<dyn Service>,
     dialect: Dialect,
     observer: Option<ObservedCall>,
 }
 
-impl LocalLink {
+impl LocalClient {
     fn context(&self, params: Option<&RawJson>) -> CallContext {
         let mut cx = CallContext::new(self.dialect, Peer::nobody()).with_meta(Meta::of_params(params));
         if let Some(observer) = &self.observer {
@@ -276,7 +276,7 @@ impl LocalLink {
     /// Starts the client's handler of a notification.
     fn handle(&self, notification: Notification) -> PanicGuard<NotifyFuture> {
         let cx = self.context(notification.params.as_ref());
-        notification_guard(&*self.client, notification, cx)
+        notification_guard(&*self.service, notification, cx)
     }
 
     /// Delivers progress and notifications of subscriptions to the observer of the call; returns all others.
@@ -293,7 +293,7 @@ impl LocalLink {
     }
 }
 
-impl PeerTransport for LocalLink {
+impl PeerTransport for LocalClient {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(async move {
             if let Some(notification) = self.observe(notification) {
@@ -311,7 +311,7 @@ impl PeerTransport for LocalLink {
         if Pin::new(&mut handler).poll(&mut TaskContext::from_waker(Waker::noop())).is_ready() {
             return true;
         }
-        // Outside of a runtime nothing can wait for a handler.
+        // Outside of a runtime no task can be spawned.
         let runtime = tokio::runtime::Handle::try_current();
         runtime.map(|runtime| runtime.spawn(handler)).is_ok()
     }
@@ -325,7 +325,7 @@ impl PeerTransport for LocalLink {
         Box::pin(async move {
             let cx = self.context(params.as_ref());
             let params = params.map_or_else(Payload::default, Payload::json);
-            let call = dispatch(&*self.client, Request::raw(method, params), cx);
+            let call = dispatch(&*self.service, Request::raw(method, params), cx);
             let outcome = match options.timeout {
                 Some(limit) => tokio::time::timeout(limit, call)
                     .await
@@ -334,7 +334,7 @@ impl PeerTransport for LocalLink {
             };
             match outcome {
                 Ok(payload) => Ok(payload.into_raw()?),
-                Err(error) => Err(refused(error)),
+                Err(error) => Err(to_peer_error(error)),
             }
         })
     }

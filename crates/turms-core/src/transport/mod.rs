@@ -1,5 +1,4 @@
-//! What carries calls: standard input and output, those of a program that we start, any byte stream, a pair of pipes within
-//! one process, or nothing at all.
+//! Transports: standard input and output, child processes, byte streams, in-memory pipes, and services in this process.
 
 mod child;
 mod local;
@@ -13,10 +12,10 @@ pub use self::local::{LocalChannel, LocalConnector};
 pub use self::stdio::{StdioReader, StdioWriter, stdio};
 pub use self::stream::StreamConnector;
 
-/// One end of a connection within one process.
+/// One end of an in-memory connection: a reader and a writer.
 pub type MemoryEnd = (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>);
 
-/// Two ends of a connection within one process, each a reader and a writer.
+/// Creates the two ends of an in-memory connection.
 #[must_use]
 pub fn memory() -> (MemoryEnd, MemoryEnd) {
     let (one, other) = tokio::io::duplex(64 * 1024);

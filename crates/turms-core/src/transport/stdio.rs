@@ -1,7 +1,7 @@
-//! Standard input and output as what they are.
+//! Standard input and output as non-blocking pipes or sockets.
 //!
-//! A host connects pipes or sockets, which the operating system can wait for without a thread. `tokio::io::stdin` would
-//! hand every read to a thread instead, and keep the process alive until that read returns.
+//! A host connects pipes or sockets, which need no thread to wait for. `tokio::io::stdin` would run every read on a thread instead, and
+//! keep the process alive until that read returns.
 
 use std::io;
 use std::pin::Pin;
@@ -11,22 +11,22 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Standard input.
 #[derive(Debug)]
-pub struct StdioReader(Box<dyn Read>);
+pub struct StdioReader(Box<dyn StdioInput>);
 
 /// Standard output.
 #[derive(Debug)]
-pub struct StdioWriter(Box<dyn Write>);
+pub struct StdioWriter(Box<dyn StdioOutput>);
 
-trait Read: AsyncRead + Unpin + Send + std::fmt::Debug {}
-impl<T: AsyncRead + Unpin + Send + std::fmt::Debug> Read for T {}
+trait StdioInput: AsyncRead + Unpin + Send + std::fmt::Debug {}
+impl<T: AsyncRead + Unpin + Send + std::fmt::Debug> StdioInput for T {}
 
-trait Write: AsyncWrite + Unpin + Send + std::fmt::Debug {}
-impl<T: AsyncWrite + Unpin + Send + std::fmt::Debug> Write for T {}
+trait StdioOutput: AsyncWrite + Unpin + Send + std::fmt::Debug {}
+impl<T: AsyncWrite + Unpin + Send + std::fmt::Debug> StdioOutput for T {}
 
-/// Standard input and output of this process. Nothing but the protocol may be written to standard output.
+/// Returns the standard input and output of this process. Only protocol messages may be written to standard output.
 ///
 /// # Errors
-/// When they cannot be had.
+/// If they cannot be used, such as because they are closed.
 pub fn stdio() -> io::Result<(StdioReader, StdioWriter)> {
     Ok((StdioReader(platform::stdin()?), StdioWriter(platform::stdout()?)))
 }
@@ -45,64 +45,64 @@ mod platform {
     use tokio::net::UnixStream;
     use tokio::net::unix::pipe;
 
-    use super::{Read, Write};
+    use super::{StdioInput, StdioOutput};
 
-    pub(super) fn stdin() -> io::Result<Box<dyn Read>> {
+    pub(super) fn stdin() -> io::Result<Box<dyn StdioInput>> {
         let fd = io::stdin().as_fd().try_clone_to_owned()?;
         Ok(match kind(&fd)? {
-            Kind::Pipe => Box::new(GrowingPipe::new(pipe::Receiver::from_owned_fd(fd)?)),
-            Kind::Socket => Box::new(socket(fd)?),
-            Kind::Other => Box::new(tokio::io::stdin()),
+            FileKind::Pipe => Box::new(GrowingPipe::new(pipe::Receiver::from_owned_fd(fd)?)),
+            FileKind::Socket => Box::new(socket(fd)?),
+            FileKind::Other => Box::new(tokio::io::stdin()),
         })
     }
 
-    pub(super) fn stdout() -> io::Result<Box<dyn Write>> {
+    pub(super) fn stdout() -> io::Result<Box<dyn StdioOutput>> {
         let fd = io::stdout().as_fd().try_clone_to_owned()?;
         Ok(match kind(&fd)? {
-            Kind::Pipe => Box::new(GrowingPipe::new(pipe::Sender::from_owned_fd(fd)?)),
-            Kind::Socket => Box::new(socket(fd)?),
-            Kind::Other => Box::new(tokio::io::stdout()),
+            FileKind::Pipe => Box::new(GrowingPipe::new(pipe::Sender::from_owned_fd(fd)?)),
+            FileKind::Socket => Box::new(socket(fd)?),
+            FileKind::Other => Box::new(tokio::io::stdout()),
         })
     }
 
-    enum Kind {
+    enum FileKind {
         Pipe,
         Socket,
         /// A terminal or a file.
         Other,
     }
 
-    fn kind(fd: &OwnedFd) -> io::Result<Kind> {
+    fn kind(fd: &OwnedFd) -> io::Result<FileKind> {
         let file_type = File::from(fd.try_clone()?).metadata()?.file_type();
         Ok(match file_type {
-            kind if kind.is_fifo() => Kind::Pipe,
-            kind if kind.is_socket() => Kind::Socket,
-            _ => Kind::Other,
+            kind if kind.is_fifo() => FileKind::Pipe,
+            kind if kind.is_socket() => FileKind::Socket,
+            _ => FileKind::Other,
         })
     }
 
-    /// Some hosts connect a pair of sockets where others connect pipes.
+    /// Some hosts connect a pair of sockets instead of pipes.
     fn socket(fd: OwnedFd) -> io::Result<UnixStream> {
         let stream = StdUnixStream::from(fd);
         stream.set_nonblocking(true)?;
         UnixStream::from_std(stream)
     }
 
-    /// A pipe whose capacity grows with the first large message.
+    /// A pipe that grows with the first large message.
     ///
-    /// A pipe holds 64 KiB. Larger messages pass in pieces, and for each piece one process waits until the other has run. With
-    /// 8 calls of 100 KiB in flight, pipes of 512 KiB make 1.2 times the calls per second.
+    /// A pipe holds 64 KiB. Larger messages are written in several pieces, and for each piece one process waits for the other. With 8 calls
+    /// of 100 KiB in flight, pipes of 512 KiB allow 1.2 times the calls per second.
     ///
-    /// Capacity is taken only where it is used: the kernel limits the sum over all pipes of a user, by default to 64 MiB.
+    /// The capacity grows only on demand, because the kernel limits the sum over all pipes of a user, by default to 64 MiB.
     #[derive(Debug)]
     struct GrowingPipe<P> {
         pipe: P,
-        /// Set once it was enlarged, or that was refused.
+        /// Set after the first attempt to enlarge it.
         has_grown: bool,
     }
 
     impl<P: AsFd> GrowingPipe<P> {
-        /// Number of bytes that make a pipe grow if they are read or written at once: half of what it holds by default.
+        /// Number of bytes that make a pipe grow if they are read or written at once: half of the default capacity.
         const LARGE: usize = 32 * 1024;
 
         fn new(pipe: P) -> Self {
@@ -117,12 +117,13 @@ mod platform {
         }
     }
 
-    /// The capacity of a pipe that has grown. A user has 64 MiB for all pipes by default, so this is half of what a pipe may have: 64
-    /// servers with both pipes grown. Calls per second beside rmcp, 8 of 100 KiB at once: 1.26 at 512 KiB, 1.54 at 1 MiB, 1.02 without.
+    /// Capacity of a pipe that has grown. It is half of the maximum for a pipe: the default limit of 64 MiB for a user then allows 64 servers
+    /// with both pipes grown. Calls per second relative to rmcp, with 8 calls of 100 KiB in flight: 1.26 at 512 KiB, 1.54 at 1 MiB, 1.02
+    /// without growth.
     #[cfg(target_os = "linux")]
     const CAPACITY: usize = 512 * 1024;
 
-    /// Enlarges a pipe. Where that is refused, the pipe works as it is.
+    /// Enlarges a pipe. If the system refuses, the pipe keeps its capacity.
     #[cfg(target_os = "linux")]
     fn grow(pipe: &impl AsFd) {
         if rustix::pipe::fcntl_getpipe_size(pipe).is_ok_and(|capacity| capacity < CAPACITY) {
@@ -171,7 +172,7 @@ mod platform {
 
         const LARGE: usize = GrowingPipe::<pipe::Sender>::LARGE;
 
-        /// The capacity that a grown pipe has here: a system may refuse it.
+        /// Returns the capacity of a grown pipe on this system, which may refuse to enlarge it.
         fn grown() -> usize {
             let (sender, _receiver) = pipe::pipe().unwrap();
             set_capacity(&sender, CAPACITY).or_else(|_| capacity(&sender)).unwrap()
@@ -183,7 +184,7 @@ mod platform {
             let (initial, mut output) = (capacity(&sender).unwrap(), GrowingPipe::new(sender));
             output.write_all(&[b'x'; LARGE - 1]).await.unwrap();
             assert_eq!(capacity(&output.pipe).unwrap(), initial);
-            // A peer that does not read: what fits is taken at once, and no more than that.
+            // The peer does not read, so a write takes as much as fits into the pipe.
             let grown = grown();
             let written = output.write(&vec![b'x'; 2 * grown]).await.unwrap();
             assert_eq!(capacity(&output.pipe).unwrap(), grown);
@@ -204,9 +205,9 @@ mod platform {
         }
 
         #[tokio::test]
-        async fn a_pipe_that_is_larger_stays_as_it_is() {
+        async fn a_pipe_that_is_larger_keeps_its_capacity() {
             let (sender, _receiver) = pipe::pipe().unwrap();
-            // Only a privileged process may have it.
+            // Only a privileged process may set this capacity.
             if set_capacity(&sender, 2 * 1024 * 1024).is_err() {
                 return;
             }
@@ -221,13 +222,13 @@ mod platform {
 mod platform {
     use std::io;
 
-    use super::{Read, Write};
+    use super::{StdioInput, StdioOutput};
 
-    pub(super) fn stdin() -> io::Result<Box<dyn Read>> {
+    pub(super) fn stdin() -> io::Result<Box<dyn StdioInput>> {
         Ok(Box::new(tokio::io::stdin()))
     }
 
-    pub(super) fn stdout() -> io::Result<Box<dyn Write>> {
+    pub(super) fn stdout() -> io::Result<Box<dyn StdioOutput>> {
         Ok(Box::new(tokio::io::stdout()))
     }
 }

@@ -17,35 +17,34 @@ use crate::payload::Payload;
 use crate::peer::{BoxFuture, PeerError, PeerTransport as _};
 use crate::service::Service;
 
-/// Connects a client over one byte stream: a socket, a pipe, one end of [`memory`](super::memory).
+/// Connects a client over a byte stream: a socket, a pipe, one end of [`memory`](super::memory).
 ///
-/// A stream can be used once. Something that can be connected anew wants a [`Connector`] of its own; see
-/// [`StreamConnector::each`].
+/// A stream can be used once. To reconnect, use [`StreamConnector::each`] or another [`Connector`].
 pub struct StreamConnector {
-    open: Box<dyn Fn() -> OpenStream + Send + Sync>,
-    options: Limits,
+    open: Box<dyn Fn() -> OpenStreamFuture + Send + Sync>,
+    limits: Limits,
     identity: Option<String>,
-    repeatable: bool,
+    is_repeatable: bool,
 }
 
-type OpenStream = BoxFuture<'static, Result<Stream, ConnectError>>;
-type Stream = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+type OpenStreamFuture = BoxFuture<'static, Result<ByteStream, ConnectError>>;
+type ByteStream = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 
 impl StreamConnector {
-    /// Over this stream, once.
+    /// Creates a connector for one stream, which connects once.
     pub fn new(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Self {
-        let stream: Mutex<Option<Stream>> = Mutex::new(Some((Box::new(reader), Box::new(writer))));
+        let stream: Mutex<Option<ByteStream>> = Mutex::new(Some((Box::new(reader), Box::new(writer))));
         let open = move || {
             let stream = stream.lock().take();
-            Box::pin(async move { stream.ok_or(ConnectError::Spent) }) as OpenStream
+            Box::pin(async move { stream.ok_or(ConnectError::Spent) }) as OpenStreamFuture
         };
-        Self { open: Box::new(open), options: Limits::default(), identity: None, repeatable: false }
+        Self { open: Box::new(open), limits: Limits::default(), identity: None, is_repeatable: false }
     }
 
-    /// Over a stream that `open` makes anew for each connection. `server` says to whom, for people and for what is remembered.
+    /// Creates a connector that opens a new stream for each connection. `server` identifies the server, in errors and as the key of caches.
     pub fn each<R, W, F>(server: impl Into<String>, open: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -58,17 +57,17 @@ impl StreamConnector {
             let (stream, name) = (open(), name.clone());
             Box::pin(async move {
                 let (reader, writer) = stream.await.map_err(|error| ConnectError::unreachable(name, error))?;
-                let stream: Stream = (Box::new(reader), Box::new(writer));
+                let stream: ByteStream = (Box::new(reader), Box::new(writer));
                 Ok(stream)
-            }) as OpenStream
+            }) as OpenStreamFuture
         };
-        Self { open: Box::new(open), options: Limits::default(), identity: Some(server), repeatable: true }
+        Self { open: Box::new(open), limits: Limits::default(), identity: Some(server), is_repeatable: true }
     }
 
-    /// With other bounds.
+    /// Sets the limits.
     #[must_use]
-    pub fn options(mut self, options: Limits) -> Self {
-        self.options = options;
+    pub fn options(mut self, limits: Limits) -> Self {
+        self.limits = limits;
         self
     }
 }
@@ -78,14 +77,14 @@ impl Connector for StreamConnector {
         Box::pin(async move {
             let (reader, writer) = (self.open)().await?;
             cx.initializing();
-            let channel = StreamChannel::open(reader, writer, cx.client, self.options.clone(), cx.incoming);
+            let channel = StreamChannel::open(reader, writer, cx.client, self.limits.clone(), cx.incoming);
             let opened = channel.connection.opened().await?;
             Ok(OpenChannel::of(Arc::new(channel), opened))
         })
     }
 
     fn is_repeatable(&self) -> bool {
-        self.repeatable
+        self.is_repeatable
     }
 
     fn identity(&self) -> Option<String> {
@@ -99,7 +98,7 @@ impl fmt::Debug for StreamConnector {
     }
 }
 
-/// A channel whose driver is a task. Dropping it ends the connection.
+/// A channel with its connection in a task. Dropping it closes the connection.
 #[derive(Debug)]
 pub(super) struct StreamChannel {
     pub(super) connection: ConnectionHandle,
@@ -110,17 +109,17 @@ impl StreamChannel {
         reader: R,
         writer: W,
         client: ClientOptions,
-        options: Limits,
+        limits: Limits,
         service: Arc<dyn Service>,
     ) -> Self
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let (driver, connection) = Connection::client(reader, writer, client, options);
+        let (driver, connection) = Connection::client(reader, writer, client, limits);
         tokio::spawn(async move {
             if let Err(error) = driver.run(service).await {
-                tracing::debug!(target: "turms::client", error = &error as &dyn std::error::Error, "the connection broke");
+                tracing::debug!(target: "turms::client", error = &error as &dyn std::error::Error, "connection failed");
             }
         });
         Self { connection }
@@ -129,7 +128,7 @@ impl StreamChannel {
 
 impl Drop for StreamChannel {
     fn drop(&mut self) {
-        // What still runs ends on its own; what cannot end is not waited for by anybody.
+        // Running calls have the drain timeout to finish.
         self.connection.shutdown();
     }
 }
@@ -141,8 +140,8 @@ impl Channel for StreamChannel {
 
     fn call_batch(&self, requests: Vec<OutgoingRequest>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
         Box::pin(async move {
-            let answers = self.connection.ask_all(requests).await;
-            answers.into_iter().map(|answer| answer.map(Payload::json)).collect()
+            let responses = self.connection.ask_all(requests).await;
+            responses.into_iter().map(|response| response.map(Payload::json)).collect()
         })
     }
 

@@ -1,6 +1,6 @@
-//! Two connections back to back, each with a service behind it.
+//! A client connection and a server connection over an in-memory stream, each with a service.
 
-mod bounds;
+mod limits;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use turms_proto::types::{
 use turms_proto::{Ability, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
 use turms_testkit::{eventually, within};
 
-/// Answers a handful of methods, each showing one thing.
+/// A service whose methods are named after what they do.
 #[derive(Clone, Default)]
-struct Fixture {
+struct TestService {
     waiting: Arc<AtomicUsize>,
-    most_waiting: Arc<AtomicUsize>,
+    max_waiting: Arc<AtomicUsize>,
     dropped: Arc<Notify>,
     release: Arc<Notify>,
 }
 
-impl Service for Fixture {
+impl Service for TestService {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
-        let server = Implementation::new("fixture", "1");
+        let server = Implementation::new("test", "1");
         let capabilities = ServerCapabilities::new();
         match &*request.method {
             "initialize" => {
@@ -45,17 +45,20 @@ impl Service for Fixture {
                 Box::pin(std::future::ready(Ok(Payload::new(DiscoverResult::new(versions, capabilities)))))
             }
             "test/echo" => Box::pin(std::future::ready(Ok(request.params))),
-            "test/panic" => panic!("as asked"),
-            "test/tell" => Box::pin(async move {
+            "test/panic" => panic!("expected panic"),
+            "test/notify" => Box::pin(async move {
                 for _ in 0..300 {
-                    let told = Notification::raw("test/told", None);
-                    cx.peer().notify_raw(told).await.map_err(|error| ErrorObject::internal(error.to_string()))?;
+                    let notification = Notification::raw("test/notification", None);
+                    cx.peer()
+                        .notify_raw(notification)
+                        .await
+                        .map_err(|error| ErrorObject::internal(error.to_string()))?;
                 }
                 Ok(Payload::default())
             }),
-            "test/ask" => Box::pin(async move {
-                let answer = cx.peer().request_raw("test/echo", None, RequestOptions::default()).await;
-                answer.map(Payload::json).map_err(|error| ErrorObject::internal(error.to_string()).into())
+            "test/request" => Box::pin(async move {
+                let response = cx.peer().request_raw("test/echo", None, RequestOptions::default()).await;
+                response.map(Payload::json).map_err(|error| ErrorObject::internal(error.to_string()).into())
             }),
             "test/wait" => Box::pin(self.clone().wait()),
             method => Box::pin(std::future::ready(Err(ErrorObject::method_not_found(method).into()))),
@@ -67,38 +70,38 @@ impl Service for Fixture {
     }
 }
 
-impl Fixture {
+impl TestService {
     async fn wait(self) -> turms_core::CallResult {
-        let guard = Waiting::enter(&self);
+        let guard = WaitingCall::new(&self);
         self.release.notified().await;
         drop(guard);
         Ok(Payload::default())
     }
 }
 
-/// Counts who waits, and tells when one stops.
-struct Waiting(Fixture);
+/// Counts the waiting calls, and notifies when one is dropped.
+struct WaitingCall(TestService);
 
-impl Waiting {
-    fn enter(fixture: &Fixture) -> Self {
-        let waiting = fixture.waiting.fetch_add(1, Ordering::SeqCst) + 1;
-        fixture.most_waiting.fetch_max(waiting, Ordering::SeqCst);
-        Self(fixture.clone())
+impl WaitingCall {
+    fn new(service: &TestService) -> Self {
+        let waiting = service.waiting.fetch_add(1, Ordering::SeqCst) + 1;
+        service.max_waiting.fetch_max(waiting, Ordering::SeqCst);
+        Self(service.clone())
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingCall {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::SeqCst);
         self.0.dropped.notify_one();
     }
 }
 
-/// Counts the notifications that reach a client, and answers what the server asks.
+/// The service of the client: counts notifications, and responds to every request with its parameters.
 #[derive(Clone, Default)]
-struct Listener(Arc<AtomicUsize>);
+struct ClientService(Arc<AtomicUsize>);
 
-impl Service for Listener {
+impl Service for ClientService {
     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
         Box::pin(std::future::ready(Ok(request.params)))
     }
@@ -109,34 +112,34 @@ impl Service for Listener {
     }
 }
 
-struct Pair {
+struct ConnectedPair {
     client: ConnectionHandle,
     server: ConnectionHandle,
-    listener: Listener,
+    notifications: Arc<AtomicUsize>,
     version: ProtocolVersion,
 }
 
-async fn connect(version: ProtocolVersion, fixture: &Fixture, options: Limits) -> Pair {
+async fn connect(version: ProtocolVersion, service: &TestService, options: Limits) -> ConnectedPair {
     let (near, far) = memory();
     let (connection, server) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, options.clone());
-    tokio::spawn(connection.run(fixture.clone()));
-    let listener = Listener::default();
-    let who = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
-    let who = who.choice(VersionChoice::Only(version));
-    let (connection, client) = Connection::client(near.0, near.1, who, options);
-    tokio::spawn(connection.run(listener.clone()));
-    let opened = client.opened().await.expect("the fixture speaks every revision");
+    tokio::spawn(connection.run(service.clone()));
+    let client_service = ClientService::default();
+    let client = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
+    let client = client.choice(VersionChoice::Only(version));
+    let (connection, client) = Connection::client(near.0, near.1, client, options);
+    tokio::spawn(connection.run(client_service.clone()));
+    let opened = client.opened().await.expect("the service supports every revision");
     assert_eq!(opened.dialect.version(), version);
-    Pair { client, server, listener, version }
+    ConnectedPair { client, server, notifications: client_service.0, version }
 }
 
-impl Pair {
-    async fn ask(&self, method: &'static str) -> Result<RawJson, PeerError> {
-        ask(self.client.peer(), self.version, method).await
+impl ConnectedPair {
+    async fn request(&self, method: &'static str) -> Result<RawJson, PeerError> {
+        request(self.client.peer(), self.version, method).await
     }
 }
 
-async fn ask(peer: Peer, version: ProtocolVersion, method: &'static str) -> Result<RawJson, PeerError> {
+async fn request(peer: Peer, version: ProtocolVersion, method: &'static str) -> Result<RawJson, PeerError> {
     let mut params = Object::new();
     if version.has(Ability::Stateless) {
         let mut meta = Object::new();
@@ -147,56 +150,58 @@ async fn ask(peer: Peer, version: ProtocolVersion, method: &'static str) -> Resu
     peer.request_raw(method, Some(params.into()), RequestOptions::default()).await
 }
 
-fn error_of(answer: Result<RawJson, PeerError>) -> ErrorObject {
-    match answer {
+fn error_of(response: Result<RawJson, PeerError>) -> ErrorObject {
+    match response {
         Err(PeerError::Request(RequestError::Peer(error))) => *error,
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
-async fn every_revision_is_spoken() {
+async fn every_revision_is_supported() {
     for version in ProtocolVersion::ALL {
-        let pair = connect(version, &Fixture::default(), Limits::default()).await;
-        assert!(pair.ask("test/echo").await.unwrap().is_object());
+        let pair = connect(version, &TestService::default(), Limits::default()).await;
+        assert!(pair.request("test/echo").await.unwrap().is_object());
         assert_eq!(pair.client.status(), ConnectionStatus::Ready);
-        assert_eq!(error_of(pair.ask("test/nothing").await).code.0, -32601);
+        assert_eq!(error_of(pair.request("test/nothing").await).code.0, -32601);
     }
 }
 
 #[tokio::test]
-async fn a_panic_is_an_answer_and_the_next_call_works() {
-    let pair = connect(ProtocolVersion::LATEST, &Fixture::default(), Limits::default()).await;
-    assert_eq!(error_of(pair.ask("test/panic").await).code.0, -32603);
-    assert!(pair.ask("test/echo").await.is_ok());
+async fn a_panic_is_an_error_response_and_the_next_call_works() {
+    let pair = connect(ProtocolVersion::LATEST, &TestService::default(), Limits::default()).await;
+    assert_eq!(error_of(pair.request("test/panic").await).code.0, -32603);
+    assert!(pair.request("test/echo").await.is_ok());
 }
 
 #[tokio::test]
-async fn what_is_told_before_the_answer_arrives_before_it() {
-    let pair = connect(ProtocolVersion::V2025_06_18, &Fixture::default(), Limits::default()).await;
-    pair.ask("test/tell").await.unwrap();
-    assert_eq!(pair.listener.0.load(Ordering::SeqCst), 300);
+async fn notifications_arrive_before_the_response() {
+    let pair = connect(ProtocolVersion::V2025_06_18, &TestService::default(), Limits::default()).await;
+    pair.request("test/notify").await.unwrap();
+    assert_eq!(pair.notifications.load(Ordering::SeqCst), 300);
 }
 
 #[tokio::test]
-async fn a_handler_may_ask_the_client_even_when_the_house_is_full() {
+async fn a_handler_can_send_requests_when_the_limit_of_calls_is_reached() {
     let mut options = Limits::default();
     options.max_in_flight = 2;
-    let pair = connect(ProtocolVersion::V2025_06_18, &Fixture::default(), options).await;
-    let asks: Vec<_> = (0..50).map(|_| tokio::spawn(ask(pair.client.peer(), pair.version, "test/ask"))).collect();
-    for answer in asks {
-        assert!(answer.await.unwrap().is_ok());
+    let pair = connect(ProtocolVersion::V2025_06_18, &TestService::default(), options).await;
+    let calls: Vec<_> =
+        (0..50).map(|_| tokio::spawn(request(pair.client.peer(), pair.version, "test/request"))).collect();
+    for call in calls {
+        assert!(call.await.unwrap().is_ok());
     }
 }
 
 #[tokio::test]
-async fn ten_thousand_calls_are_bounded_and_all_answered() {
+async fn ten_thousand_calls_are_limited_and_all_have_a_response() {
     let mut options = Limits::default();
     options.max_in_flight = 100;
-    let fixture = Fixture::default();
-    let pair = connect(ProtocolVersion::LATEST, &fixture, options).await;
-    let calls: Vec<_> = (0..10_000).map(|_| tokio::spawn(ask(pair.client.peer(), pair.version, "test/wait"))).collect();
-    let release = fixture.release.clone();
+    let service = TestService::default();
+    let pair = connect(ProtocolVersion::LATEST, &service, options).await;
+    let calls: Vec<_> =
+        (0..10_000).map(|_| tokio::spawn(request(pair.client.peer(), pair.version, "test/wait"))).collect();
+    let release = service.release.clone();
     let releasing = tokio::spawn(async move {
         loop {
             release.notify_waiters();
@@ -207,97 +212,98 @@ async fn ten_thousand_calls_are_bounded_and_all_answered() {
         call.await.unwrap().unwrap();
     }
     releasing.abort();
-    assert!(fixture.most_waiting.load(Ordering::SeqCst) <= 100);
+    assert!(service.max_waiting.load(Ordering::SeqCst) <= 100);
     assert_eq!(pair.client.stats().timed_out, 0);
 }
 
 #[tokio::test]
-async fn a_dropped_call_is_cancelled_at_the_other_end() {
+async fn a_dropped_call_is_cancelled_at_the_peer() {
     for version in ProtocolVersion::ALL {
-        let fixture = Fixture::default();
-        let pair = connect(version, &fixture, Limits::default()).await;
-        let call = tokio::spawn(ask(pair.client.peer(), version, "test/wait"));
-        while fixture.waiting.load(Ordering::SeqCst) == 0 {
+        let service = TestService::default();
+        let pair = connect(version, &service, Limits::default()).await;
+        let call = tokio::spawn(request(pair.client.peer(), version, "test/wait"));
+        while service.waiting.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
         }
         call.abort();
-        fixture.dropped.notified().await;
-        assert_eq!(fixture.waiting.load(Ordering::SeqCst), 0);
-        assert!(pair.ask("test/echo").await.is_ok());
+        service.dropped.notified().await;
+        assert_eq!(service.waiting.load(Ordering::SeqCst), 0);
+        assert!(pair.request("test/echo").await.is_ok());
     }
 }
 
 #[tokio::test]
-async fn a_shutdown_finishes_what_runs() {
-    let fixture = Fixture::default();
-    let pair = connect(ProtocolVersion::LATEST, &fixture, Limits::default()).await;
-    let call = tokio::spawn(ask(pair.client.peer(), pair.version, "test/wait"));
-    while fixture.waiting.load(Ordering::SeqCst) == 0 {
+async fn a_shutdown_lets_running_calls_finish() {
+    let service = TestService::default();
+    let pair = connect(ProtocolVersion::LATEST, &service, Limits::default()).await;
+    let call = tokio::spawn(request(pair.client.peer(), pair.version, "test/wait"));
+    while service.waiting.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
     }
     pair.server.shutdown();
-    fixture.release.notify_one();
+    service.release.notify_one();
     assert!(call.await.unwrap().is_ok());
     pair.server.closed().await;
     pair.client.closed().await;
-    assert!(matches!(pair.ask("test/echo").await, Err(PeerError::Closed)));
+    assert!(matches!(pair.request("test/echo").await, Err(PeerError::Closed)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_does_not_wait_for_ever() {
-    let fixture = Fixture::default();
-    let pair = connect(ProtocolVersion::LATEST, &fixture, Limits::default()).await;
-    let call = tokio::spawn(ask(pair.client.peer(), pair.version, "test/wait"));
-    while fixture.waiting.load(Ordering::SeqCst) == 0 {
+async fn a_shutdown_ends_after_the_drain_timeout() {
+    let service = TestService::default();
+    let pair = connect(ProtocolVersion::LATEST, &service, Limits::default()).await;
+    let call = tokio::spawn(request(pair.client.peer(), pair.version, "test/wait"));
+    while service.waiting.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
     }
     pair.server.shutdown();
     pair.server.closed().await;
     assert_eq!(error_of(call.await.unwrap()).message, "the connection is closing");
-    fixture.dropped.notified().await;
+    service.dropped.notified().await;
 }
 
 #[tokio::test]
-async fn a_full_house_still_hears_cancellations_and_the_end() {
+async fn cancellations_and_the_end_of_input_are_handled_when_the_queue_is_full() {
     let mut options = Limits::default();
     options.max_in_flight = 4;
     options.max_queued = 4;
-    let fixture = Fixture::default();
-    let pair = connect(ProtocolVersion::LATEST, &fixture, options).await;
-    let mut calls: Vec<_> = (0..8).map(|_| tokio::spawn(ask(pair.client.peer(), pair.version, "test/wait"))).collect();
-    while fixture.waiting.load(Ordering::SeqCst) < 4 || pair.client.stats().requests_sent < 9 {
+    let service = TestService::default();
+    let pair = connect(ProtocolVersion::LATEST, &service, options).await;
+    let mut calls: Vec<_> =
+        (0..8).map(|_| tokio::spawn(request(pair.client.peer(), pair.version, "test/wait"))).collect();
+    while service.waiting.load(Ordering::SeqCst) < 4 || pair.client.stats().requests_sent < 9 {
         tokio::task::yield_now().await;
     }
-    let refused = error_of(pair.ask("test/wait").await);
-    assert_eq!(refused.message, "too many requests in flight: wait for answers before asking more");
-    // Cancelling lets those in who wait.
+    let refused = error_of(pair.request("test/wait").await);
+    assert_eq!(refused.message, "too many requests in flight; wait for responses before sending more");
+    // Cancelling lets waiting calls start.
     calls.drain(..6).for_each(|call| call.abort());
-    while fixture.waiting.load(Ordering::SeqCst) != 2 {
+    while service.waiting.load(Ordering::SeqCst) != 2 {
         tokio::task::yield_now().await;
     }
-    assert!(pair.ask("test/echo").await.is_ok());
+    assert!(pair.request("test/echo").await.is_ok());
     pair.client.shutdown();
     pair.server.closed().await;
 }
 
 #[tokio::test]
-async fn a_notification_that_panics_harms_nobody() {
-    struct Touchy;
-    impl Service for Touchy {
+async fn a_panic_of_a_notification_handler_is_caught() {
+    struct PanickingService;
+    impl Service for PanickingService {
         fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
             Box::pin(std::future::ready(Ok(request.params)))
         }
 
         fn notify(&self, notification: Notification, _: CallContext) -> NotifyFuture {
             match &*notification.method {
-                "test/now" => panic!("as asked"),
-                _ => Box::pin(async { panic!("as asked") }),
+                "test/now" => panic!("expected panic"),
+                _ => Box::pin(async { panic!("expected panic") }),
             }
         }
     }
     let (mut near, far) = memory();
     let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, Limits::default());
-    let running = tokio::spawn(connection.run(Touchy));
+    let running = tokio::spawn(connection.run(PanickingService));
     let lines = "{\"jsonrpc\":\"2.0\",\"method\":\"test/now\"}\n{\"jsonrpc\":\"2.0\",\"method\":\"test/later\"}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
     near.1.write_all(lines.as_bytes()).await.unwrap();
     near.1.shutdown().await.unwrap();
@@ -308,45 +314,45 @@ async fn a_notification_that_panics_harms_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_does_not_read_is_given_up() {
+async fn a_peer_that_does_not_read_is_disconnected() {
     let (mut near, far) = memory();
     let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, Limits::default());
-    let running = tokio::spawn(connection.run(Fixture::default()));
+    let running = tokio::spawn(connection.run(TestService::default()));
     let big = "x".repeat(200_000);
     let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":{{\"x\":\"{big}\"}}}}\n");
-    // Fixture echoes nothing for ping, so ask for the echo in the newest revision.
+    // The service does not echo `ping`, so send `test/echo` in the newest revision.
     let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
     let line = line.replace("\"ping\"", "\"test/echo\"").replace("{\"x\"", &format!("{{{meta},\"x\""));
     near.1.write_all(line.as_bytes()).await.unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(90), running).await.expect("it gives up").unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(90), running).await.expect("the write times out").unwrap();
     assert!(ended.is_err());
 }
 
 #[tokio::test]
-async fn dropping_a_connection_stops_what_runs() {
-    let fixture = Fixture::default();
+async fn dropping_a_connection_stops_running_calls() {
+    let service = TestService::default();
     let (near, far) = memory();
     let (connection, _server) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, Limits::default());
-    let serving = tokio::spawn(connection.run(fixture.clone()));
-    let who = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
-    let (connection, client) = Connection::client(near.0, near.1, who, Limits::default());
-    tokio::spawn(connection.run(Listener::default()));
+    let serving = tokio::spawn(connection.run(service.clone()));
+    let client_options = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
+    let (connection, client) = Connection::client(near.0, near.1, client_options, Limits::default());
+    tokio::spawn(connection.run(ClientService::default()));
     client.opened().await.unwrap();
-    let _call = tokio::spawn(ask(client.peer(), ProtocolVersion::LATEST, "test/wait"));
-    while fixture.waiting.load(Ordering::SeqCst) == 0 {
+    let _call = tokio::spawn(request(client.peer(), ProtocolVersion::LATEST, "test/wait"));
+    while service.waiting.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
     }
     serving.abort();
-    fixture.dropped.notified().await;
+    service.dropped.notified().await;
 }
 
 #[tokio::test]
-async fn a_bad_line_is_answered_and_the_next_is_served() {
+async fn an_invalid_line_has_an_error_response_and_the_next_is_handled() {
     let (mut near, far) = memory();
     let mut options = Limits::default();
     options.max_message_bytes = 200;
     let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, options);
-    let running = tokio::spawn(connection.run(Fixture::default()));
+    let running = tokio::spawn(connection.run(TestService::default()));
     let long = "x".repeat(5000);
     let input = format!("nonsense\n{long}\n\r\n{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}}");
     near.1.write_all(input.as_bytes()).await.unwrap();
@@ -362,37 +368,37 @@ async fn a_bad_line_is_answered_and_the_next_is_served() {
 }
 
 #[tokio::test]
-async fn every_request_of_a_batch_is_answered_in_one_piece() {
+async fn the_responses_to_a_batch_are_one_batch() {
     let (mut near, far) = memory();
     let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, Limits::default());
-    tokio::spawn(connection.run(Fixture::default()));
+    tokio::spawn(connection.run(TestService::default()));
     let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"","version":""}}}"#;
-    let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"test/echo"},{"jsonrpc":"2.0","id":2,"method":"test/tell"},{"jsonrpc":"2.0","id":3,"method":"test/echo"}]"#;
+    let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"test/echo"},{"jsonrpc":"2.0","id":2,"method":"test/notify"},{"jsonrpc":"2.0","id":3,"method":"test/echo"}]"#;
     let input = format!("{initialize}\n{batch}\n");
     near.1.write_all(input.as_bytes()).await.unwrap();
     near.1.shutdown().await.unwrap();
     let mut output = String::new();
     near.0.read_to_string(&mut output).await.unwrap();
-    let answers = output.lines().last().unwrap();
+    let responses = output.lines().last().unwrap();
     for id in 1..=3 {
-        assert!(answers.starts_with('[') && answers.contains(&format!(r#""id":{id},"result""#)), "{answers}");
+        assert!(responses.starts_with('[') && responses.contains(&format!(r#""id":{id},"result""#)), "{responses}");
     }
-    assert_eq!(output.lines().filter(|line| line.contains("test/told")).count(), 300);
+    assert_eq!(output.lines().filter(|line| line.contains("test/notification")).count(), 300);
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_not_waited_for_for_ever() {
+async fn the_handshake_times_out() {
     let (near, _far) = memory();
-    let who = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
-    let (connection, client) = Connection::client(near.0, near.1, who, Limits::default());
-    tokio::spawn(connection.run(Listener::default()));
+    let client_options = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
+    let (connection, client) = Connection::client(near.0, near.1, client_options, Limits::default());
+    tokio::spawn(connection.run(ClientService::default()));
     let failure = tokio::time::timeout(Duration::from_secs(60), client.opened()).await.unwrap().unwrap_err();
     assert_eq!(failure.to_string(), "the server did not answer within the handshake timeout");
 }
 
-/// Pipes rather than memory: only they break as those of a process do.
+/// With pipes rather than memory, because they break as those of a process do.
 #[tokio::test]
-async fn what_a_peer_wrote_before_it_stopped_reading_is_still_heard() {
+async fn responses_are_read_after_the_peer_has_stopped_reading() {
     use tokio::io::{AsyncBufReadExt as _, BufReader};
     for _ in 0..20 {
         let (to_server, server_reads) = tokio::net::unix::pipe::pipe().unwrap();
@@ -400,78 +406,78 @@ async fn what_a_peer_wrote_before_it_stopped_reading_is_still_heard() {
         let options = ClientOptions::new(Implementation::new("c", "1"), ClientCapabilities::new())
             .known(Dialect::Stateless(ProtocolVersion::LATEST));
         let (connection, handle) = Connection::client(client_reads, to_server, options, Limits::default());
-        let driver = tokio::spawn(connection.run(Fixture::default()));
+        let driver = tokio::spawn(connection.run(TestService::default()));
         handle.opened().await.unwrap();
-        let asking = tokio::spawn({
+        let first = tokio::spawn({
             let handle = handle.clone();
             async move { handle.ask(OutgoingRequest::new("one", Payload::default())).await }
         });
         let mut lines = BufReader::new(server_reads).lines();
         assert!(lines.next_line().await.unwrap().unwrap().contains("\"one\""));
         drop(lines);
-        // The question meets a closed pipe; the answer to the first is already under way.
+        // The second request is written to a closed pipe; the response to the first is already sent.
         let second = handle.ask(OutgoingRequest::new("two", Payload::default()));
         to_client.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"said\":1}}\n").await.unwrap();
         drop(to_client);
-        let (first, second) = tokio::join!(asking, second);
+        let (first, second) = tokio::join!(first, second);
         assert_eq!(first.unwrap().unwrap().as_str(), r#"{"said":1}"#);
         assert!(second.is_err());
         driver.await.unwrap().unwrap();
     }
 }
 
-/// A client that has nothing to find out, over one end of a pair.
+/// Creates a client that needs no handshake, over one end of a pair.
 fn client_at(near: MemoryEnd) -> ConnectionHandle {
     let client = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new())
         .known(Dialect::Stateless(ProtocolVersion::LATEST));
     let (connection, handle) = Connection::client(near.0, near.1, client, Limits::default());
-    tokio::spawn(connection.run(Fixture::default()));
+    tokio::spawn(connection.run(TestService::default()));
     handle
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 16)]
-async fn whoever_asks_as_the_connection_ends_does_not_wait_for_ever() {
+async fn requests_fail_when_the_connection_closes() {
     for _ in 0..1000 {
         let (near, far) = memory();
         let handle = client_at(near);
-        let asking = (0..16).map(|pause| {
+        let requests = (0..16).map(|delay| {
             let handle = handle.clone();
             tokio::spawn(async move {
-                for _ in 0..pause {
+                for _ in 0..delay {
                     tokio::task::yield_now().await;
                 }
                 let for_ever = RequestOptions::default().for_ever();
                 handle.ask(OutgoingRequest::new("test/echo", Payload::default()).options(for_ever)).await
             })
         });
-        let asking: Vec<_> = asking.collect();
+        let requests: Vec<_> = requests.collect();
         drop(far);
-        for asked in asking {
-            let answer = within("an answer", asked).await.unwrap();
-            assert!(answer.is_err(), "{answer:?}");
+        for request in requests {
+            let response = within("an error", request).await.unwrap();
+            assert!(response.is_err(), "{response:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_peer_that_never_stops_talking_does_not_stop_time() {
+async fn a_peer_that_never_stops_sending_does_not_block_timeouts() {
     let (near, mut far) = memory();
     let handle = client_at(near);
-    let talking = tokio::spawn(async move {
-        let lines = b"{\"jsonrpc\":\"2.0\",\"method\":\"test/told\"}\n".repeat(100);
+    let sending = tokio::spawn(async move {
+        let lines = b"{\"jsonrpc\":\"2.0\",\"method\":\"test/notification\"}\n".repeat(100);
         while far.1.write_all(&lines).await.is_ok() {}
     });
     let options = RequestOptions::default().timeout(Duration::from_millis(50));
-    let answer = within("an answer", handle.peer().request_raw("test/echo", None, options)).await;
-    assert!(matches!(answer, Err(PeerError::Request(RequestError::TimedOut(_)))), "{answer:?}");
-    talking.abort();
+    let response = within("a timeout", handle.peer().request_raw("test/echo", None, options)).await;
+    assert!(matches!(response, Err(PeerError::Request(RequestError::TimedOut(_)))), "{response:?}");
+    sending.abort();
 }
 
-/// Counts its calls, and gives much for little.
+/// Counts its calls, and responds with 10 KiB.
 #[derive(Clone, Default)]
-struct Generous(Arc<AtomicUsize>);
+struct LargeResponses(Arc<AtomicUsize>);
 
-impl Service for Generous {
+impl Service for LargeResponses {
     fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
         self.0.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::ready(Ok(Payload::json(RawJson::string(&"x".repeat(10 * 1024))))))
@@ -489,16 +495,16 @@ fn many_requests(count: usize) -> String {
     (1..=count).map(line).collect()
 }
 
-/// Notes how many calls were made when something is first written, and then takes nothing.
-struct Reluctant {
+/// A writer that accepts nothing, and records the number of calls at the first write.
+struct BlockedWriter {
     calls: Arc<AtomicUsize>,
-    at_first: Arc<AtomicUsize>,
+    at_first_write: Arc<AtomicUsize>,
 }
 
-impl tokio::io::AsyncWrite for Reluctant {
+impl tokio::io::AsyncWrite for BlockedWriter {
     fn poll_write(self: Pin<&mut Self>, _: &mut TaskContext<'_>, _: &[u8]) -> Poll<std::io::Result<usize>> {
         let calls = self.calls.load(Ordering::SeqCst);
-        let _ = self.at_first.compare_exchange(0, calls, Ordering::SeqCst, Ordering::SeqCst);
+        let _ = self.at_first_write.compare_exchange(0, calls, Ordering::SeqCst, Ordering::SeqCst);
         Poll::Pending
     }
 
@@ -512,22 +518,22 @@ impl tokio::io::AsyncWrite for Reluctant {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_answers_leave_at_once_and_a_peer_that_does_not_read_them_is_still_heard() {
-    let generous = Generous::default();
-    let at_first = Arc::new(AtomicUsize::new(0));
-    let writer = Reluctant { calls: generous.0.clone(), at_first: at_first.clone() };
+async fn large_responses_are_written_early_and_requests_are_still_read() {
+    let service = LargeResponses::default();
+    let at_first_write = Arc::new(AtomicUsize::new(0));
+    let writer = BlockedWriter { calls: service.0.clone(), at_first_write: at_first_write.clone() };
     let lines = many_requests(50);
     let (driver, _handle) = Connection::server(lines.as_bytes(), writer, &ProtocolVersion::ALL, Limits::default());
-    driver.run(generous.clone()).await.unwrap();
-    assert_eq!(generous.0.load(Ordering::SeqCst), 50);
-    assert!((1..10).contains(&at_first.load(Ordering::SeqCst)), "{at_first:?}");
+    driver.run(service.clone()).await.unwrap();
+    assert_eq!(service.0.load(Ordering::SeqCst), 50);
+    assert!((1..10).contains(&at_first_write.load(Ordering::SeqCst)), "{at_first_write:?}");
 }
 
 #[tokio::test]
-async fn whatever_was_asked_before_the_end_is_answered_however_long_the_answers() {
+async fn all_requests_before_the_end_of_input_have_a_response() {
     let (mut near, far) = memory();
     let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, Limits::default());
-    let running = tokio::spawn(connection.run(Generous::default()));
+    let running = tokio::spawn(connection.run(LargeResponses::default()));
     near.1.write_all(many_requests(300).as_bytes()).await.unwrap();
     near.1.shutdown().await.unwrap();
     let mut output = String::new();
@@ -536,14 +542,14 @@ async fn whatever_was_asked_before_the_end_is_answered_however_long_the_answers(
     assert_eq!(output.lines().filter(|line| line.contains("\"result\":\"xxx")).count(), 300);
 }
 
-/// Waits in `test/first` until `test/second` lets it go, and says what it knows of its cancellation in `test/third`.
+/// `test/first` waits until `test/second` releases it; `test/third` returns whether its own call is marked as cancelled.
 #[derive(Clone, Default)]
-struct Overtaken {
+struct LateCancellation {
     release: Arc<Notify>,
     is_waiting: Arc<AtomicBool>,
 }
 
-impl Service for Overtaken {
+impl Service for LateCancellation {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let this = self.clone();
         match &*request.method {
@@ -553,11 +559,11 @@ impl Service for Overtaken {
                 released.await;
                 Ok(Payload::default())
             }),
-            // It keeps the connection from its other work until the first call has finished in its own task.
+            // It blocks the connection until the first call has finished in its own task.
             "test/second" => Box::pin(async move {
                 let tasks = tokio::runtime::Handle::current().metrics();
                 let before = tasks.num_alive_tasks();
-                // From a thread of its own, so that the first call is not put behind this one.
+                // From another thread, so that the first call is not queued behind this one.
                 let release = this.release.clone();
                 std::thread::spawn(move || release.notify_one()).join().unwrap();
                 while tasks.num_alive_tasks() == before {
@@ -580,12 +586,12 @@ impl Service for Overtaken {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancellation_that_comes_too_late_leaves_nothing_behind() {
+async fn a_late_cancellation_leaves_no_state() {
     within("a late cancellation", async {
         let (mut here, there) = tokio::io::duplex(64 * 1024);
         let (reader, writer) = tokio::io::split(there);
         let (connection, _) = Connection::server(reader, writer, &ProtocolVersion::ALL, Limits::default());
-        let service = Overtaken::default();
+        let service = LateCancellation::default();
         let served = tokio::spawn(connection.run(service.clone()));
         let meta =
             format!(r#""_meta":{{"{}":"2026-07-28","{}":{{}}}}"#, key::PROTOCOL_VERSION, key::CLIENT_CAPABILITIES);

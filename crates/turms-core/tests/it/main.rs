@@ -4,6 +4,6 @@
 #[cfg(target_os = "linux")]
 mod child;
 mod connection;
+mod message_limit;
 mod registry;
 mod store;
-mod too_long;

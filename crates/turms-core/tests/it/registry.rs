@@ -1,4 +1,4 @@
-//! Services by name: within one process, and through a registry that somebody else made.
+//! Services by name: in the local registry, and in another implementation of a registry.
 
 use std::error::Error as _;
 use std::future::pending;
@@ -17,10 +17,10 @@ use turms_core::{BoxFuture, CallContext, NotifyFuture, Payload, Request, Respons
 use turms_proto::types::{CallTool, CallToolParams, Meta, Outcome, Ping, ToolResult};
 use turms_proto::{ErrorObject, Notification, RawJson};
 
-/// A service that is a function.
-struct Function<F>(F);
+/// A service made of a function.
+struct FunctionService<F>(F);
 
-impl<F: Fn(Request, CallContext) -> ResponseFuture + Send + Sync + 'static> Service for Function<F> {
+impl<F: Fn(Request, CallContext) -> ResponseFuture + Send + Sync + 'static> Service for FunctionService<F> {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         (self.0)(request, cx)
     }
@@ -30,25 +30,25 @@ impl<F: Fn(Request, CallContext) -> ResponseFuture + Send + Sync + 'static> Serv
     }
 }
 
-fn function<F: Fn(Request, CallContext) -> ResponseFuture + Send + Sync + 'static>(function: F) -> Function<F> {
-    Function(function)
+fn function<F: Fn(Request, CallContext) -> ResponseFuture + Send + Sync + 'static>(function: F) -> FunctionService<F> {
+    FunctionService(function)
 }
 
-/// Gives back what it is given.
+/// Responds with the parameters.
 fn echo() -> impl Service {
     function(|request, _| Box::pin(std::future::ready(Ok(request.params))))
 }
 
-/// Never answers.
+/// Never responds.
 fn never() -> impl Service {
     function(|_, _| Box::pin(pending()))
 }
 
-/// What is there without waiting.
+/// Returns the output of a future that is ready.
 fn now<F: IntoFuture>(future: F) -> F::Output {
     match pin!(future.into_future()).poll(&mut TaskContext::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("it is not there yet"),
+        Poll::Pending => panic!("the future is pending"),
     }
 }
 
@@ -68,13 +68,13 @@ async fn the_local_registry_keeps_the_contract_on_many_threads() {
 }
 
 #[tokio::test]
-async fn a_registry_of_somebody_else_keeps_the_contract() {
-    contract::check(&Services::new(Distant::default())).await;
-    contract::check_apart(&Services::new(Distant::default()), &Services::new(Distant::default())).await;
+async fn a_remote_registry_keeps_the_contract() {
+    contract::check(&Services::new(RemoteRegistry::default())).await;
+    contract::check_apart(&Services::new(RemoteRegistry::default()), &Services::new(RemoteRegistry::default())).await;
 }
 
 #[test]
-fn values_move_there_and_back() {
+fn values_are_moved_to_the_service_and_back() {
     let services = Services::local();
     let seen = Arc::new(Mutex::new(None));
     let _greeter = register(&services, "greeter", {
@@ -87,11 +87,11 @@ fn values_move_there_and_back() {
     });
 
     let text = "long enough to live on the heap".to_owned();
-    let place = text.as_ptr() as usize;
+    let address = text.as_ptr() as usize;
     let params = Payload::new(CallToolParams::new(text));
-    let answer: CallToolParams = now(services.call("greeter", "greet", params)).unwrap().take().unwrap();
-    assert_eq!(*seen.lock().unwrap(), Some(place));
-    assert_eq!(answer.name.as_ptr() as usize, place);
+    let response: CallToolParams = now(services.call("greeter", "greet", params)).unwrap().take().unwrap();
+    assert_eq!(*seen.lock().unwrap(), Some(address));
+    assert_eq!(response.name.as_ptr() as usize, address);
 }
 
 #[test]
@@ -106,33 +106,33 @@ fn a_known_method_is_called_with_its_types() {
             Box::pin(std::future::ready(Ok(Payload::new(Outcome::Complete(ToolResult::of_text(params.name))))))
         }),
     );
-    let answer = now(services.call_method::<CallTool>("tools", CallToolParams::new("add"))).unwrap();
-    assert_eq!(answer.complete().unwrap().text(), "add");
+    let response = now(services.call_method::<CallTool>("tools", CallToolParams::new("add"))).unwrap();
+    assert_eq!(response.complete().unwrap().text(), "add");
 }
 
 #[test]
-fn an_answer_of_another_type_is_an_error() {
+fn a_response_of_another_type_is_an_error() {
     let services = Services::local();
     let _odd =
         register(&services, "odd", function(|_, _| Box::pin(std::future::ready(Ok(RawJson::string("what").into())))));
     let error = now(services.call_method::<Ping>("odd", Default::default())).unwrap_err();
-    assert_eq!(error.to_string(), r#"service "odd": the answer is not what was asked for"#);
+    assert_eq!(error.to_string(), r#"service "odd": invalid response"#);
     assert!(error.source().is_some());
 }
 
 #[test]
-fn an_answer_that_is_there_needs_neither_a_timer_nor_a_runtime() {
+fn a_call_that_is_ready_needs_neither_a_timer_nor_a_runtime() {
     let services = Services::local();
     let _echo = register(&services, "echo", echo());
     let _later = register(&services, "later", function(|request, _| Box::pin(async { Ok(request.params) })));
     let call = |name| services.registry().call(name, Request::raw("a", Payload::default()), Default::default());
-    // Making a timer here would panic, for want of a runtime.
+    // Creating a timer would panic without a runtime.
     now(call("echo")).unwrap();
     now(call("later")).unwrap();
 }
 
 #[test]
-fn a_call_by_name_allocates_one_future_beside_that_of_the_service() {
+fn a_call_allocates_one_future_in_addition_to_that_of_the_service() {
     let services = Services::local();
     let _echo = register(&services, "echo", echo());
     let params = || Payload::json(RawJson::default());
@@ -144,26 +144,26 @@ fn a_call_by_name_allocates_one_future_beside_that_of_the_service() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_given_up_after_its_timeout() {
+async fn a_call_times_out() {
     let services = Services::local();
     let _clock = register(&services, "clock", never());
     let start = tokio::time::Instant::now();
     let error = services.call("clock", "now", Payload::default()).timeout(Duration::from_secs(2)).await.unwrap_err();
     assert!(error.is_timeout());
-    assert_eq!(error.to_string(), r#"service "clock": no answer within 2s"#);
+    assert_eq!(error.to_string(), r#"service "clock": no response within 2s"#);
     assert_eq!(start.elapsed().as_secs(), 2);
 
     let error = services.call("clock", "now", Payload::default()).await.unwrap_err();
-    assert_eq!(error.to_string(), r#"service "clock": no answer within 30s"#);
+    assert_eq!(error.to_string(), r#"service "clock": no response within 30s"#);
     assert_eq!(start.elapsed().as_secs(), 32);
 
-    let patient = services.call("clock", "now", Payload::default()).timeout(None);
+    let untimed = services.call("clock", "now", Payload::default()).timeout(None);
     let hour = Duration::from_secs(3600);
-    assert!(tokio::time::timeout(hour, patient).await.is_err(), "it was to wait for ever");
+    assert!(tokio::time::timeout(hour, untimed).await.is_err(), "a call without a timeout has ended");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_given_up_is_dropped() {
+async fn a_cancelled_call_is_dropped() {
     let services = Services::local();
     let held = Arc::new(());
     let _clock = register(&services, "clock", {
@@ -177,16 +177,16 @@ async fn what_is_given_up_is_dropped() {
         })
     });
     services.call("clock", "now", Payload::default()).await.unwrap_err();
-    assert_eq!(Arc::strong_count(&held), 2, "a call that timed out still runs");
+    assert_eq!(Arc::strong_count(&held), 2, "a call that has timed out still runs");
     let mut call = Box::pin(services.call("clock", "now", Payload::default()).into_future());
     assert!(call.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
     assert_eq!(Arc::strong_count(&held), 3);
     drop(call);
-    assert_eq!(Arc::strong_count(&held), 2, "a call that was dropped still runs");
+    assert_eq!(Arc::strong_count(&held), 2, "a dropped call still runs");
 }
 
 #[test]
-fn metadata_is_in_the_context_and_nowhere_else() {
+fn metadata_is_in_the_context_and_not_in_the_parameters() {
     let services = Services::local();
     let _meta = register(
         &services,
@@ -194,24 +194,24 @@ fn metadata_is_in_the_context_and_nowhere_else() {
         function(|request, cx| {
             assert_eq!(format!("{:?}", request.params), "{}");
             let caller = cx.meta().and_then(|meta| meta.get("caller"));
-            Box::pin(std::future::ready(Ok(caller.unwrap_or_else(|| RawJson::string("nobody")).into())))
+            Box::pin(std::future::ready(Ok(caller.unwrap_or_else(|| RawJson::string("none")).into())))
         }),
     );
     let meta = Meta::new().with("caller", "test").unwrap();
     let call = || services.call("meta", "a", Payload::default());
-    assert_eq!(now(call()).unwrap().take::<String>().unwrap(), "nobody");
+    assert_eq!(now(call()).unwrap().take::<String>().unwrap(), "none");
     assert_eq!(now(call().meta(meta.clone())).unwrap().take::<String>().unwrap(), "test");
     let options = ServiceCallOptions::default().timeout(Duration::ZERO).meta(meta);
     assert_eq!(now(call().options(options)).unwrap().take::<String>().unwrap(), "test");
 }
 
-/// Hears notifications in several ways.
+/// Records notifications, and handles them as their methods say.
 #[derive(Clone, Default)]
-struct Ear {
-    heard: Arc<Mutex<Vec<String>>>,
+struct NotificationRecorder {
+    received: Arc<Mutex<Vec<String>>>,
 }
 
-impl Service for Ear {
+impl Service for NotificationRecorder {
     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
         Box::pin(std::future::ready(Err(ErrorObject::method_not_found(&request.method).into())))
     }
@@ -220,10 +220,10 @@ impl Service for Ear {
         let meta = cx.meta().map(|meta| meta.as_str().to_owned()).unwrap_or_default();
         let Notification { method, params, .. } = notification;
         let params = params.map(|params| params.to_string()).unwrap_or_default();
-        self.heard.lock().unwrap().push(format!("{method}{params}{meta}"));
+        self.received.lock().unwrap().push(format!("{method}{params}{meta}"));
         match &*method {
-            "panic" => panic!("as asked"),
-            "panic-later" => Box::pin(async { panic!("as asked") }),
+            "panic" => panic!("expected panic"),
+            "panic-later" => Box::pin(async { panic!("expected panic") }),
             "never" => Box::pin(pending()),
             "later" => Box::pin(async {}),
             _ => Box::pin(async {}),
@@ -232,22 +232,22 @@ impl Service for Ear {
 }
 
 #[tokio::test(start_paused = true)]
-async fn notifications_are_heard() {
+async fn notifications_are_handled() {
     let services = Services::local();
-    let ear = Ear::default();
-    let _ear = register(&services, "ear", ear.clone());
-    let tell = |method: &'static str| services.notify("ear", Notification::raw(method, None));
-    now(tell("now")).unwrap();
+    let recorder = NotificationRecorder::default();
+    let _recorder = register(&services, "recorder", recorder.clone());
+    let notify = |method: &'static str| services.notify("recorder", Notification::raw(method, None));
+    now(notify("now")).unwrap();
     for method in ["later", "panic", "panic-later"] {
-        tell(method).await.unwrap();
+        notify(method).await.unwrap();
     }
-    assert!(tell("never").await.unwrap_err().is_timeout());
+    assert!(notify("never").await.unwrap_err().is_timeout());
 
     let options = ServiceCallOptions::default().meta(Meta::new().with("a", &1).unwrap());
-    let notification = Notification::raw("told", Some(RawJson::encode(&[7]).unwrap()));
-    services.registry().notify("ear", notification, options).await.unwrap();
-    let heard = ear.heard.lock().unwrap().join(" ");
-    assert_eq!(heard, r#"now later panic panic-later never told[7]{"a":1}"#);
+    let notification = Notification::raw("params", Some(RawJson::encode(&[7]).unwrap()));
+    services.registry().notify("recorder", notification, options).await.unwrap();
+    let received = recorder.received.lock().unwrap().join(" ");
+    assert_eq!(received, r#"now later panic panic-later never params[7]{"a":1}"#);
 }
 
 #[test]
@@ -261,13 +261,13 @@ fn errors_name_the_service() {
     let error = |name| now(services.call(name, "a", Payload::default())).unwrap_err();
     assert_eq!(error("clock").to_string(), r#"service "clock": not registered"#);
     let broken = error("broken");
-    assert_eq!(broken.to_string(), r#"service "broken": answered with an error"#);
+    assert_eq!(broken.to_string(), r#"service "broken": error response"#);
     assert_eq!(broken.source().unwrap().to_string(), broken.service_error().unwrap().to_string());
     assert_eq!(broken.name(), "broken");
 
     let taken = now(services.register("broken", echo())).unwrap_err();
     assert!(taken.is_taken());
-    assert_eq!(taken.to_string(), r#"service "broken": the name is taken"#);
+    assert_eq!(taken.to_string(), r#"service "broken": the name is already registered"#);
     let invalid = now(services.register("a clock", echo())).unwrap_err();
     assert!(matches!(invalid, RegisterError::Name(_)), "{invalid}");
 }
@@ -287,7 +287,7 @@ fn names_are_listed_in_order() {
 }
 
 #[test]
-fn a_registration_ends_at_once_and_lets_the_service_go() {
+fn dropping_a_registration_drops_the_service() {
     let registry = LocalRegistry::new();
     let name = ServiceName::new("echo").unwrap();
     let service: Arc<dyn Service> = Arc::new(echo());
@@ -319,19 +319,22 @@ fn a_service_may_use_the_registry_while_it_is_called_or_dropped() {
         let (services, inner) = (services.clone(), Mutex::new(Some(inner)));
         function(move |request, _| {
             let extra = register(&services, "extra", echo());
-            let answer = now(services.call("inner", "a", request.params)).unwrap();
-            now(services.call("extra", "a", answer)).unwrap();
+            let response = now(services.call("inner", "a", request.params)).unwrap();
+            now(services.call("extra", "a", response)).unwrap();
             drop(extra);
             Box::pin(std::future::ready(Ok(RawJson::encode(&inner.lock().unwrap().is_some()).unwrap().into())))
         })
     });
     assert!(now(services.call("outer", "a", Payload::default())).unwrap().take::<bool>().unwrap());
     drop(outer);
-    assert!(now(services.names()).unwrap().is_empty(), "what a service has registered ends with it");
+    assert!(
+        now(services.names()).unwrap().is_empty(),
+        "the registration that the service holds was not dropped with it"
+    );
 }
 
 #[test]
-fn a_service_may_end_its_own_registration() {
+fn a_service_may_drop_its_own_registration() {
     let services = Services::local();
     let own = Arc::new(Mutex::new(None));
     let service = function({
@@ -347,7 +350,7 @@ fn a_service_may_end_its_own_registration() {
 }
 
 #[test]
-fn services_come_and_go_while_others_call() {
+fn services_can_be_registered_and_unregistered_during_calls() {
     const ROUNDS: usize = 2000;
     let services = Services::local();
     let _steady: Vec<_> = (0..500).map(|index| register(&services, &format!("steady/{index}"), echo())).collect();
@@ -358,7 +361,7 @@ fn services_come_and_go_while_others_call() {
                 scope.spawn(|| {
                     for _ in 0..ROUNDS {
                         if let Ok(registration) = now(services.register("fleeting", echo())) {
-                            assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "two have the name at once");
+                            assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "a name is registered twice");
                             now(services.call("fleeting", "a", Payload::default())).unwrap();
                             holders.fetch_sub(1, Ordering::SeqCst);
                             drop(registration);
@@ -386,52 +389,52 @@ fn services_come_and_go_while_others_call() {
 }
 
 #[tokio::test]
-async fn what_is_out_of_reach_says_so() {
-    let distant = Distant::default();
-    distant.down.store(true, Ordering::Relaxed);
-    let services = Services::new(Arc::new(distant));
+async fn errors_of_an_unreachable_registry_have_their_cause() {
+    let remote = RemoteRegistry::default();
+    remote.is_down.store(true, Ordering::Relaxed);
+    let services = Services::new(Arc::new(remote));
     let error = services.call("clock", "now", Payload::default()).await.unwrap_err();
     assert!(error.is_unreachable());
     assert_eq!(error.to_string(), r#"service "clock": cannot be reached"#);
     let registry = error.source().unwrap();
     assert_eq!(registry.to_string(), "the registry cannot be reached");
-    assert_eq!(registry.source().unwrap().to_string(), "the line is cut");
+    assert_eq!(registry.source().unwrap().to_string(), "the network is down");
     let error = services.register("clock", echo()).await.unwrap_err();
     assert_eq!(error.to_string(), r#"service "clock": cannot be registered"#);
     assert_eq!(services.names().await.unwrap_err().to_string(), "the registry cannot be reached");
 }
 
 #[test]
-fn what_is_public_can_be_sent_and_shared() {
-    fn shared<T: Send + Sync>() {}
-    fn sent<T: Send>(_: &T) {}
-    shared::<Services>();
-    shared::<LocalRegistry>();
-    shared::<Registration>();
-    shared::<ServiceCallError>();
+fn public_types_are_send_and_sync() {
+    fn assert_send_and_sync<T: Send + Sync>() {}
+    fn assert_send<T: Send>(_: &T) {}
+    assert_send_and_sync::<Services>();
+    assert_send_and_sync::<LocalRegistry>();
+    assert_send_and_sync::<Registration>();
+    assert_send_and_sync::<ServiceCallError>();
     let services = Services::local();
-    sent(&services.call_method::<Ping>("a", Default::default()).into_future());
+    assert_send(&services.call_method::<Ping>("a", Default::default()).into_future());
 }
 
-/// A registry as one across a network would be: nothing is there at once, and values travel as JSON.
+/// A registry that simulates a network: futures are pending at first, and values are encoded as JSON.
 #[derive(Clone, Default)]
-struct Distant {
-    there: Services,
-    down: Arc<AtomicBool>,
+struct RemoteRegistry {
+    remote: Services,
+    is_down: Arc<AtomicBool>,
 }
 
-impl Distant {
-    async fn travel(&self) -> Result<(), RegistryError> {
+impl RemoteRegistry {
+    async fn connect(&self) -> Result<(), RegistryError> {
         tokio::task::yield_now().await;
-        if self.down.load(Ordering::Relaxed) { Err(RegistryError::new("the line is cut")) } else { Ok(()) }
+        if self.is_down.load(Ordering::Relaxed) { Err(RegistryError::new("the network is down")) } else { Ok(()) }
     }
 
-    async fn reach(&self, name: &str) -> Result<(), ServiceCallError> {
-        self.travel().await.map_err(|source| ServiceCallError::Unreachable { name: name.to_owned(), source })
+    async fn connect_to(&self, name: &str) -> Result<(), ServiceCallError> {
+        self.connect().await.map_err(|source| ServiceCallError::Unreachable { name: name.to_owned(), source })
     }
 }
 
-impl Registry for Distant {
+impl Registry for RemoteRegistry {
     fn register(
         &self,
         name: ServiceName,
@@ -440,8 +443,8 @@ impl Registry for Distant {
         let this = self.clone();
         Box::pin(async move {
             let unreachable = |source| RegisterError::Unreachable { name: name.clone(), source };
-            this.travel().await.map_err(unreachable)?;
-            let registration = this.there.registry().register(name.clone(), service).await?;
+            this.connect().await.map_err(unreachable)?;
+            let registration = this.remote.registry().register(name.clone(), service).await?;
             Ok(Registration::new(name, move || {
                 tokio::spawn(async move {
                     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -459,10 +462,10 @@ impl Registry for Distant {
     ) -> BoxFuture<'static, Result<Payload, ServiceCallError>> {
         let (this, name) = (self.clone(), name.to_owned());
         Box::pin(async move {
-            this.reach(&name).await?;
+            this.connect_to(&name).await?;
             let request = Request::raw(request.method, request.params.into_raw().unwrap());
-            let answer = this.there.registry().call(&name, request, options).await?;
-            Ok(answer.into_raw().unwrap().into())
+            let response = this.remote.registry().call(&name, request, options).await?;
+            Ok(response.into_raw().unwrap().into())
         })
     }
 
@@ -474,24 +477,24 @@ impl Registry for Distant {
     ) -> BoxFuture<'static, Result<(), ServiceCallError>> {
         let (this, name) = (self.clone(), name.to_owned());
         Box::pin(async move {
-            this.reach(&name).await?;
-            this.there.registry().notify(&name, notification, options).await
+            this.connect_to(&name).await?;
+            this.remote.registry().notify(&name, notification, options).await
         })
     }
 
     fn names(&self) -> BoxFuture<'static, Result<Vec<ServiceName>, RegistryError>> {
         let this = self.clone();
         Box::pin(async move {
-            this.travel().await?;
-            this.there.names().await
+            this.connect().await?;
+            this.remote.names().await
         })
     }
 
     fn check(&self, name: &str) -> BoxFuture<'static, Result<(), ServiceCallError>> {
         let (this, name) = (self.clone(), name.to_owned());
         Box::pin(async move {
-            this.reach(&name).await?;
-            this.there.check(&name).await
+            this.connect_to(&name).await?;
+            this.remote.check(&name).await
         })
     }
 }

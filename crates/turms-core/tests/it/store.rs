@@ -1,4 +1,4 @@
-//! The stores of this crate keep the contract, and their own bounds.
+//! The stores in memory keep the contract and their limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,26 +13,26 @@ use turms_proto::{ProtocolVersion, RawJson};
 const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
-async fn sessions_in_memory_keep_the_contract() {
+async fn the_session_store_keeps_the_contract() {
     contract::check_sessions(&MemorySessions::new(4)).await;
 }
 
 #[tokio::test]
-async fn events_in_memory_keep_the_contract() {
+async fn the_event_store_keeps_the_contract() {
     contract::check_events(&MemoryEvents::new(64 * 1024, 1024 * 1024)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_in_memory_keep_the_contract() {
+async fn the_task_store_keeps_the_contract() {
     contract::check_tasks(&MemoryTasks::new(16, 1 << 20)).await;
 }
 
 fn task(id: &str) -> TaskRecord {
-    TaskRecord::new(Task::new(id, TaskStatus::Working, "", "", None), "somebody")
+    TaskRecord::new(Task::new(id, TaskStatus::Working, "", "", None), "creator")
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_are_kept_as_promised_and_no_more_are_taken_than_there_is_room_for() {
+async fn a_full_task_store_rejects_tasks_until_one_expires() {
     let store = MemoryTasks::new(2, 1 << 20);
     store.insert(task("brief"), Some(Duration::from_secs(1))).await.unwrap();
     store.insert(task("for ever"), None).await.unwrap();
@@ -44,7 +44,7 @@ async fn tasks_are_kept_as_promised_and_no_more_are_taken_than_there_is_room_for
 }
 
 #[tokio::test]
-async fn results_of_tasks_count_until_there_is_no_room_for_more_tasks() {
+async fn results_count_towards_the_limit_of_the_task_store() {
     let store = MemoryTasks::new(100, 10_000);
     let mut large = task("large");
     store.insert(large.clone(), None).await.unwrap();
@@ -54,7 +54,7 @@ async fn results_of_tasks_count_until_there_is_no_room_for_more_tasks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_store_makes_room_only_by_what_has_expired() {
+async fn a_full_session_store_removes_only_expired_sessions() {
     let store = MemorySessions::new(2);
     let record = Arc::new(SessionRecord::new(ProtocolVersion::V2025_11_25, RawJson::default()));
     store.insert("a", record.clone(), Duration::from_secs(1)).await.unwrap();
@@ -66,18 +66,18 @@ async fn a_full_store_makes_room_only_by_what_has_expired() {
 }
 
 #[tokio::test]
-async fn the_oldest_events_of_a_session_give_way_and_are_missed() {
+async fn the_oldest_events_of_a_session_are_dropped_and_reported_as_gone() {
     let store = MemoryEvents::new(1_000, 1 << 20);
     for number in 1..=20 {
         store.append("a", 1, StoredEvent::new(number, vec![b'x'; 100])).await.unwrap();
     }
     assert_eq!(store.after("a", 1, 0, usize::MAX).await, Err(StoreError::Gone));
-    let kept = store.after("a", 1, 17, usize::MAX).await.unwrap();
-    assert_eq!(kept.iter().map(|event| event.number).collect::<Vec<_>>(), [18, 19, 20]);
+    let newest = store.after("a", 1, 17, usize::MAX).await.unwrap();
+    assert_eq!(newest.iter().map(|event| event.number).collect::<Vec<_>>(), [18, 19, 20]);
 }
 
 #[tokio::test]
-async fn a_session_that_has_most_gives_way_to_the_others() {
+async fn events_of_the_largest_session_are_dropped_first() {
     let store = MemoryEvents::new(1 << 20, 10_000);
     store.append("small", 1, StoredEvent::new(1, "little")).await.unwrap();
     for number in 1..=100 {

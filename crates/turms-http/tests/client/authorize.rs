@@ -107,7 +107,7 @@ async fn whoever_is_not_let_in_is_told_what_the_server_says() {
     for reply in [Reply::json(403, &error), Reply::text(403, "text/plain", says)] {
         let server = refusing(reply).await;
         let error = open(&server, options()).await.unwrap_err();
-        let (at, told) = (format!("the server at {} turned the connection down", server.origin), chain(&error));
+        let (at, told) = (format!("{} rejected the connection", server.origin), chain(&error));
         assert_eq!(told, format!("{at}: status 403 Forbidden: {says:?}"));
     }
 }

@@ -216,9 +216,9 @@ fn a_method_that_the_server_answers_itself_keeps_it_from_being_built() {
     for name in ["tools/call", "tools/list", "ping", "initialize", "server/discover", "subscriptions/listen"] {
         let fault = Server::new("s", "1").extension(Usurper(name)).build().unwrap_err().to_string();
         let problem = format!("the method {name:?} is reserved: the server implements it");
-        assert_eq!(fault, format!(r#"cannot be served: extension "com.example/usurper": {problem}"#));
+        assert_eq!(fault, format!(r#"cannot build server: extension "com.example/usurper": {problem}"#));
         let server = Server::new("s", "1").method(name, |_: Object, _| async { Ok(Object::new()) });
-        assert_eq!(server.build().unwrap_err().to_string(), format!("cannot be served: {problem}"));
+        assert_eq!(server.build().unwrap_err().to_string(), format!("cannot build server: {problem}"));
     }
 }
 
@@ -227,10 +227,13 @@ async fn an_extension_that_cannot_be_declared_keeps_the_server_from_being_built(
     let fault = |server: Server| server.build().unwrap_err().to_string();
     assert_eq!(
         fault(Server::new("echo", "1").extension(Echo::new("echo").0)),
-        r#"cannot be served: extension "echo": its id has to be a prefix, a slash and a name, such as com.example/prices"#
+        r#"cannot build server: extension "echo": its id has to be a prefix, a slash and a name, such as com.example/prices"#
     );
     let twice = fault(Server::new("echo", "1").extension(Echo::new(ID).0).extension(Echo::new(ID).0));
-    assert!(twice.starts_with(r#"cannot be served: extension "com.example/echo" is registered twice: at "#), "{twice}");
+    assert!(
+        twice.starts_with(r#"cannot build server: extension "com.example/echo" is registered twice: at "#),
+        "{twice}"
+    );
     assert_eq!(twice.matches("extension.rs:").count(), 2, "{twice}");
     let twice = fault(Server::new("echo", "1").extension(Echo::new(ID).0).extension(Echo::new("com.example/other").0));
     let both = r#"is registered twice: by extension "com.example/echo" and by extension "com.example/other""#;
@@ -267,7 +270,7 @@ fn an_extension_that_another_one_requires_may_come_later_but_must_come() {
     let fault = Server::new("s", "1").extension(Dependent).build().unwrap_err().to_string();
     let problem =
         r#"extension "com.example/dependent" requires extension "com.example/echo", which the server does not have"#;
-    assert_eq!(fault, format!("cannot be served: {problem}"));
+    assert_eq!(fault, format!("cannot build server: {problem}"));
     Server::new("s", "1").extension(Dependent).extension(Echo::new(ID).0).build().unwrap();
     Server::new("s", "1").extension(Echo::new(ID).0).extension(Dependent).build().unwrap();
 }

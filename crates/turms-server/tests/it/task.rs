@@ -414,7 +414,7 @@ async fn no_more_tasks_run_than_may_and_no_more_are_kept_than_fit() {
     let client = connect(&router, E).await;
     begin(&client, "slow").await;
     let error = client.call_tool("slow", json!({})).await.unwrap_err();
-    assert!(error.server_error().message.contains("there is no room for more than 1"), "{error}");
+    assert!(error.server_error().message.contains("the store is full: its limit is 1"), "{error}");
 }
 
 #[tokio::test]

@@ -341,7 +341,7 @@ async fn a_task_that_the_store_refuses_has_not_run() {
             let mut params = CallToolParams::new("counted");
             params.task = (version == D).then(TaskRequest::new);
             let refused = client.request::<CallTool>(&params).await.unwrap_err();
-            assert!(refused.server_error().message.contains("there is no room"), "{refused}");
+            assert!(refused.server_error().message.contains("the store is full"), "{refused}");
             assert_eq!(runs.load(Ordering::SeqCst), 0, "it ran in {version}");
         }
     }

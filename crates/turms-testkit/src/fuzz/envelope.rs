@@ -11,22 +11,22 @@ use turms_proto::{
 
 const BATCH_LIMIT: usize = 8;
 
-/// One transmission: borrowed and owned reading agree, with each other and with `serde_json` on what is JSON; what was read
-/// can be written and read again; and its parts can be fitted to every revision.
+/// Fuzz target for one transmission: borrowed and owned decoding agree with each other, and with `serde_json` on what is valid JSON;
+/// encoding a message and decoding it gives the same message; and its parts can be translated to every revision.
 pub fn envelope(data: &[u8]) {
     let borrowed = Envelopes::decode(data, BATCH_LIMIT);
     assert_agrees_with_serde_json(data, &borrowed);
     assert_values_agree_with_serde_json(data);
     let owned = Incoming::decode(Bytes::copy_from_slice(data), BATCH_LIMIT);
     match (borrowed, owned) {
-        (Err(one), Err(other)) => assert_eq!(one, other),
+        (Err(borrowed), Err(owned)) => assert_eq!(borrowed, owned),
         (Ok(Envelopes::One(envelope)), Ok(Incoming::One(message))) => {
             assert_same(&envelope, &message);
-            assert_reads_back(&message);
-            assert_fits_every_revision(&message);
+            assert_round_trip(&message);
+            assert_translates_to_every_revision(&message);
         }
         (Ok(Envelopes::Batch(envelopes)), Ok(Incoming::Batch(messages))) => assert_same_batch(&envelopes, &messages),
-        (one, other) => panic!("borrowed {one:?}, owned {other:?}"),
+        (borrowed, owned) => panic!("borrowed {borrowed:?}, owned {owned:?}"),
     }
 }
 
@@ -34,14 +34,14 @@ fn assert_agrees_with_serde_json(data: &[u8], read: &Result<Envelopes<'_>, Inval
     let theirs = serde_json::from_slice::<&RawValue>(data);
     match read {
         Ok(_) => assert!(theirs.is_ok(), "{theirs:?}"),
-        // `serde_json` bounds the nesting of what it understands, not of what it skips.
+        // `serde_json` limits the depth of values that it parses, not of those that it skips.
         Err(invalid) if invalid.error.message.contains(&format!("deeper than {MAX_DEPTH}")) => {}
         Err(invalid) if invalid.error.code == ErrorCode::PARSE_ERROR => assert!(theirs.is_err(), "{invalid}"),
         Err(_) => {}
     }
 }
 
-/// Values are read as `serde_json` reads them, and written as it writes them.
+/// Asserts that values are decoded and encoded as `serde_json` does.
 fn assert_values_agree_with_serde_json(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (ours, theirs) = (turms_proto::decode::<Value>(text), serde_json::from_str::<Value>(text));
@@ -57,15 +57,15 @@ fn assert_same_batch(envelopes: &[Result<Envelope<'_>, InvalidMessage>], message
     for pair in envelopes.iter().zip(messages) {
         match pair {
             (Ok(envelope), Ok(message)) => assert_same(envelope, message),
-            (Err(one), Err(other)) => assert_eq!(one, other),
-            (one, other) => panic!("borrowed {one:?}, owned {other:?}"),
+            (Err(borrowed), Err(owned)) => assert_eq!(borrowed, owned),
+            (borrowed, owned) => panic!("borrowed {borrowed:?}, owned {owned:?}"),
         }
     }
-    let good: Vec<Message> = messages.iter().flatten().cloned().collect();
-    if !good.is_empty() {
+    let valid: Vec<Message> = messages.iter().flatten().cloned().collect();
+    if !valid.is_empty() {
         let mut out = Vec::new();
-        encode::batch(&mut out, &good);
-        let expected = Incoming::Batch(good.into_iter().map(Ok).collect());
+        encode::batch(&mut out, &valid);
+        let expected = Incoming::Batch(valid.into_iter().map(Ok).collect());
         assert_eq!(Incoming::decode(out, BATCH_LIMIT), Ok(expected));
     }
 }
@@ -91,45 +91,50 @@ fn assert_same(envelope: &Envelope<'_>, message: &Message) {
     }
 }
 
-/// A message that owns its text has it on one line.
+/// Asserts that the owned text is the borrowed one on one line.
 fn assert_same_text(borrowed: Option<&str>, owned: Option<&RawJson>) {
     let on_one_line = borrowed.map(|text| text.replace(['\n', '\r'], " "));
     assert_eq!(on_one_line.as_deref(), owned.map(RawJson::as_str));
-    // Whatever was noted of it on the way, its members are those of its text.
+    // Members that were indexed while decoding are those of the text.
     if let (Some(text), Some(owned)) = (on_one_line, owned) {
-        let plain = RawJson::parse(text).expect("it was read before");
+        let plain = RawJson::parse(text).expect("the text was decoded before");
         assert_eq!((owned.meta(), owned.members(["name", "_meta"])), (plain.meta(), plain.members(["name", "_meta"])));
     }
 }
 
-fn assert_reads_back(message: &Message) {
+fn assert_round_trip(message: &Message) {
     let mut out = Vec::new();
     message.encode(&mut out);
     assert!(!out.contains(&b'\n') && !out.contains(&b'\r'));
     assert_eq!(Message::decode(out).as_ref(), Ok(message));
 }
 
-fn assert_fits_every_revision(message: &Message) {
+fn assert_translates_to_every_revision(message: &Message) {
     match message {
         Message::Request(request) => {
-            assert_fits(&request.method, request.params.as_ref(), lower_params, raise_params);
+            assert_translates(&request.method, request.params.as_ref(), lower_params, raise_params);
         }
         Message::Notification(notification) => {
-            assert_fits(&notification.method, notification.params.as_ref(), lower_notification, raise_notification);
+            assert_translates(
+                &notification.method,
+                notification.params.as_ref(),
+                lower_notification,
+                raise_notification,
+            );
         }
-        // The response does not say what it answers, so it is taken for everything that has content of some kind.
+        // A response does not name its method, so it is tried as the result of every method with content.
         Message::Response(response) => {
             for method in ["tools/call", "tools/list", "prompts/get", "resources/read", "sampling/createMessage"] {
-                assert_fits(method, response.outcome.as_ref().ok(), lower_result, raise_result);
+                assert_translates(method, response.outcome.as_ref().ok(), lower_result, raise_result);
             }
         }
     }
 }
 
-type Translate = fn(&str, &RawJson, ProtocolVersion) -> Result<RawJson, DecodeError>;
+type TranslateFn = fn(&str, &RawJson, ProtocolVersion) -> Result<RawJson, DecodeError>;
 
-/// What was fitted to a revision fits it.
-fn assert_fits(method: &str, value: Option<&RawJson>, lower: Translate, raise: Translate) {
+/// Asserts that translating a second time changes nothing.
+fn assert_translates(method: &str, value: Option<&RawJson>, lower: TranslateFn, raise: TranslateFn) {
     let Some(value) = value else { return };
     for version in ProtocolVersion::ALL {
         for translate in [lower, raise] {

@@ -3,12 +3,12 @@ use turms_proto::header::{
     HeaderLookup, ParamHeaders, check_method, check_name, check_version, decode_value, encode_value,
 };
 
-/// Any text survives in a header; what a client extracts from arguments, a server accepts.
+/// Fuzz target for header values: any text can be encoded and decoded, and a server accepts what a client extracts from arguments.
 pub fn header_value(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    assert_survives(&text);
+    assert_round_trip(&text);
     if let Ok(decoded) = decode_value(&text) {
-        assert_survives(&decoded);
+        assert_round_trip(&decoded);
     }
     checks_do_not_panic(&text);
     let (schema, arguments) = text.split_once('\n').unwrap_or((&text, "{}"));
@@ -18,7 +18,7 @@ pub fn header_value(data: &[u8]) {
     }
 }
 
-fn assert_survives(text: &str) {
+fn assert_round_trip(text: &str) {
     let encoded = encode_value(text);
     assert!(is_header_text(&encoded), "{encoded:?}");
     assert_eq!(decode_value(&encoded).as_deref(), Ok(text));
@@ -38,7 +38,7 @@ fn checks_do_not_panic(text: &str) {
             check_name(found, "tools/call", None),
             check_name(found, text, Some("name")),
         ];
-        // What a mismatch says is made of what came in.
+        // The message of a mismatch contains the input.
         for mismatch in results.into_iter().filter_map(Result::err) {
             assert!(!mismatch.to_string().is_empty());
         }

@@ -1,6 +1,6 @@
-//! What our HTTP/1.1 understands, hyper understands alike: method, target, headers and body of every request.
+//! Compares our HTTP/1.1 parser with hyper: method, target, headers and body of every request.
 //!
-//! Ours refuses more than hyper does, so a conversation may end earlier here, never later.
+//! Ours refuses more than hyper does, so it may stop earlier, but never later.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -19,16 +19,16 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use turms_http::{BodyError, BodyLimit, HttpBody, HttpHandler, RequestHead, fuzzing};
 
-/// Maximum length of a body here. Inputs are shorter.
-const MAX_BODY: usize = 1 << 20;
+/// Maximum length of a body. Inputs are shorter.
+const MAX_BODY_BYTES: usize = 1 << 20;
 
-/// The first byte says how long the pieces are in which the rest, any number of requests, arrives.
+/// Fuzz target for requests. The first byte is the size of the pieces in which the rest, any number of requests, is read.
 pub fn http_request(data: &[u8]) {
     let Some((size, input)) = data.split_first() else { return };
     check(input, usize::from(*size).max(1));
 }
 
-/// The first byte says how long the pieces are in which the rest, a body in chunks and what follows it, arrives.
+/// Fuzz target for chunked bodies. The first byte is the size of the pieces in which the rest, a chunked body and more, is read.
 pub fn http_chunks(data: &[u8]) {
     const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let Some((size, chunks)) = data.split_first() else { return };
@@ -38,18 +38,18 @@ pub fn http_chunks(data: &[u8]) {
 fn check(input: &[u8], size: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(async {
-        let cut = read_by_ours(input, size).await;
-        let whole = read_by_ours(input, input.len().max(1)).await;
-        assert_eq!(whole, cut, "where the input is cut matters");
-        let hypers = read_by_hyper(input).await;
-        assert!(whole.len() <= hypers.len(), "hyper understands less:\n{whole:#?}\n{hypers:#?}");
-        assert_eq!(whole, hypers[..whole.len()], "hyper understands something else");
+        let in_pieces = parse_with_ours(input, size).await;
+        let whole = parse_with_ours(input, input.len().max(1)).await;
+        assert_eq!(whole, in_pieces, "the result depends on the pieces");
+        let hypers = parse_with_hyper(input).await;
+        assert!(whole.len() <= hypers.len(), "hyper parses fewer requests:\n{whole:#?}\n{hypers:#?}");
+        assert_eq!(whole, hypers[..whole.len()], "hyper parses other requests");
     });
 }
 
-/// A request whose body has arrived.
+/// A request with its whole body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Request {
+struct ParsedRequest {
     method: Method,
     target: String,
     headers: HeaderMap,
@@ -57,18 +57,18 @@ struct Request {
 }
 
 #[derive(Default)]
-struct Recorder(Mutex<Vec<Request>>);
+struct RequestRecorder(Mutex<Vec<ParsedRequest>>);
 
-impl Recorder {
+impl RequestRecorder {
     fn record(&self, head: http::request::Parts, body: Bytes) {
-        let request = Request { method: head.method, target: head.uri.to_string(), headers: head.headers, body };
+        let request = ParsedRequest { method: head.method, target: head.uri.to_string(), headers: head.headers, body };
         self.0.lock().push(request);
     }
 }
 
-impl HttpHandler for Recorder {
+impl HttpHandler for RequestRecorder {
     async fn check(&self, _: &mut RequestHead) -> Result<BodyLimit, Box<Response<HttpBody>>> {
-        Ok(BodyLimit::new(MAX_BODY, Duration::from_secs(60)))
+        Ok(BodyLimit::new(MAX_BODY_BYTES, Duration::from_secs(60)))
     }
 
     async fn handle(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> Response<HttpBody> {
@@ -89,19 +89,19 @@ impl HttpHandler for Recorder {
     }
 }
 
-async fn read_by_ours(input: &[u8], size: usize) -> Vec<Request> {
-    let recorder = Recorder::default();
-    fuzzing::serve_connection(Input::new(input, size), &recorder).await;
+async fn parse_with_ours(input: &[u8], size: usize) -> Vec<ParsedRequest> {
+    let recorder = RequestRecorder::default();
+    fuzzing::serve_connection(PiecewiseInput::new(input, size), &recorder).await;
     recorder.0.into_inner()
 }
 
-async fn read_by_hyper(input: &[u8]) -> Vec<Request> {
-    let recorder = Arc::new(Recorder::default());
+async fn parse_with_hyper(input: &[u8]) -> Vec<ParsedRequest> {
+    let recorder = Arc::new(RequestRecorder::default());
     let service = hyper::service::service_fn(|request: http::Request<Incoming>| {
         let recorder = recorder.clone();
         async move {
             let (head, body) = request.into_parts();
-            // Success would make a tunnel of the connection.
+            // Success would turn the connection into a tunnel.
             let status = if head.method == Method::CONNECT { StatusCode::BAD_REQUEST } else { StatusCode::OK };
             if let Some(body) = collect(body).await {
                 recorder.record(head, body);
@@ -111,16 +111,16 @@ async fn read_by_hyper(input: &[u8]) -> Vec<Request> {
             Ok::<_, Infallible>(response)
         }
     });
-    let io = TokioIo::new(Input::new(input, input.len().max(1)));
+    let io = TokioIo::new(PiecewiseInput::new(input, input.len().max(1)));
     let mut builder = hyper::server::conn::http1::Builder::new();
-    // The end of the input is not the end of the client.
+    // The client still reads after the end of its input.
     builder.half_close(true).header_read_timeout(None);
-    // A connection that ends with an error has said so to the client.
+    // An error was sent to the client.
     let _ = builder.serve_connection(io, service).await;
     recorder.0.lock().clone()
 }
 
-/// A whole body; `None` if it is broken.
+/// Collects a body; `None` if it is invalid.
 async fn collect(body: Incoming) -> Option<Bytes> {
     let mut body = pin!(body);
     let mut all = Vec::new();
@@ -132,19 +132,19 @@ async fn collect(body: Incoming) -> Option<Bytes> {
     Some(all.into())
 }
 
-/// A client that sends its input in pieces of one length, and reads whatever comes.
-struct Input {
+/// A client that sends its input in pieces of one size, and discards responses.
+struct PiecewiseInput {
     rest: Bytes,
     size: usize,
 }
 
-impl Input {
+impl PiecewiseInput {
     fn new(input: &[u8], size: usize) -> Self {
         Self { rest: Bytes::copy_from_slice(input), size }
     }
 }
 
-impl AsyncRead for Input {
+impl AsyncRead for PiecewiseInput {
     fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let length = self.size.min(out.remaining()).min(self.rest.len());
         out.put_slice(&self.rest.split_to(length));
@@ -152,7 +152,7 @@ impl AsyncRead for Input {
     }
 }
 
-impl AsyncWrite for Input {
+impl AsyncWrite for PiecewiseInput {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(Ok(bytes.len()))
     }

@@ -1,4 +1,4 @@
-//! Fuzz targets: what must hold whatever comes in. Each takes any bytes; `fuzz/` and ordinary tests call them.
+//! Fuzz targets: properties that hold for any input. Each takes bytes; `fuzz/` and ordinary tests call them.
 
 mod envelope;
 mod header_value;
@@ -25,8 +25,7 @@ pub use self::session::session;
 pub use self::sse::sse;
 pub use self::uri_template::uri_template;
 
-/// Reads the seeds of a target, in the order of their names. What `cargo fuzz` has added beside them differs from place to
-/// place and is left out.
+/// Reads the seeds of a target, in the order of their names. Inputs that `cargo fuzz` has added locally are skipped.
 pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let entries = fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
@@ -46,7 +45,7 @@ pub fn try_input(target: fn(&[u8]), input: &[u8]) {
 struct PrintedOnPanic<'a>(&'a [u8]);
 
 impl Drop for PrintedOnPanic<'_> {
-    #[expect(clippy::print_stderr, reason = "a test that fails says why")]
+    #[expect(clippy::print_stderr, reason = "the output of a failed test")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("the input was: b\"{}\"", self.0.escape_ascii());

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use turms_proto::{Object, RawJson};
 use turms_schema::{Trust, ValidationError, Validator};
 
-/// A schema on the first line, a value on the next: neither makes a validator panic, own schemas are refused where those of
-/// peers are, both have the same verdict, more steps do not change a verdict, and messages are bounded.
+/// Fuzz target for validation, with a schema on the first line and a value on the next: a validator does not panic, a schema that is
+/// refused from a peer is refused as our own, both give the same verdict, more steps do not change a verdict, and messages are limited.
 pub fn schema(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (schema, value) = text.split_once('\n').unwrap_or((&text, "{}"));
@@ -15,14 +15,14 @@ pub fn schema(data: &[u8]) {
     let (Ok(validator), Ok(value)) = (foreign, RawJson::parse(value.to_owned())) else { return };
     assert_steps_do_not_matter(&validator, &value);
     if let Ok(own) = own {
-        // A validator that has matched a text before takes fewer steps, so that one of them may have no verdict.
+        // A validator that has matched a text before takes fewer steps, so one of them may have no verdict.
         let verdicts = (is_valid(&own, &value, STEPS), is_valid(&validator, &value, STEPS));
         assert!(verdicts.0.is_none() || verdicts.1.is_none() || verdicts.0 == verdicts.1, "{verdicts:?}");
     }
 }
 
-/// A pattern on the first line, a text on the next, which is made longer: the same as for any schema. If `TURMS_FUZZ_NS` is
-/// set, a step takes at most as many nanoseconds.
+/// Fuzz target for patterns, with a pattern on the first line and a text on the next, which is repeated: as for any schema. If
+/// `TURMS_FUZZ_NS` is set, it is the maximum number of nanoseconds for a step.
 pub fn schema_pattern(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (pattern, text) = text.split_once('\n').unwrap_or((&text, "a"));
@@ -34,11 +34,11 @@ pub fn schema_pattern(data: &[u8]) {
     }
     if let Value::String(name) = json!(pattern) {
         let members = Validator::of_value(&json!({ "patternProperties": { name: false } }), Trust::Own);
-        assert!(members.is_ok(), "a pattern for values is one for names");
+        assert!(members.is_ok(), "a pattern that is valid for values is invalid for names");
     }
 }
 
-/// Enough for any small value, and few enough for a fast target.
+/// Maximum number of steps: enough for any small value, and few enough for a fast target.
 const STEPS: u64 = 400_000;
 
 fn assert_steps_do_not_matter(validator: &Validator, value: &RawJson) {
@@ -47,7 +47,7 @@ fn assert_steps_do_not_matter(validator: &Validator, value: &RawJson) {
     assert!(few.is_none() || few == many, "{few:?} {many:?}");
 }
 
-/// The verdict, if there is one.
+/// Returns the verdict, if there is one.
 fn is_valid(validator: &Validator, value: &RawJson, max_steps: u64) -> Option<bool> {
     match validator.check_within(value, max_steps) {
         Ok(warnings) => {
@@ -65,18 +65,18 @@ fn is_valid(validator: &Validator, value: &RawJson, max_steps: u64) -> Option<bo
     }
 }
 
-/// Checks that steps are not longer than they should be, where there are enough of them to tell. A validator remembers states, so
-/// each measurement takes another one.
+/// Asserts the maximum duration of a step, if there are enough steps to measure. A validator caches states, so each measurement uses a
+/// new one.
 fn assert_rate(pattern: &str, value: &RawJson, limit: f64) {
-    const ENOUGH: u64 = 200_000;
-    #[expect(clippy::disallowed_methods, reason = "it is the time that is measured")]
+    const MIN_STEPS: u64 = 200_000;
+    #[expect(clippy::disallowed_methods, reason = "the duration is measured")]
     let rate = || {
         let validator = Validator::of_value(&json!({ "pattern": pattern }), Trust::Own).ok()?;
         let start = Instant::now();
         let (steps, _) = validator.check_counted(value, 25_000_000);
-        (steps >= ENOUGH).then(|| start.elapsed().as_secs_f64() * 1e9 / steps as f64)
+        (steps >= MIN_STEPS).then(|| start.elapsed().as_secs_f64() * 1e9 / steps as f64)
     };
-    // A busy machine makes single measurements long.
-    let slowest = (0..8).map_while(|_| rate()).fold(f64::INFINITY, f64::min);
-    assert!(slowest.is_infinite() || slowest <= limit, "{slowest:.1} ns for a step");
+    // The fastest of several measurements, because the machine may be busy.
+    let fastest = (0..8).map_while(|_| rate()).fold(f64::INFINITY, f64::min);
+    assert!(fastest.is_infinite() || fastest <= limit, "{fastest:.1} ns for a step");
 }

@@ -1,6 +1,6 @@
 use turms_proto::uri_template::{UriTemplate, Value};
 
-/// A template and a URI: neither panics, and what expands matches and expands to the same again.
+/// Fuzz target for a template and a URI: there is no panic, and an expansion matches and expands to the same text again.
 pub fn uri_template(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (template, uri) = text.split_once('\n').unwrap_or((&text, ""));
@@ -9,12 +9,12 @@ pub fn uri_template(data: &[u8]) {
     };
     assert_eq!(UriTemplate::parse(template.as_str()).as_ref(), Ok(&template));
     if let Some(captures) = template.matches(uri) {
-        assert_returns(&template, &template.expand(&captures));
+        assert_round_trip(&template, &template.expand(&captures));
     }
-    assert_returns(&template, &template.expand(values_of(&template, uri)));
+    assert_round_trip(&template, &template.expand(values_of(&template, uri)));
 }
 
-/// Texts and lists in turn, so that both meet every operator.
+/// Creates values for the variables, strings and lists in turn, so that every operator is tried with both.
 fn values_of<'a>(template: &'a UriTemplate, uri: &str) -> Vec<(&'a str, Value)> {
     let pieces: Vec<&str> = uri.split(',').collect();
     let texts = pieces.iter().map(|piece| Value::from(*piece));
@@ -23,7 +23,7 @@ fn values_of<'a>(template: &'a UriTemplate, uri: &str) -> Vec<(&'a str, Value)> 
     template.variables().zip(values).collect()
 }
 
-fn assert_returns(template: &UriTemplate, expanded: &str) {
+fn assert_round_trip(template: &UriTemplate, expanded: &str) {
     let captures =
         template.matches(expanded).unwrap_or_else(|| panic!("{template} does not match its expansion {expanded}"));
     assert_eq!(template.expand(&captures), expanded, "{template}");

@@ -10,8 +10,8 @@ fn run<T>(test: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(test)
 }
 
-async fn socket(stream: DuplexStream) -> Socket<DuplexStream> {
-    Socket::new(stream, Role::Server, 1 << 20, KeepAlive::default(), Arc::default()).await
+async fn socket(stream: DuplexStream) -> WsByteStream<DuplexStream> {
+    WsByteStream::new(stream, Role::Server, 1 << 20, HeartbeatOptions::default(), Arc::default()).await
 }
 
 /// A frame as a client writes it.
@@ -26,14 +26,14 @@ fn frame(payload: &[u8], kind: OpCode, last: bool) -> Vec<u8> {
     bytes
 }
 
-/// A message in as many frames as there are cuts, and one more, each followed by a ping if wanted.
+/// A message in frames that are split at `cuts`, each followed by a ping if `ping` is set.
 fn message(text: &str, cuts: &[usize], ping: bool) -> Vec<u8> {
-    let mut places: Vec<usize> = cuts.iter().map(|cut| cut % (text.len() + 1)).collect();
-    places.extend([0, text.len()]);
-    places.sort_unstable();
-    let count = places.len() - 1;
+    let mut positions: Vec<usize> = cuts.iter().map(|cut| cut % (text.len() + 1)).collect();
+    positions.extend([0, text.len()]);
+    positions.sort_unstable();
+    let count = positions.len() - 1;
     let mut bytes = Vec::new();
-    for (number, ends) in places.windows(2).enumerate() {
+    for (number, ends) in positions.windows(2).enumerate() {
         let kind = if number == 0 { Data::Text } else { Data::Continue };
         let payload = &text.as_bytes()[ends[0]..ends[1]];
         bytes.extend(frame(payload, OpCode::Data(kind), number + 1 == count));
@@ -45,8 +45,8 @@ fn message(text: &str, cuts: &[usize], ping: bool) -> Vec<u8> {
     bytes
 }
 
-/// Reads pieces of a size until so much has come.
-async fn read(socket: &mut Socket<DuplexStream>, length: usize, piece: usize) -> Vec<u8> {
+/// Reads `length` bytes, in reads of at most `piece` bytes.
+async fn read(socket: &mut WsByteStream<DuplexStream>, length: usize, piece: usize) -> Vec<u8> {
     let mut whole = Vec::new();
     while whole.len() < length {
         let mut buffer = vec![0; piece];
@@ -56,8 +56,8 @@ async fn read(socket: &mut Socket<DuplexStream>, length: usize, piece: usize) ->
     whole
 }
 
-/// The next message that the other end hears.
-async fn hear(web: &mut WebSocketStream<DuplexStream>) -> String {
+/// Receives the next message of a socket.
+async fn receive(web: &mut WebSocketStream<DuplexStream>) -> String {
     let message = poll_fn(|task| Pin::new(&mut *web).poll_next(task)).await.unwrap().unwrap();
     message.into_text().unwrap().as_str().to_owned()
 }
@@ -66,7 +66,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn where_frames_and_packets_are_cut_does_not_matter_to_a_reader(
+    fn reading_does_not_depend_on_the_boundaries_of_frames_and_packets(
         texts in prop::collection::vec(("[a-z\r\n\u{e4}\u{1f980}]{0,40}", prop::collection::vec(any::<usize>(), 0..4), any::<bool>()), 1..6),
         packet in 1_usize..64,
         piece in 1_usize..64,
@@ -77,7 +77,7 @@ proptest! {
             let (near, far) = tokio::io::duplex(packet);
             let (mut pongs, mut far) = tokio::io::split(far);
             tokio::spawn(async move { tokio::io::copy(&mut pongs, &mut tokio::io::sink()).await });
-            // A ping after the last message may find nobody who reads it.
+            // A ping after the last message may fail, because the socket is dropped then.
             tokio::spawn(async move { far.write_all(&sent).await.map(|()| far) });
             read(&mut socket(near).await, lines.len(), piece).await
         });
@@ -85,14 +85,14 @@ proptest! {
     }
 
     #[test]
-    fn where_writes_are_cut_does_not_matter_to_the_peer(
+    fn writing_does_not_depend_on_the_boundaries_of_writes(
         texts in prop::collection::vec(("[a-z\u{e4}\u{1f980}]{1,20}", prop_oneof![9 => 1_usize..4, 1 => 1000_usize..10_000]), 1..6),
         packet in 1_usize..5000,
         piece in 1_usize..5000,
     ) {
         let texts: Vec<String> = texts.into_iter().map(|(text, times)| text.repeat(times)).collect();
         let lines: Vec<u8> = texts.iter().flat_map(|text| format!("{text}\n").into_bytes()).collect();
-        let heard = run(async {
+        let received = run(async {
             let (near, far) = tokio::io::duplex(packet);
             let writing = tokio::spawn(async move {
                 let mut socket = socket(near).await;
@@ -103,22 +103,22 @@ proptest! {
                 socket
             });
             let mut web = WebSocketStream::from_raw_socket(far, Role::Client, None).await;
-            let mut heard = Vec::new();
-            while heard.len() < texts.len() {
-                heard.push(hear(&mut web).await);
+            let mut received = Vec::new();
+            while received.len() < texts.len() {
+                received.push(receive(&mut web).await);
             }
             writing.await.unwrap();
-            heard
+            received
         });
-        prop_assert_eq!(heard, texts);
+        prop_assert_eq!(received, texts);
     }
 
-    /// Whatever comes, it is read, or it ends the connection: nothing panics, nothing hangs.
+    /// Any input is read or closes the connection, without a panic or a deadlock.
     #[test]
-    fn any_bytes_come_to_an_end(bytes in prop::collection::vec(any::<u8>(), 0..200), masked in any::<bool>()) {
+    fn any_input_ends(bytes in prop::collection::vec(any::<u8>(), 0..200), masked in any::<bool>()) {
         run(async {
             let (near, mut far) = tokio::io::duplex(1024);
-            // Random bytes seldom get beyond the first byte; a header that is right gets them further.
+            // Random bytes are mostly rejected at the first byte; a valid header gets them further.
             let begin: &[u8] = if masked { &[0x81, 0x84, 0, 0, 0, 0, b'n', b'u', b'l', b'l'] } else { &[] };
             far.write_all(&[begin, &bytes].concat()).await.unwrap();
             drop(far);
@@ -130,22 +130,22 @@ proptest! {
 }
 
 #[tokio::test]
-async fn no_more_than_a_frame_is_held_for_a_peer_that_does_not_read() {
+async fn at_most_one_frame_is_buffered_for_a_peer_that_does_not_read() {
     let (near, _far) = tokio::io::duplex(1024);
     let mut socket = socket(near).await;
-    let text = [vec![b' '; 10 * FRAGMENT], b"\n".to_vec()].concat();
+    let text = [vec![b' '; 10 * MAX_FRAME_BYTES], b"\n".to_vec()].concat();
     let mut taken = 0;
-    // Ready or not is all that is asked: a write that waits would wait for ever.
+    // Polled once: a pending write would never be ready.
     while let Poll::Ready(count) =
         poll_fn(|task| Poll::Ready(Pin::new(&mut socket).poll_write(task, &text[taken..]))).await
     {
         taken += count.unwrap();
     }
-    assert_eq!(taken, FRAGMENT);
+    assert_eq!(taken, MAX_FRAME_BYTES);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_reads_slowly_is_not_taken_for_dead() {
+async fn a_peer_that_reads_slowly_does_not_time_out() {
     let (near, mut far) = tokio::io::duplex(16);
     let mut socket = socket(near).await;
     let mut text = vec![b' '; 16 * 1024];
@@ -156,14 +156,14 @@ async fn a_peer_that_reads_slowly_is_not_taken_for_dead() {
             let mut slow = [0; 16 * 1024];
             for _ in 0..4 {
                 tokio::time::sleep(Duration::from_secs(25)).await;
-                // Headers are read with it, so there is a little more to come each time.
+                // Frame headers are read, too, so there is a little more to read each time.
                 far.read_exact(&mut slow).await.unwrap();
             }
             far
         }),
     );
     let outcome = poll_fn(|task| {
-        // As a connection does: write what there is, and read.
+        // Writes and reads as a connection does.
         while let Poll::Ready(written) = Pin::new(&mut socket).poll_write(task, &text) {
             written.unwrap();
         }

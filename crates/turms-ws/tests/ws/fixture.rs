@@ -1,4 +1,4 @@
-//! The server that the tests talk to.
+//! The server of the tests, and clients that connect to it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use turms_testkit::behaviour_server::server_with;
 use turms_testkit::{CallCounters, TIMEOUT, tools, within};
 use turms_ws::{ServeWs as _, WsConnector, WsService};
 
-/// A value that the application's middleware finds out about a client.
+/// A value that middleware of the application adds to a request.
 #[derive(Debug, Clone)]
-pub(crate) struct Badge(pub(crate) &'static str);
+pub(crate) struct UserLabel(pub(crate) &'static str);
 
 #[derive(Deserialize, JsonSchema)]
-struct Repeat {
+struct RepeatArguments {
     tens: usize,
 }
 
-/// The behaviour server, with tools for what only a WebSocket has.
+/// The behaviour server, with tools for tests of this transport.
 pub(crate) fn server(counters: &Arc<CallCounters>) -> Router {
     limited_server(counters, Limits::default())
 }
@@ -36,24 +36,27 @@ fn limited_server(counters: &Arc<CallCounters>, limits: Limits) -> Router {
     let server = server_with(counters)
         .limits(limits)
         .tool(tools::echo())
-        .tool(Tool::builder("repeat").handler_sync(|Args(repeat): Args<Repeat>| "0123456789".repeat(repeat.tens)))
+        .tool(
+            Tool::builder("repeat")
+                .handler_sync(|Args(arguments): Args<RepeatArguments>| "0123456789".repeat(arguments.tens)),
+        )
         .tool(Tool::builder("header").handler_sync(|Headers(headers): Headers| {
             headers.get("x-test").map_or("none", |value| value.to_str().unwrap_or("unreadable")).to_owned()
         }))
         .tool(Tool::builder("uri").handler_sync(|Extension(uri): Extension<http::Uri>| uri.to_string()))
-        .tool(Tool::builder("badge").handler_sync(|Extension(Badge(name)): Extension<Badge>| name));
+        .tool(Tool::builder("label").handler_sync(|Extension(UserLabel(label)): Extension<UserLabel>| label));
     server.build().unwrap()
 }
 
-/// A server that listens.
-pub(crate) struct Served {
+/// A server that listens on a port.
+pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) router: Router,
     pub(crate) counters: Arc<CallCounters>,
-    pub(crate) ended: JoinHandle<Result<(), ServeError>>,
+    pub(crate) serving: JoinHandle<Result<(), ServeError>>,
 }
 
-impl Served {
+impl TestServer {
     pub(crate) async fn new() -> Self {
         Self::with(|service| service).await
     }
@@ -71,8 +74,8 @@ impl Served {
         let router = limited_server(&counters, limits);
         let listener = Listener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let ended = tokio::spawn(listener.serve(settings(router.clone().ws())));
-        Self { address, router, counters, ended }
+        let serving = tokio::spawn(listener.serve(settings(router.clone().ws())));
+        Self { address, router, counters, serving }
     }
 
     pub(crate) fn connector(&self) -> WsConnector {
@@ -89,7 +92,7 @@ impl Served {
     }
 }
 
-/// A client whose user is called Ann, and whose model says hello.
+/// A builder of clients that respond "Ann" to forms and "Hello" to sampling.
 pub(crate) fn builder() -> ClientBuilder {
     Client::builder("test", "1.0.0")
         .version_memory(VersionMemory::new())

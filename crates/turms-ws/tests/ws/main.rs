@@ -1,14 +1,14 @@
-//! WebSocket over real sockets: with the client of this toolkit, by hand frame by frame, and against others' implementations.
+//! WebSocket over real sockets: with the client of Turms, with raw frames, and with other implementations.
 //!
-//! The suite of behaviour of `turms-client` runs over WebSocket as well; here is what only this transport has.
+//! The behaviour suite of `turms-client` also runs over WebSocket; these tests cover what is specific to this transport.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod conversation;
-mod dial;
+mod client_handshake;
 mod fixture;
 mod frames;
-mod life;
+mod lifecycle;
 mod peers;
-mod refusal;
+mod rejection;
+mod session;
 mod tls;
 mod transports;

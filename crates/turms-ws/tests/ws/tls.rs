@@ -17,8 +17,8 @@ use turms_ws::{ServeWs as _, WsConnectError, WsConnector};
 
 use crate::fixture::{builder, connect, server};
 
-/// A server with a certificate; its port.
-async fn secure() -> u16 {
+/// Starts a server with a certificate and returns its port.
+async fn start_tls_server() -> u16 {
     let certificate = CertificateDer::from_slice(include_bytes!("../tls/localhost.der"));
     let key = PrivateKeyDer::try_from(&include_bytes!("../tls/localhost.key.der")[..]).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -34,7 +34,7 @@ async fn secure() -> u16 {
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            // A client that does not trust the certificate goes away.
+            // A client that does not trust the certificate disconnects.
             let Ok(stream) = acceptor.accept(stream).await else { continue };
             let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service.clone());
             tokio::spawn(connection.with_upgrades());
@@ -43,7 +43,8 @@ async fn secure() -> u16 {
     port
 }
 
-fn trusting() -> Arc<ClientConfig> {
+/// A TLS configuration that trusts the authority of the tests.
+fn trusting_config() -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_slice(include_bytes!("../tls/authority.der"))).unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -55,25 +56,25 @@ fn trusting() -> Arc<ClientConfig> {
 }
 
 #[tokio::test]
-async fn a_server_whose_authority_is_trusted_is_spoken_to() {
-    let port = secure().await;
+async fn a_server_with_a_trusted_certificate_works() {
+    let port = start_tls_server().await;
     for host in ["localhost", "127.0.0.1"] {
-        let connector = WsConnector::new(format!("wss://{host}:{port}/")).unwrap().tls_config(trusting());
+        let connector = WsConnector::new(format!("wss://{host}:{port}/")).unwrap().tls_config(trusting_config());
         let client = connect(connector, builder()).await;
         let text = "\u{e4}".repeat(200_000);
         let echo = client.call_tool("echo", json!({ "text": text })).await.unwrap();
         assert!(echo.text() == text);
-        within("the goodbye", client.close()).await;
+        within("the close", client.close()).await;
     }
 }
 
 #[tokio::test]
-async fn a_server_whose_authority_this_machine_does_not_trust_is_not() {
-    let port = secure().await;
+async fn an_untrusted_certificate_is_an_error() {
+    let port = start_tls_server().await;
     let connector = WsConnector::new(format!("wss://localhost:{port}/")).unwrap();
     let error = within("an error", builder().connect(connector)).await.unwrap_err();
     let ConnectError::Unreachable { source, .. } = &error else { panic!("{error:?}") };
-    // A machine that trusts nobody at all says so instead.
+    // On a system without root certificates the error is `Trust`.
     let source: &WsConnectError = source.downcast_ref().unwrap();
     assert!(matches!(source, WsConnectError::Tls { .. } | WsConnectError::Trust(_)), "{source:?}");
 }

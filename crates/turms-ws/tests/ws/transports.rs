@@ -78,14 +78,14 @@ fn server(counters: &Arc<CallCounters>) -> Server {
 }
 
 /// An endpoint that is served over a transport.
-struct Served {
+struct ServedEndpoint {
     transport: Transport,
     endpoint: Endpoint,
     /// The address and the task of a transport that listens.
     listening: Option<(SocketAddr, JoinHandle<Result<(), ServeError>>)>,
 }
 
-impl Served {
+impl ServedEndpoint {
     async fn start(transport: Transport, endpoint: Endpoint) -> Self {
         if transport == Transport::ByteStream {
             return Self { transport, endpoint, listening: None };
@@ -104,7 +104,7 @@ impl Served {
     }
 
     /// Connects a client and completes the handshake.
-    async fn connect(&self) -> Client {
+    async fn connect(&self) -> RawClient {
         let wire = match self.transport {
             Transport::ByteStream => {
                 let (near, far) = memory();
@@ -126,14 +126,14 @@ impl Served {
             }
             Transport::WebSocket => Wire::WebSocket(WsConnection::open(self.address()).await),
         };
-        let mut client = Client { wire };
+        let mut client = RawClient { wire };
         client.initialize().await;
         client
     }
 }
 
-/// A client that writes messages itself.
-struct Client {
+/// A client that sends and receives raw messages.
+struct RawClient {
     wire: Wire,
 }
 
@@ -155,16 +155,16 @@ enum Wire {
     WebSocket(WsConnection),
 }
 
-impl Client {
-    /// Asks for a newer revision than the server has.
+impl RawClient {
+    /// Sends `initialize` with a newer revision than the server has.
     async fn initialize(&mut self) {
-        let asked = initialize("2025-11-25");
+        let message = initialize("2025-11-25");
         let response = if let Wire::HttpSession { address, session, .. } = &mut self.wire {
-            let response = post(*address, raw_http::Request::post(asked)).await;
+            let response = post(*address, raw_http::Request::post(message)).await;
             *session = response.header("mcp-session-id").map(str::to_owned);
             response.answer()
         } else {
-            self.ask(asked).await
+            self.request(message).await
         };
         assert_eq!(response["result"]["protocolVersion"], VERSION, "{response}");
         self.send(notification("notifications/initialized")).await;
@@ -179,7 +179,7 @@ impl Client {
     async fn send(&mut self, message: Value) -> Option<raw_http::Response> {
         match &mut self.wire {
             Wire::ByteStream(_, writer) => {
-                within("room to write", writer.write_all(format!("{message}\n").as_bytes())).await.unwrap();
+                within("a write", writer.write_all(format!("{message}\n").as_bytes())).await.unwrap();
             }
             Wire::HttpSession { address, session, posts, .. } => {
                 let mut connection = raw_http::Connection::open(*address).await;
@@ -226,7 +226,7 @@ impl Client {
     }
 
     /// Sends a message and reads its response.
-    async fn ask(&mut self, message: Value) -> Value {
+    async fn request(&mut self, message: Value) -> Value {
         let refused = self.send(message.clone()).await;
         assert!(refused.is_none(), "{refused:?}");
         self.response_to(&message).await
@@ -234,7 +234,7 @@ impl Client {
 
     /// Calls a tool and returns the text of its result.
     async fn call(&mut self, id: u32, tool: &str) -> String {
-        let response = self.ask(call(id, tool, json!({}))).await;
+        let response = self.request(call(id, tool, json!({}))).await;
         response["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{response}")).to_owned()
     }
 
@@ -273,9 +273,9 @@ impl Client {
             }
             Wire::HttpSse { stream, .. } => assert!(stream.rest().await.is_empty()),
             Wire::WebSocket(mut connection) => {
-                assert_eq!(connection.goodbye().await, (1001, "the server is shutting down".to_owned()));
+                assert_eq!(connection.close_frame().await, (1001, "the server is shutting down".to_owned()));
                 connection.send(CLOSE, &1001_u16.to_be_bytes()).await;
-                connection.end().await;
+                connection.assert_closed().await;
             }
         }
     }
@@ -292,8 +292,8 @@ fn pings(count: usize) -> Value {
 }
 
 /// The limits on the length of a message and of a batch hold. Ends with a message that is too long, which closes a WebSocket.
-async fn check_message_limits(transport: Transport, mut client: Client, note: &str) {
-    let batch = client.ask(pings(MAX_BATCH)).await;
+async fn check_message_limits(transport: Transport, mut client: RawClient, note: &str) {
+    let batch = client.request(pings(MAX_BATCH)).await;
     assert_eq!(batch.as_array().map(Vec::len), Some(MAX_BATCH), "{transport:?}, {note}: {batch}");
     let status = |status: &str| match transport {
         Transport::HttpSession | Transport::HttpSse => format!("{status} "),
@@ -313,7 +313,12 @@ async fn check_message_limits(transport: Transport, mut client: Client, note: &s
 
 /// A shutdown lets the running call finish, accepts nothing new, and ends the connection and the server. The server has had one
 /// session for each count of `opened`, all of which are closed in the end.
-async fn check_shutdown(served: Served, mut client: Client, counters: &CallCounters, shut_down: impl FnOnce()) {
+async fn check_shutdown(
+    served: ServedEndpoint,
+    mut client: RawClient,
+    counters: &CallCounters,
+    shut_down: impl FnOnce(),
+) {
     let transport = served.transport;
     let (opened, closed) = (counters.count("opened"), counters.count("closed"));
     let running = call(200, "wait", json!({}));
@@ -325,7 +330,7 @@ async fn check_shutdown(served: Served, mut client: Client, counters: &CallCount
             // The connection may read a few more requests before it sees the shutdown.
             let refused = within("a refusal", async {
                 for id in 201.. {
-                    let response = client.ask(call(id, "count", json!({}))).await;
+                    let response = client.request(call(id, "count", json!({}))).await;
                     if let Some(reason) = response["error"]["message"].as_str() {
                         return reason.to_owned();
                     }
@@ -333,7 +338,7 @@ async fn check_shutdown(served: Served, mut client: Client, counters: &CallCount
                 String::new()
             });
             let refused = refused.await;
-            assert_eq!(refused, "no more requests are taken: the connection is closing", "{transport:?}");
+            assert_eq!(refused, "the connection is closing; no more requests are accepted", "{transport:?}");
         }
         Transport::HttpSession | Transport::HttpSse => {
             let mut idle = raw_http::Connection::open(served.address()).await;
@@ -361,19 +366,19 @@ async fn the_limits_of_a_server_hold_over_every_transport() {
     for transport in TRANSPORTS {
         let counters = Arc::<CallCounters>::default();
         let server = server(&counters).limits(limits().max_in_flight(1).max_queued(0));
-        let served = Served::start(transport, server.into_endpoint().unwrap()).await;
+        let served = ServedEndpoint::start(transport, server.into_endpoint().unwrap()).await;
         let mut client = served.connect().await;
         let running = call(1, "wait", json!({}));
         client.send(running.clone()).await;
         within("a call", counters.reaches("started", 1)).await;
         let refused = client.refusal(call(2, "count", json!({}))).await;
         let refused = refused.strip_prefix("200 ").unwrap_or(&refused);
-        assert_eq!(refused, "too many requests in flight: wait for answers before asking more", "{transport:?}");
+        assert_eq!(refused, "too many requests in flight; wait for responses before sending more", "{transport:?}");
         counters.add("released", 1);
         assert_eq!(client.response_to(&running).await["result"]["content"][0]["text"], "released", "{transport:?}");
         assert_eq!(client.call(3, "count").await, "1", "{transport:?}");
 
-        let served = Served::start(transport, self::server(&counters).into_endpoint().unwrap()).await;
+        let served = ServedEndpoint::start(transport, self::server(&counters).into_endpoint().unwrap()).await;
         check_message_limits(transport, served.connect().await, "no layer").await;
     }
 }
@@ -384,7 +389,7 @@ async fn a_shutdown_is_graceful_over_every_transport() {
         let counters = Arc::<CallCounters>::default();
         let server = server(&counters);
         let handle = server.handle();
-        let served = Served::start(transport, server.into_endpoint().unwrap()).await;
+        let served = ServedEndpoint::start(transport, server.into_endpoint().unwrap()).await;
         let client = served.connect().await;
         within("on_open", counters.reaches("opened", 1)).await;
         check_shutdown(served, client, &counters, || handle.shutdown()).await;
@@ -434,7 +439,7 @@ async fn a_layer_keeps_versions_sessions_limits_notifications_and_shutdown() {
                     on_endpoint(server.into_endpoint().unwrap())
                 };
                 assert_eq!(endpoint.info().versions, [ProtocolVersion::V2025_03_26], "{name}");
-                let served = Served::start(transport, endpoint).await;
+                let served = ServedEndpoint::start(transport, endpoint).await;
                 // The handshake checks the revision.
                 let mut client = served.connect().await;
                 within("on_open", counters.reaches("opened", 1)).await;
@@ -498,7 +503,7 @@ async fn a_call_sees_the_reason_of_its_cancellation_over_every_transport() {
     for transport in TRANSPORTS {
         let counters = Arc::<CallCounters>::default();
         let server = server(&counters).layer(CountReasons(counters.clone()));
-        let served = Served::start(transport, server.into_endpoint().unwrap()).await;
+        let served = ServedEndpoint::start(transport, server.into_endpoint().unwrap()).await;
         let mut client = served.connect().await;
         let reasons = [Some("too slow"), Some("changed my mind"), None];
         for id in 0..reasons.len() {

@@ -151,7 +151,7 @@ async fn without_supervision_a_loss_is_the_end() {
         let before = Instant::now();
         let error = client.ping().await.unwrap_err();
         assert_eq!((error.delivery(), before.elapsed()), (Delivery::NotSent, Duration::ZERO));
-        assert_eq!(error.source().unwrap().to_string(), "the connection was lost: the server closed the connection");
+        assert_eq!(error.source().unwrap().to_string(), "connection closed: the server closed the connection");
         assert_eq!((scripted.opened(), scripted.heard("tools/list").len()), (1, 1));
         drop(client);
         assert_no_tasks().await;

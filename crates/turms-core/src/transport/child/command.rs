@@ -11,21 +11,21 @@ use tokio::process::Command;
 use tokio::sync::Notify;
 use turms_proto::Lines;
 
-use super::environment::{Environment, Inherited};
-use super::group::Group;
-use super::keeper::Keeper;
-use super::pipe::{ChildReader, ChildWriter, Input, Output, StdoutSink};
-use super::stderr::{Stderr, StderrSink, Tail};
+use super::environment::{Environment, InheritedVariables};
+use super::pipe::{ChildInput, ChildOutput, ChildReader, ChildWriter, StdoutCallback};
+use super::process_group::ProcessGroup;
+use super::stderr::{StderrCallback, StderrReader, StderrTail};
+use super::supervisor::Supervisor;
 use super::watchdog::Watchdog;
-use super::{Child, ChildProcess, Guard};
+use super::{Child, ChildProcess, KillOnDrop};
 
-/// A program to be started as a server that speaks over its standard input and output.
+/// A command that starts a server as a child process, connected over its standard input and output.
 ///
-/// It is given only a few harmless variables of our environment, so that secrets of the host do not reach it:
-/// `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL`, `TERM`, `LANG`, `LC_*`, `TZ` and `TMPDIR`; on Windows the usual ones. More are
-/// given with [`ChildCommand::env`]; [`ChildCommand::inherit_env`] gives all.
+/// The child inherits only a few environment variables, so that secrets of the host do not reach it: `PATH`, `HOME`, `USER`, `LOGNAME`,
+/// `SHELL`, `TERM`, `LANG`, `LC_*`, `TZ` and `TMPDIR`; on Windows their equivalents. Add others with [`ChildCommand::env`], or all with
+/// [`ChildCommand::inherit_env`].
 ///
-/// On Unix it runs in a process group of its own, so that it can be ended together with what it starts.
+/// On Unix the child runs in its own process group, so that it can be ended together with the processes that it starts.
 ///
 /// # Examples
 /// ```no_run
@@ -40,7 +40,7 @@ use super::{Child, ChildProcess, Guard};
 ///
 /// let (connection, handle) = Connection::client(reader, writer, client, Limits::default());
 /// let driver = tokio::spawn(connection.run(service));
-/// // … talk to it through the handle …
+/// // … send requests through the handle …
 /// handle.shutdown();
 /// driver.await??;
 /// println!("{command} {}", child.end().await);
@@ -54,23 +54,23 @@ pub struct ChildCommand {
     args: Vec<OsString>,
     environment: Environment,
     cwd: Option<PathBuf>,
-    sink: Option<StderrSink>,
-    pub(super) overhear: Option<StdoutSink>,
+    on_stderr: Option<StderrCallback>,
+    pub(super) on_stdout: Option<StdoutCallback>,
     pub(super) message_limit: usize,
     exit_timeout: Duration,
     term_timeout: Duration,
 }
 
 impl ChildCommand {
-    /// A program, by its path or by a name that is looked for in `PATH`.
+    /// Creates a command for a program: a path, or a name that is looked up in `PATH`.
     pub fn new(program: impl Into<OsString>) -> Self {
         Self {
             program: program.into(),
             args: Vec::new(),
             environment: Environment::default(),
             cwd: None,
-            sink: None,
-            overhear: None,
+            on_stderr: None,
+            on_stdout: None,
             message_limit: Lines::DEFAULT_LIMIT,
             exit_timeout: Duration::from_secs(2),
             term_timeout: Duration::from_secs(2),
@@ -89,69 +89,68 @@ impl ChildCommand {
         self
     }
 
-    /// Gives it a variable of the environment.
+    /// Sets an environment variable.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.environment.given.insert(name.into(), Some(value.into()));
+        self.environment.explicit.insert(name.into(), Some(value.into()));
         self
     }
 
-    /// Gives it variables of the environment.
+    /// Sets environment variables.
     pub fn envs<N: Into<OsString>, V: Into<OsString>>(mut self, variables: impl IntoIterator<Item = (N, V)>) -> Self {
         let variables = variables.into_iter().map(|(name, value)| (name.into(), Some(value.into())));
-        self.environment.given.extend(variables);
+        self.environment.explicit.extend(variables);
         self
     }
 
-    /// Does not give it a variable that it would be given otherwise.
+    /// Removes an environment variable that the child would inherit.
     pub fn env_remove(mut self, name: impl Into<OsString>) -> Self {
-        self.environment.given.insert(name.into(), None);
+        self.environment.explicit.insert(name.into(), None);
         self
     }
 
-    /// Gives it all variables of our own environment, secrets included.
+    /// Inherits all environment variables of this process, including secrets.
     pub fn inherit_env(mut self) -> Self {
-        self.environment.inherited = Inherited::All;
+        self.environment.inherited = InheritedVariables::All;
         self
     }
 
-    /// Starts it in this directory. Systems differ in whether a relative path to the program is meant from there: better
-    /// give an absolute one.
+    /// Sets the working directory. It depends on the system whether a relative path to the program is resolved from there: use an
+    /// absolute one.
     pub fn cwd(mut self, directory: impl Into<PathBuf>) -> Self {
         self.cwd = Some(directory.into());
         self
     }
 
-    /// Hears what it writes to its standard error, line by line, instead of [`tracing`], where it goes otherwise (target
-    /// `turms::child`, level info).
+    /// Calls a function for each line of standard error. Default: lines are logged by [`tracing`] (target `turms::child`, level info).
     ///
-    /// Lines are cut after 8 KiB; what is not UTF-8 is replaced. The function is called by the task that looks after the
-    /// process and must not block.
-    pub fn on_stderr(mut self, hear: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.sink = Some(Arc::new(hear));
+    /// Lines are truncated to 8 KiB, and invalid UTF-8 is replaced. The function is called by the task that supervises the process and must
+    /// not block.
+    pub fn on_stderr(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_stderr = Some(Arc::new(callback));
         self
     }
 
-    /// Lets somebody hear what it writes to its standard output, messages and all, wherever it is cut. What is no message there
-    /// is why many servers do not work. For connections that are made of this command.
-    pub fn on_stdout(mut self, hear: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
-        self.overhear = Some(Arc::new(hear));
+    /// Calls a function with everything that is read from standard output, in chunks of any size, such as to find output that is not a
+    /// protocol message. Applies to connections that this command opens.
+    pub fn on_stdout(mut self, callback: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
+        self.on_stdout = Some(Arc::new(callback));
         self
     }
 
-    /// Sets the maximum length of a message from the program in bytes (16 MiB). A longer one is not read, and the call that it
-    /// answers fails. For connections that are made of this command.
+    /// Sets the maximum length of a message from the program in bytes (16 MiB). A longer one is discarded, and its call fails. Applies to
+    /// connections that this command opens.
     pub fn message_limit(mut self, bytes: usize) -> Self {
         self.message_limit = bytes;
         self
     }
 
-    /// How long it has to exit once its standard input is closed; two seconds by default.
+    /// Sets the timeout for the exit after standard input is closed. Default: 2 s.
     pub fn exit_timeout(mut self, timeout: Duration) -> Self {
         self.exit_timeout = timeout;
         self
     }
 
-    /// How long it has to exit once it was sent SIGTERM; two seconds by default.
+    /// Sets the timeout for the exit after SIGTERM. Default: 2 s.
     pub fn term_timeout(mut self, timeout: Duration) -> Self {
         self.term_timeout = timeout;
         self
@@ -160,51 +159,51 @@ impl ChildCommand {
     /// Starts the program.
     ///
     /// # Errors
-    /// When there is no such program or directory, or the system refuses.
+    /// If the program or the directory does not exist, or the system cannot start it.
     ///
     /// # Panics
-    /// When called outside of a Tokio runtime that has I/O and time enabled.
+    /// Outside of a tokio runtime with I/O and time enabled.
     pub fn spawn(&self) -> Result<ChildProcess, SpawnError> {
-        // The process must not be running already when it turns out that there is no runtime.
+        // Panics before the process is started if there is no runtime.
         let runtime = tokio::runtime::Handle::current();
         let mut leader = self.command().spawn().map_err(|error| self.failure(error))?;
         let (Some(id), Some(stdin), Some(stdout), Some(stderr)) =
             (leader.id(), leader.stdin.take(), leader.stdout.take(), leader.stderr.take())
         else {
-            unreachable!("a process just started, with three pipes, has an id and three pipes");
+            unreachable!("a process that was just started has an id, and three pipes as configured");
         };
         let watchdog = Watchdog::start(id, self.exit_timeout, self.term_timeout);
-        let (input, output) = (Arc::new(Input::new(stdin)), Arc::new(Output::default()));
-        let group = Arc::new(Group::new(id, leader, watchdog, Arc::clone(&output)));
-        let (tail, asked) = (Arc::new(Tail::default()), Arc::new(Notify::new()));
-        let guard = Arc::new(Guard(Arc::clone(&group)));
+        let (input, output) = (Arc::new(ChildInput::new(stdin)), Arc::new(ChildOutput::default()));
+        let group = Arc::new(ProcessGroup::new(id, leader, watchdog, Arc::clone(&output)));
+        let (tail, end_requested) = (Arc::new(StderrTail::default()), Arc::new(Notify::new()));
+        let guard = Arc::new(KillOnDrop(Arc::clone(&group)));
         let program = self.program.to_string_lossy().into_owned();
-        let keeper = Keeper {
-            stderr: Stderr::new(stderr, program, id, self.sink.clone(), Arc::clone(&tail)),
+        let supervisor = Supervisor {
+            stderr: StderrReader::new(stderr, program, id, self.on_stderr.clone(), Arc::clone(&tail)),
             group,
             input: Arc::clone(&input),
-            asked: Arc::clone(&asked),
+            end_requested: Arc::clone(&end_requested),
             exit_timeout: self.exit_timeout,
             term_timeout: self.term_timeout,
         };
-        runtime.spawn(keeper.run());
+        runtime.spawn(supervisor.run());
         Ok(ChildProcess {
             reader: ChildReader::new(stdout, output),
             writer: ChildWriter::new(input),
-            child: Child { guard, tail, asked },
+            child: Child { guard, tail, end_requested },
         })
     }
 
-    /// The program, for people; its arguments may hold secrets.
+    /// The program without its arguments, which may contain secrets.
     pub(super) fn program_name(&self) -> String {
         self.program.to_string_lossy().into_owned()
     }
 
-    /// What tells it from other programs.
+    /// Identifies the command.
     pub(super) fn identity_text(&self) -> String {
-        // What a server is told by its environment may make another server of it.
+        // The same program may be another server in another environment.
         let mut hasher = DefaultHasher::new();
-        self.environment.given.hash(&mut hasher);
+        self.environment.explicit.hash(&mut hasher);
         let directory = self.cwd.as_deref().unwrap_or_else(|| Path::new(""));
         format!("{self} in {:?} with {:x}", directory, hasher.finish())
     }
@@ -221,7 +220,7 @@ impl ChildCommand {
         command
     }
 
-    /// The system reports a missing program and a missing directory alike.
+    /// Converts the error of the system, which does not tell a missing program from a missing directory.
     fn failure(&self, source: io::Error) -> SpawnError {
         let program = self.program.to_string_lossy().into_owned();
         if let Some(directory) = &self.cwd
@@ -236,7 +235,7 @@ impl ChildCommand {
     }
 }
 
-/// The program and its arguments, for people. Never shows the environment.
+/// Shows the program and its arguments, but not the environment.
 impl fmt::Display for ChildCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_word(f, &self.program)?;
@@ -248,20 +247,21 @@ impl fmt::Display for ChildCommand {
     }
 }
 
-/// Quotes what would not be seen to be one word.
+/// Quotes a word that is empty or has spaces, quotes or control characters.
 fn write_word(f: &mut fmt::Formatter<'_>, word: &OsStr) -> fmt::Result {
     let word = word.to_string_lossy();
-    let plain = |letter: char| !letter.is_whitespace() && !letter.is_control() && !matches!(letter, '"' | '\'' | '\\');
-    if !word.is_empty() && word.chars().all(plain) { f.write_str(&word) } else { write!(f, "{word:?}") }
+    let is_plain =
+        |letter: char| !letter.is_whitespace() && !letter.is_control() && !matches!(letter, '"' | '\'' | '\\');
+    if !word.is_empty() && word.chars().all(is_plain) { f.write_str(&word) } else { write!(f, "{word:?}") }
 }
 
-/// Names the variables of the environment that are given, but not their values.
+/// Shows the names of the environment variables, but not their values.
 impl fmt::Debug for ChildCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChildCommand")
             .field("program", &self.program)
             .field("args", &self.args)
-            .field("env", &self.environment.given.keys())
+            .field("env", &self.environment.explicit.keys())
             .field("inherited_env", &self.environment.inherited)
             .field("cwd", &self.cwd)
             .field("exit_timeout", &self.exit_timeout)
@@ -270,40 +270,40 @@ impl fmt::Debug for ChildCommand {
     }
 }
 
-/// Why a program could not be started.
+/// Error of starting a program.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// There is no such program.
-    #[error("cannot start {program:?}: there is no such program")]
+    /// The program does not exist.
+    #[error("cannot start {program:?}: program not found")]
     NotFound {
         /// The program.
         program: String,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It was to be started in a directory that is none.
+    /// The working directory does not exist.
     #[error("cannot start {program:?}: {directory:?} is not a directory")]
     Directory {
         /// The program.
         program: String,
-        /// What is not a directory.
+        /// The working directory.
         directory: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The system does not start it.
-    #[error("cannot start {program:?}: the system refuses")]
+    /// The system cannot start the program for another reason.
+    #[error("cannot start {program:?}")]
     Refused {
         /// The program.
         program: String,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl SpawnError {
-    /// Whether the program does not exist.
+    /// Returns `true` if the program does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_not_shown_as_they_are() {
+    fn control_characters_are_escaped() {
         assert_eq!(ChildCommand::new("\u{1b}[2J").to_string(), r#""\u{1b}[2J""#);
     }
 }

@@ -2,21 +2,21 @@ use std::sync::Arc;
 
 use turms_proto::session::ConnectionStats;
 
-use super::pipe::Overheard;
+use super::pipe::ObservedReader;
 use super::{Child, ChildCommand};
 use crate::channel::{ChannelControl, ConnectContext, ConnectError, Connector, Ended, OpenChannel};
 use crate::limits::Limits;
 use crate::peer::BoxFuture;
 use crate::transport::stream::StreamChannel;
 
-/// Starts the program anew for every connection.
+/// Starts the program for each connection.
 impl Connector for ChildCommand {
     fn connect(&self, cx: ConnectContext) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
             let started =
                 self.spawn().map_err(|error| ConnectError::unreachable(format!("{:?}", self.program_name()), error))?;
             let (reader, writer, child) = started.into_parts();
-            let reader = Overheard::new(reader, self.overhear.clone());
+            let reader = ObservedReader::new(reader, self.on_stdout.clone());
             cx.initializing();
             let options = Limits { max_message_bytes: self.message_limit, ..Limits::default() };
             let stream = Arc::new(StreamChannel::open(reader, writer, cx.client, options, cx.incoming));
@@ -25,10 +25,10 @@ impl Connector for ChildCommand {
                 Ok(opened) => Ok(OpenChannel::new(stream, Arc::new(control), opened)),
                 Err(failure) => {
                     let error = match ConnectError::from(failure) {
-                        // How it ended is not how it will be ended.
+                        // Waits for an exit of the process's own, before `close` ends it.
                         ConnectError::Ended(_) => {
-                            let _ = tokio::time::timeout(LAST_MOMENT, control.child.exited()).await;
-                            ConnectError::Ended(control.ended())
+                            let _ = tokio::time::timeout(EXIT_GRACE_PERIOD, control.child.exited()).await;
+                            ConnectError::Ended(control.close_reason())
                         }
                         error => error,
                     };
@@ -48,7 +48,7 @@ impl Connector for ChildCommand {
     }
 }
 
-/// The connection to a process, which ends with it.
+/// The connection to a child process. Closing it ends the process.
 #[derive(Debug)]
 struct ChildControl {
     stream: Arc<StreamChannel>,
@@ -56,8 +56,8 @@ struct ChildControl {
 }
 
 impl ChildControl {
-    /// One that still runs has only closed its output.
-    fn ended(&self) -> Ended {
+    /// The reason why the connection is closed. A process that still runs has only closed its output.
+    fn close_reason(&self) -> Ended {
         let ended = Ended::new().stderr(self.child.stderr_tail());
         match self.child.exit_status() {
             Some(exit) => ended.how(exit.to_string()),
@@ -78,22 +78,23 @@ impl ChannelControl for ChildControl {
         })
     }
 
-    /// A process that has closed its output is not yet one that has ended; a moment later it often is.
+    /// A process that has closed its output often exits a moment later.
     fn closed(&self) -> BoxFuture<'_, Ended> {
         Box::pin(async move {
             tokio::select! {
                 _ = self.stream.closed() => {
-                    let _ = tokio::time::timeout(LAST_MOMENT, self.child.exited()).await;
-                }
-                _ = self.child.exited() => {
-                    // What it wrote before it went may still be read; something it left behind must not keep us.
-                    let _ = tokio::time::timeout(LAST_MOMENT, self.stream.closed()).await;
+                       let _ = tokio::time::timeout(EXIT_GRACE_PERIOD, self.child.exited()).await;
+                    }
+                    _ = self.child.exited() => {
+                       // The rest of its output is read, but processes that it has started may keep the pipe open.
+                       let _ = tokio::time::timeout(EXIT_GRACE_PERIOD, self.stream.closed()).await;
                     self.stream.connection.shutdown();
                 }
             }
-            self.ended()
+            self.close_reason()
         })
     }
 }
 
-const LAST_MOMENT: std::time::Duration = std::time::Duration::from_millis(250);
+/// Timeout for the exit of a process that has closed its output, and for the output of a process that has exited.
+const EXIT_GRACE_PERIOD: std::time::Duration = std::time::Duration::from_millis(250);

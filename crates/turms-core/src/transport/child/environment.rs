@@ -1,19 +1,18 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-/// The variables with which a child is started.
+/// The environment variables of a child process.
 #[derive(Clone, Default)]
 pub(super) struct Environment {
-    pub(super) inherited: Inherited,
-    /// Those that were named: with their values, or to be left out.
-    pub(super) given: BTreeMap<OsString, Option<OsString>>,
+    pub(super) inherited: InheritedVariables,
+    /// The variables that were set, or removed (`None`).
+    pub(super) explicit: BTreeMap<OsString, Option<OsString>>,
 }
 
-/// What a child is given of our own variables.
+/// The variables of this process that a child inherits.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Inherited {
-    /// What programs need to find their way about, and nothing else: a host keeps secrets in its environment, and not
-    /// every server is to know them.
+pub(super) enum InheritedVariables {
+    /// Those on a list of harmless ones, because the environment of a host may contain secrets.
     #[default]
     Harmless,
     All,
@@ -21,10 +20,10 @@ pub(super) enum Inherited {
 
 impl Environment {
     pub(super) fn apply(&self, command: &mut tokio::process::Command) {
-        if matches!(self.inherited, Inherited::Harmless) {
+        if matches!(self.inherited, InheritedVariables::Harmless) {
             command.env_clear().envs(std::env::vars_os().filter(|(name, _)| is_harmless(name)));
         }
-        for (name, value) in &self.given {
+        for (name, value) in &self.explicit {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),

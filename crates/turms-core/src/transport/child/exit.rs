@@ -1,20 +1,20 @@
 use std::fmt;
 use std::process::ExitStatus;
 
-/// How a process ended. Reads as the rest of a sentence: `exited with status 1`, `was killed by signal 9`.
+/// The exit of a process. Its display continues a sentence: `exited with status 1`, `was killed by signal 9`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChildExit {
-    /// By itself, with this status.
+    /// It exited with this status.
     Code(i32),
-    /// By this signal.
+    /// It was killed by this signal.
     Signal(i32),
-    /// It is over, but somebody else has asked the system how, or the system does not let go of it.
+    /// It has exited, but other code has reaped it, or it was killed and the system has not released it.
     Unknown,
 }
 
 impl ChildExit {
-    /// Whether it ended by itself and reported success.
+    /// Returns `true` if it exited with status 0.
     #[must_use]
     pub fn is_success(self) -> bool {
         self == Self::Code(0)
@@ -46,7 +46,7 @@ impl fmt::Display for ChildExit {
         match self {
             Self::Code(code) => write!(f, "exited with status {code}"),
             Self::Signal(signal) => write!(f, "was killed by signal {signal}"),
-            Self::Unknown => f.write_str("ended, it is not known how"),
+            Self::Unknown => f.write_str("exited with an unknown status"),
         }
     }
 }

@@ -1,20 +1,19 @@
-//! Programs that are started as servers and spoken to over their standard input and output.
+//! Servers that run as child processes, connected over their standard input and output.
 //!
-//! Three things work on a process: whoever reads and writes ([`ChildReader`], [`ChildWriter`]), whoever decides how long it
-//! lives ([`Child`]), and a task of its own, the keeper, which hears its standard error, notices its end and ends it when
-//! asked. All that is known of the processes stands in one place, the group; only there are signals sent and processes
-//! reaped, so that a signal can never go to a process that merely has the same number.
+//! [`ChildReader`] and [`ChildWriter`] are the pipes of a process, and [`Child`] is the handle that ends it. A task for each process, the
+//! supervisor, reads its standard error, notices its exit and ends it on request. The process group has the state of the processes; only
+//! there are signals sent and processes reaped, so that a signal never goes to another process that has reused an id.
 
-#[cfg(unix)]
-mod census;
 mod command;
 mod connect;
 mod environment;
 mod exit;
-mod group;
-mod keeper;
 mod pipe;
+mod process_group;
+#[cfg(unix)]
+mod process_table;
 mod stderr;
+mod supervisor;
 mod watchdog;
 
 use std::sync::Arc;
@@ -23,11 +22,11 @@ use tokio::sync::Notify;
 
 pub use self::command::{ChildCommand, SpawnError};
 pub use self::exit::ChildExit;
-use self::group::Group;
 pub use self::pipe::{ChildReader, ChildWriter};
-use self::stderr::Tail;
+use self::process_group::ProcessGroup;
+use self::stderr::StderrTail;
 
-/// A program that was started: what it says, what is said to it, and its life.
+/// A child process that was started: its output, its input and its handle.
 #[derive(Debug)]
 pub struct ChildProcess {
     reader: ChildReader,
@@ -36,72 +35,69 @@ pub struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Its life.
+    /// The handle of the process.
     #[must_use]
     pub fn child(&self) -> &Child {
         &self.child
     }
 
-    /// Takes it apart: the first two are for a [`Connection`](crate::Connection), the third has to be kept for as long as
-    /// the process is to live.
-    #[must_use = "without its handle the process is killed"]
+    /// Splits it into a reader and a writer, for a [`Connection`](crate::Connection), and the handle. The process is killed when the handle is
+    /// dropped.
+    #[must_use = "the process is killed when its handle is dropped"]
     pub fn into_parts(self) -> (ChildReader, ChildWriter, Child) {
         (self.reader, self.writer, self.child)
     }
 }
 
-/// The life of a program that was started. May be cloned; when the last clone is dropped, the process is killed at once,
-/// together with everything it has started.
+/// The handle of a child process. When the last clone is dropped, the process is killed, together with the processes that it has started.
 ///
-/// The processes that the program starts belong to it, unless they leave its process group, as daemons do: those are out of
-/// reach. What is left of the group when the program itself has gone is ended, too.
+/// Processes that leave the process group, such as daemons, are not ended. Members of the group that still run after the program itself
+/// has exited are ended, too.
 ///
-/// Should this process end without having ended the child, even by SIGKILL, then on Unix a small shell that watches us ends
-/// the group in our place. On other systems there are neither groups nor that shell: only the program itself is ended, and
-/// asking it to leave means closing its standard input.
+/// If this process exits without having ended the child, even by SIGKILL, a small shell that watches it ends the group on Unix. Other
+/// systems have neither groups nor that shell: only the program itself is ended, and instead of SIGTERM it is killed.
 #[derive(Clone, Debug)]
 pub struct Child {
-    guard: Arc<Guard>,
-    tail: Arc<Tail>,
-    asked: Arc<Notify>,
+    guard: Arc<KillOnDrop>,
+    tail: Arc<StderrTail>,
+    end_requested: Arc<Notify>,
 }
 
 impl Child {
-    /// The id that the system has given to the process. It may belong to another one after this one has exited.
+    /// The process id. The system may reuse it after the process has exited.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.guard.0.id()
     }
 
-    /// How the process ended, if it has.
+    /// The exit of the process; `None` while it runs.
     #[must_use]
     pub fn exit_status(&self) -> Option<ChildExit> {
         self.guard.0.state().borrow().exit
     }
 
-    /// Waits until the process has ended, whether or not anything that it started is left. What it last wrote to its
-    /// standard error is in [`Child::stderr_tail`] by then.
+    /// Waits until the process has exited. Processes that it has started may still run. [`Child::stderr_tail`] then has the last lines of its
+    /// standard error.
     pub async fn exited(&self) -> ChildExit {
         let mut state = self.guard.0.state();
         let exited = state.wait_for(|state| state.exit.is_some()).await;
         exited.ok().and_then(|state| state.exit).unwrap_or(ChildExit::Unknown)
     }
 
-    /// The last lines that the process has written to its standard error, at most twenty. They are what the process wrote:
-    /// before they go to a terminal, control characters should be escaped.
+    /// The last lines of standard error, at most 20. Escape control characters before you print them to a terminal.
     #[must_use]
     pub fn stderr_tail(&self) -> Vec<String> {
         self.tail.lines()
     }
 
-    /// Ends the process and all of its group, in the way that the specification describes (basic/lifecycle until 2025-11-25,
-    /// basic/transports/stdio after, "Shutdown"): closes its standard input, even if a [`ChildWriter`] is still held; waits;
-    /// sends SIGTERM; waits; sends SIGKILL. Ready when nothing of it is left.
+    /// Ends the process and its group, as the specification describes (basic/lifecycle until 2025-11-25, basic/transports/stdio after,
+    /// "Shutdown"): closes its standard input, even if a [`ChildWriter`] still exists; waits; sends SIGTERM; waits; sends SIGKILL. Resolves
+    /// when the whole group has exited.
     ///
-    /// May be called more than once, and by several. Once asked for, the end comes even if the future is dropped. It is
-    /// brought about in the runtime in which the process was started; if that is shut down, the group is killed.
+    /// It may be called repeatedly and concurrently. The process is ended even if the future is dropped. This happens in the runtime in
+    /// which the process was started; if that is shut down, the group is killed.
     pub async fn end(&self) -> ChildExit {
-        self.asked.notify_one();
+        self.end_requested.notify_one();
         let mut state = self.guard.0.state();
         let gone = state.wait_for(|state| state.gone).await;
         gone.ok().and_then(|state| state.exit).unwrap_or(ChildExit::Unknown)
@@ -110,9 +106,9 @@ impl Child {
 
 /// Kills the group when the last handle is dropped.
 #[derive(Debug)]
-struct Guard(Arc<Group>);
+struct KillOnDrop(Arc<ProcessGroup>);
 
-impl Drop for Guard {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         self.0.abandon();
     }

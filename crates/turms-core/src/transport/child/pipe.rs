@@ -7,16 +7,16 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::process::{ChildStdin, ChildStdout};
 
-/// What a process writes to its standard output. Ends when the process and its group have ended, even if somebody who has
-/// left the group holds the other end open.
+/// Reads the standard output of a child process. It ends when the process and its group have exited, even if a process that has left the
+/// group keeps the pipe open.
 #[derive(Debug)]
 pub struct ChildReader {
     pipe: ChildStdout,
-    output: Arc<Output>,
+    output: Arc<ChildOutput>,
 }
 
 impl ChildReader {
-    pub(super) fn new(pipe: ChildStdout, output: Arc<Output>) -> Self {
+    pub(super) fn new(pipe: ChildStdout, output: Arc<ChildOutput>) -> Self {
         Self { pipe, output }
     }
 }
@@ -24,42 +24,42 @@ impl ChildReader {
 impl AsyncRead for ChildReader {
     fn poll_read(mut self: Pin<&mut Self>, task: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match Pin::new(&mut self.pipe).poll_read(task, buffer) {
-            Poll::Pending if self.output.poll_over(task).is_ready() => poll_left(&self.pipe, buffer),
+            Poll::Pending if self.output.poll_ended(task).is_ready() => poll_rest(&self.pipe, buffer),
             poll => poll,
         }
     }
 }
 
-/// Who hears what a program writes.
-pub(super) type StdoutSink = Arc<dyn Fn(&[u8]) + Send + Sync>;
+/// The function that receives a copy of standard output.
+pub(super) type StdoutCallback = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
-/// What a program writes, for a connection. It is read to its end even if the connection has ended: a program that still
-/// writes while it is being told to end must not fail because nobody reads.
-pub(super) struct Overheard {
-    /// There until it is dropped.
+/// The standard output of a program, for a connection. Dropping it reads the rest in a task: a program that writes while it is being
+/// ended must not fail because of a closed pipe.
+pub(super) struct ObservedReader {
+    /// `None` only while it is dropped.
     reader: Option<ChildReader>,
-    hear: Option<StdoutSink>,
+    callback: Option<StdoutCallback>,
 }
 
-impl Overheard {
-    pub(super) fn new(reader: ChildReader, hear: Option<StdoutSink>) -> Self {
-        Self { reader: Some(reader), hear }
+impl ObservedReader {
+    pub(super) fn new(reader: ChildReader, callback: Option<StdoutCallback>) -> Self {
+        Self { reader: Some(reader), callback }
     }
 }
 
-impl AsyncRead for Overheard {
+impl AsyncRead for ObservedReader {
     fn poll_read(mut self: Pin<&mut Self>, task: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let Some(reader) = &mut self.reader else { return Poll::Ready(Ok(())) };
         let read = Pin::new(reader).poll_read(task, buffer);
-        if let (Poll::Ready(_), Some(hear)) = (&read, &self.hear) {
-            hear(&buffer.filled()[before..]);
+        if let (Poll::Ready(_), Some(callback)) = (&read, &self.callback) {
+            callback(&buffer.filled()[before..]);
         }
         read
     }
 }
 
-impl Drop for Overheard {
+impl Drop for ObservedReader {
     fn drop(&mut self) {
         if let (Some(mut reader), Ok(runtime)) = (self.reader.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move { tokio::io::copy(&mut reader, &mut tokio::io::sink()).await });
@@ -67,9 +67,9 @@ impl Drop for Overheard {
     }
 }
 
-/// Reads what is in the pipe. That the runtime has not heard of anything does not mean that there is nothing.
+/// Reads what is left in the pipe. The runtime may not have noticed yet that the pipe is readable.
 #[cfg(unix)]
-fn poll_left(pipe: &ChildStdout, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+fn poll_rest(pipe: &ChildStdout, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
     use rustix::io::Errno;
     loop {
         match rustix::io::read(pipe, buffer.initialize_unfilled()) {
@@ -84,53 +84,51 @@ fn poll_left(pipe: &ChildStdout, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()
     }
 }
 
-/// Elsewhere a read that has begun goes on in a thread and cannot be overtaken.
+/// On other systems a pending read runs in a thread and cannot be interrupted.
 #[cfg(not(unix))]
-fn poll_left(_: &ChildStdout, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+fn poll_rest(_: &ChildStdout, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
     Poll::Pending
 }
 
-/// Whether anybody can be expected to write to the standard output any more.
-///
-/// A lock, since it is told by whoever sees the end of the process and asked by whoever reads.
+/// Tells the reader of standard output that the group has exited, so that no more output is expected.
 #[derive(Debug, Default)]
-pub(super) struct Output(Mutex<OutputState>);
+pub(super) struct ChildOutput(Mutex<ChildOutputState>);
 
 #[derive(Debug, Default)]
-struct OutputState {
-    over: bool,
+struct ChildOutputState {
+    is_ended: bool,
     reader: Option<Waker>,
 }
 
-impl Output {
-    fn poll_over(&self, task: &Context<'_>) -> Poll<()> {
+impl ChildOutput {
+    fn poll_ended(&self, task: &Context<'_>) -> Poll<()> {
         let mut state = self.0.lock();
-        if state.over {
+        if state.is_ended {
             return Poll::Ready(());
         }
-        wait(&mut state.reader, task);
+        register_waker(&mut state.reader, task);
         Poll::Pending
     }
 
     pub(super) fn end(&self) {
         let reader = {
             let mut state = self.0.lock();
-            state.over = true;
+            state.is_ended = true;
             state.reader.take()
         };
         reader.into_iter().for_each(Waker::wake);
     }
 }
 
-/// What is written to the standard input of a process. Shutting it down or dropping it tells the process that no more will
-/// come; after [`Child::end`](super::Child::end) writing fails as to a broken pipe.
+/// Writes to the standard input of a child process. Shutting it down or dropping it closes the pipe; after
+/// [`Child::end`](super::Child::end) writing fails with `BrokenPipe`.
 #[derive(Debug)]
 pub struct ChildWriter {
-    input: Arc<Input>,
+    input: Arc<ChildInput>,
 }
 
 impl ChildWriter {
-    pub(super) fn new(input: Arc<Input>) -> Self {
+    pub(super) fn new(input: Arc<ChildInput>) -> Self {
         Self { input }
     }
 }
@@ -141,7 +139,7 @@ impl AsyncWrite for ChildWriter {
         let Some(pipe) = &mut state.pipe else { return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())) };
         let poll = Pin::new(pipe).poll_write(task, bytes);
         if poll.is_pending() {
-            wait(&mut state.writer, task);
+            register_waker(&mut state.writer, task);
         }
         poll
     }
@@ -151,12 +149,12 @@ impl AsyncWrite for ChildWriter {
         let Some(pipe) = &mut state.pipe else { return Poll::Ready(Ok(())) };
         let poll = Pin::new(pipe).poll_flush(task);
         if poll.is_pending() {
-            wait(&mut state.writer, task);
+            register_waker(&mut state.writer, task);
         }
         poll
     }
 
-    /// Closes the pipe, which tokio's own does only when it is dropped.
+    /// Closes the pipe, which tokio's `ChildStdin` does only when it is dropped.
     fn poll_shutdown(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = ready!(self.as_mut().poll_flush(task));
         self.input.close();
@@ -170,21 +168,19 @@ impl Drop for ChildWriter {
     }
 }
 
-/// The standard input of a process, for as long as it is open.
-///
-/// A lock, since the end of a process closes it and a connection that is still being driven may hold the writer.
+/// The standard input of a process. The supervisor can close it while a connection holds the writer.
 #[derive(Debug)]
-pub(super) struct Input(Mutex<InputState>);
+pub(super) struct ChildInput(Mutex<ChildInputState>);
 
 #[derive(Debug)]
-struct InputState {
+struct ChildInputState {
     pipe: Option<ChildStdin>,
     writer: Option<Waker>,
 }
 
-impl Input {
+impl ChildInput {
     pub(super) fn new(pipe: ChildStdin) -> Self {
-        Self(Mutex::new(InputState { pipe: Some(pipe), writer: None }))
+        Self(Mutex::new(ChildInputState { pipe: Some(pipe), writer: None }))
     }
 
     pub(super) fn close(&self) {
@@ -197,9 +193,9 @@ impl Input {
     }
 }
 
-fn wait(place: &mut Option<Waker>, task: &Context<'_>) {
-    match place {
+fn register_waker(slot: &mut Option<Waker>, task: &Context<'_>) {
+    match slot {
         Some(waker) => waker.clone_from(task.waker()),
-        None => *place = Some(task.waker().clone()),
+        None => *slot = Some(task.waker().clone()),
     }
 }

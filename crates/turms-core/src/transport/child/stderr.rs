@@ -10,47 +10,54 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::process::ChildStderr;
 
-/// Who hears the lines, if not [`tracing`].
-pub(super) type StderrSink = Arc<dyn Fn(&str) + Send + Sync>;
+/// The function that receives the lines instead of [`tracing`].
+pub(super) type StderrCallback = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The standard error of a process, which is read for as long as the process lives: one that is not read would stop it.
-pub(super) struct Stderr {
-    /// None when it has ended.
+/// Reads the standard error of a process as long as it runs: a full pipe would block the process.
+pub(super) struct StderrReader {
+    /// `None` after the end of the stream.
     pipe: Option<ChildStderr>,
     buffer: Box<[u8]>,
-    lines: Lines,
-    listener: Listener,
+    lines: StderrLines,
+    output: StderrOutput,
 }
 
-struct Listener {
+/// The receivers of a line: the tail, and the callback or the log.
+struct StderrOutput {
     program: String,
     id: u32,
-    sink: Option<StderrSink>,
-    tail: Arc<Tail>,
+    callback: Option<StderrCallback>,
+    tail: Arc<StderrTail>,
 }
 
-impl Stderr {
-    const BUFFER: usize = 8 * 1024;
+impl StderrReader {
+    const BUFFER_SIZE: usize = 8 * 1024;
 
-    pub(super) fn new(pipe: ChildStderr, program: String, id: u32, sink: Option<StderrSink>, tail: Arc<Tail>) -> Self {
+    pub(super) fn new(
+        pipe: ChildStderr,
+        program: String,
+        id: u32,
+        callback: Option<StderrCallback>,
+        tail: Arc<StderrTail>,
+    ) -> Self {
         Self {
             pipe: Some(pipe),
-            buffer: vec![0; Self::BUFFER].into_boxed_slice(),
-            lines: Lines::default(),
-            listener: Listener { program, id, sink, tail },
+            buffer: vec![0; Self::BUFFER_SIZE].into_boxed_slice(),
+            lines: StderrLines::default(),
+            output: StderrOutput { program, id, callback, tail },
         }
     }
 
     pub(super) fn program(&self) -> &str {
-        &self.listener.program
+        &self.output.program
     }
 
-    /// Does something, and hears what the process says meanwhile.
-    pub(super) async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
+    /// Runs a future and reads standard error meanwhile.
+    pub(super) async fn read_during<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|task| {
-            // Before the lines: a process that never stops talking would use up what the task may do in one go, and the work
-            // would not get on.
+            // Before the lines: a process that writes without end would use up the task's budget, and the work would not be
+            // polled.
             let done = work.as_mut().poll(task);
             if done.is_pending() {
                 let _ = self.poll(task);
@@ -60,8 +67,8 @@ impl Stderr {
         .await
     }
 
-    /// Hears everything up to the end.
-    pub(super) async fn rest(&mut self) {
+    /// Reads to the end of the stream.
+    pub(super) async fn read_to_end(&mut self) {
         poll_fn(|task| self.poll(task)).await;
     }
 
@@ -70,11 +77,11 @@ impl Stderr {
             let mut buffer = ReadBuf::new(&mut self.buffer);
             match Pin::new(pipe).poll_read(task, &mut buffer) {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
-                    self.lines.push(buffer.filled(), |line| self.listener.hear(line));
+                    self.lines.push(buffer.filled(), |line| self.output.receive(line));
                 }
                 Poll::Ready(_) => {
                     self.pipe = None;
-                    self.lines.finish(|line| self.listener.hear(line));
+                    self.lines.finish(|line| self.output.receive(line));
                 }
                 Poll::Pending => return Poll::Pending,
             }
@@ -83,12 +90,12 @@ impl Stderr {
     }
 }
 
-impl Listener {
-    fn hear(&self, line: &str) {
+impl StderrOutput {
+    fn receive(&self, line: &str) {
         self.tail.push(line);
-        match &self.sink {
-            // The process must be heard on even if whoever listens comes to harm.
-            Some(sink) => drop(catch_unwind(AssertUnwindSafe(|| sink(line)))),
+        match &self.callback {
+            // Reading continues even if the callback panics.
+            Some(callback) => drop(catch_unwind(AssertUnwindSafe(|| callback(line)))),
             None => {
                 let line = crate::escape_control(line);
                 tracing::info!(target: "turms::child", program = self.program, pid = self.id, "{line}");
@@ -97,62 +104,60 @@ impl Listener {
     }
 }
 
-/// Cuts bytes into lines, and lines that are too long.
+/// Splits bytes into lines, and truncates long lines.
 #[derive(Debug, Default)]
-struct Lines {
+struct StderrLines {
     line: Vec<u8>,
-    cut: bool,
+    is_truncated: bool,
 }
 
-impl Lines {
-    const LIMIT: usize = 8 * 1024;
-    const MARK: &str = " [cut]";
+impl StderrLines {
+    const MAX_LENGTH: usize = 8 * 1024;
+    const TRUNCATION_MARK: &str = " [cut]";
 
-    fn push(&mut self, bytes: &[u8], mut hear: impl FnMut(&str)) {
+    fn push(&mut self, bytes: &[u8], mut receive: impl FnMut(&str)) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             match piece.strip_suffix(b"\n") {
                 Some(end) => {
                     self.extend(end);
-                    self.end_line(&mut hear);
+                    self.end_line(&mut receive);
                 }
                 None => self.extend(piece),
             }
         }
     }
 
-    /// A line does not have to be ended to be heard.
-    fn finish(&mut self, mut hear: impl FnMut(&str)) {
+    /// Delivers the last line, even without a line break.
+    fn finish(&mut self, mut receive: impl FnMut(&str)) {
         if !self.line.is_empty() {
-            self.end_line(&mut hear);
+            self.end_line(&mut receive);
         }
     }
 
     fn extend(&mut self, bytes: &[u8]) {
-        let room = Self::LIMIT - self.line.len();
-        self.cut |= bytes.len() > room;
+        let room = Self::MAX_LENGTH - self.line.len();
+        self.is_truncated |= bytes.len() > room;
         self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    fn end_line(&mut self, hear: &mut impl FnMut(&str)) {
+    fn end_line(&mut self, receive: &mut impl FnMut(&str)) {
         let line = String::from_utf8_lossy(self.line.strip_suffix(b"\r").unwrap_or(&self.line));
-        if self.cut {
-            hear(&format!("{line}{}", Self::MARK))
+        if self.is_truncated {
+            receive(&format!("{line}{}", Self::TRUNCATION_MARK))
         } else {
-            hear(&line)
+            receive(&line)
         }
         self.line.clear();
-        self.cut = false;
+        self.is_truncated = false;
     }
 }
 
-/// The last lines that were heard.
-///
-/// A lock, since the process goes on talking while somebody looks.
+/// The last lines of standard error.
 #[derive(Debug, Default)]
-pub(super) struct Tail(Mutex<VecDeque<String>>);
+pub(super) struct StderrTail(Mutex<VecDeque<String>>);
 
-impl Tail {
-    const LINES: usize = 20;
+impl StderrTail {
+    const MAX_LINES: usize = 20;
 
     pub(super) fn lines(&self) -> Vec<String> {
         self.0.lock().iter().cloned().collect()
@@ -160,16 +165,16 @@ impl Tail {
 
     fn push(&self, line: &str) {
         let mut lines = self.0.lock();
-        if lines.len() == Self::LINES {
+        if lines.len() == Self::MAX_LINES {
             lines.pop_front();
         }
         lines.push_back(line.to_owned());
     }
 }
 
-impl fmt::Debug for Stderr {
+impl fmt::Debug for StderrReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stderr").field("program", &self.listener.program).finish_non_exhaustive()
+        f.debug_struct("StderrReader").field("program", &self.output.program).finish_non_exhaustive()
     }
 }
 
@@ -177,38 +182,38 @@ impl fmt::Debug for Stderr {
 mod tests {
     use super::*;
 
-    fn heard(pieces: &[&[u8]]) -> Vec<String> {
-        let (mut lines, mut heard) = (Lines::default(), Vec::new());
+    fn lines_of(pieces: &[&[u8]]) -> Vec<String> {
+        let (mut lines, mut received) = (StderrLines::default(), Vec::new());
         for piece in pieces {
-            lines.push(piece, |line| heard.push(line.to_owned()));
+            lines.push(piece, |line| received.push(line.to_owned()));
         }
-        lines.finish(|line| heard.push(line.to_owned()));
-        heard
+        lines.finish(|line| received.push(line.to_owned()));
+        received
     }
 
     #[test]
-    fn lines_are_heard_wherever_the_bytes_are_parted() {
-        assert_eq!(heard(&[b"one\ntw", b"o\r\n", b"\nlast"]), ["one", "two", "", "last"]);
-        assert_eq!(heard(&[b"one", b"\n"]), ["one"]);
-        assert_eq!(heard(&[]), [""; 0]);
+    fn lines_do_not_depend_on_the_boundaries_of_reads() {
+        assert_eq!(lines_of(&[b"one\ntw", b"o\r\n", b"\nlast"]), ["one", "two", "", "last"]);
+        assert_eq!(lines_of(&[b"one", b"\n"]), ["one"]);
+        assert_eq!(lines_of(&[]), [""; 0]);
     }
 
     #[test]
-    fn what_is_not_utf8_is_replaced() {
-        assert_eq!(heard(&[b"a\xffb\n"]), ["a\u{fffd}b"]);
+    fn invalid_utf8_is_replaced() {
+        assert_eq!(lines_of(&[b"a\xffb\n"]), ["a\u{fffd}b"]);
     }
 
     #[test]
-    fn a_long_line_is_cut_and_the_next_one_is_whole() {
-        let full = "x".repeat(Lines::LIMIT);
+    fn a_long_line_is_truncated_and_the_next_is_complete() {
+        let full = "x".repeat(StderrLines::MAX_LENGTH);
 
-        assert_eq!(heard(&[full.as_bytes(), b"\nnext\n"]), [full.as_str(), "next"]);
-        assert_eq!(heard(&[full.as_bytes(), b"y", b"y\nnext\n"]), [format!("{full} [cut]"), "next".to_owned()]);
+        assert_eq!(lines_of(&[full.as_bytes(), b"\nnext\n"]), [full.as_str(), "next"]);
+        assert_eq!(lines_of(&[full.as_bytes(), b"y", b"y\nnext\n"]), [format!("{full} [cut]"), "next".to_owned()]);
     }
 
     #[test]
     fn the_tail_is_bounded() {
-        let tail = Tail::default();
+        let tail = StderrTail::default();
         for number in 0..100 {
             tail.push(&number.to_string());
         }

@@ -1,8 +1,8 @@
-//! Who ends a group in our place when we are killed.
+//! Ends a process group when this process is killed.
 //!
-//! No process can act on its own SIGKILL, and what the system offers instead (`PR_SET_PDEATHSIG`) is Linux only, is bound to
-//! the thread that started the child, and needs `unsafe`. So a small shell waits at the end of a pipe of which only we hold
-//! the other end. We never write to it: when the shell reads anything, it is the end of the pipe, and so of us.
+//! No process can handle its own SIGKILL, and `PR_SET_PDEATHSIG` is Linux only, is bound to the thread that started the child, and needs
+//! `unsafe`. So a small shell reads from a pipe that only this process can write to. Nothing is ever written: when the read returns, this
+//! process has exited.
 
 pub(super) use self::platform::Watchdog;
 
@@ -14,14 +14,13 @@ mod platform {
     use std::sync::Once;
     use std::time::Duration;
 
-    /// The same steps as ours, for the group `$1`: the end of its input, which has come with our own end; after `$2` tenths
-    /// of a second SIGTERM, after `$3` more SIGKILL. A group that is gone is never sent anything: by then its number may be
-    /// another's.
+    /// The same steps as those of the supervisor, for the group `$1`. Its input is closed with this process; after `$2` tenths of a second it
+    /// receives SIGTERM, after `$3` more SIGKILL. A group that has exited is not signalled, because its id may be reused.
     ///
-    /// Not every shell takes a `--` before the number of a group, and not every `sleep` knows fractions.
+    /// Not every shell accepts a `--` before the id of a group, and not every `sleep` supports fractions.
     const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
-leaves() {
+wait_for_exit() {
     tenths=$1
     while [ "$tenths" -gt 0 ]; do
         kill -0 "-$group" || exit 0
@@ -31,21 +30,21 @@ leaves() {
 }
 group=$1
 read -r _
-leaves "$2"
+wait_for_exit "$2"
 kill -TERM "-$group" || exit 0
-leaves "$3"
+wait_for_exit "$3"
 kill -KILL "-$group"
 "#;
 
-    /// A shell that ends a group when we are gone.
+    /// A shell that ends a process group after this process has exited.
     #[derive(Debug)]
     pub(in super::super) struct Watchdog {
-        /// Holds our end of the pipe, too.
+        /// It holds the write end of the pipe.
         shell: Child,
     }
 
     impl Watchdog {
-        /// Has the group watched, if that is possible. A child is worth having even if it is not.
+        /// Starts a watchdog, if possible. Failure is logged once; the child runs without it.
         pub(in super::super) fn start(group: u32, exit_timeout: Duration, term_timeout: Duration) -> Option<Self> {
             static WARNED: Once = Once::new();
             Self::spawn(group, exit_timeout, term_timeout)
@@ -54,7 +53,7 @@ kill -KILL "-$group"
                         tracing::warn!(
                             target: "turms::child",
                             %error,
-                            "cannot start /bin/sh to watch over child processes: they may outlive this one if it is killed",
+                            "cannot start /bin/sh as a watchdog: child processes may outlive this one if it is killed",
                         );
                     });
                 })
@@ -63,7 +62,7 @@ kill -KILL "-$group"
 
         fn spawn(group: u32, exit_timeout: Duration, term_timeout: Duration) -> io::Result<Self> {
             let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-            // In a group of its own and at the root: what befalls our terminal or our directory does not concern it.
+            // In its own group and at the root, so that it depends neither on the terminal nor on the directory.
             let shell = Command::new("/bin/sh")
                 .args(["-c", SCRIPT, "turms-watchdog"])
                 .args([group.to_string(), tenths(exit_timeout), tenths(term_timeout)])
@@ -78,22 +77,22 @@ kill -KILL "-$group"
             Ok(Self { shell })
         }
 
-        /// Sends it away. True once it is gone and reaped; until then, ask again.
-        pub(in super::super) fn leave(&mut self) -> bool {
-            // The signal comes before the end of the pipe, which the shell would take for our end.
+        /// Stops the shell. Returns `true` once it is reaped; until then, call it again.
+        pub(in super::super) fn stop(&mut self) -> bool {
+            // Killed before the pipe is closed, because the shell would act on that.
             let killed = self.shell.kill();
             killed.is_err() || !matches!(self.shell.try_wait(), Ok(None))
         }
 
-        /// Sends it away and waits, which is a matter of a moment.
-        pub(in super::super) fn leave_now(mut self) {
-            if !self.leave() {
+        /// Stops the shell and waits until it has exited.
+        pub(in super::super) fn stop_and_wait(mut self) {
+            if !self.stop() {
                 let _ = self.shell.wait();
             }
         }
     }
 
-    /// At most an hour, so that every shell can count it.
+    /// The timeout in tenths of a second, at most an hour.
     fn tenths(timeout: Duration) -> String {
         timeout.as_millis().div_ceil(100).min(36_000).to_string()
     }
@@ -103,7 +102,7 @@ kill -KILL "-$group"
 mod platform {
     use std::time::Duration;
 
-    /// There is none.
+    /// Not supported.
     #[derive(Debug)]
     pub(in super::super) enum Watchdog {}
 
@@ -112,11 +111,11 @@ mod platform {
             None
         }
 
-        pub(in super::super) fn leave(&mut self) -> bool {
+        pub(in super::super) fn stop(&mut self) -> bool {
             match *self {}
         }
 
-        pub(in super::super) fn leave_now(self) {
+        pub(in super::super) fn stop_and_wait(self) {
             match self {}
         }
     }

@@ -122,7 +122,7 @@ impl Shared {
     fn admit(&self, call: Call, related: Option<&ObservedCall>) {
         let Call { request, ticket, .. } = call;
         if self.tasks.lock().len() > MOST_CALLS {
-            let busy = ErrorObject::internal("too many requests in flight: wait for answers before asking more");
+            let busy = ErrorObject::internal("too many requests in flight; wait for responses before sending more");
             return self.answer(&ticket, Err(busy));
         }
         let Some(me) = self.me.upgrade() else { return };

@@ -148,7 +148,7 @@ impl HttpSession {
         let Call { request, dialect, ticket, meta, .. } = call;
         let is_full = self.state.lock().protocol.running() > limits.max_in_flight;
         let result = if is_full {
-            let error = ErrorObject::internal("too many requests in flight: wait for answers before asking more");
+            let error = ErrorObject::internal("too many requests in flight; wait for responses before sending more");
             Err(error.into())
         } else {
             let cx =

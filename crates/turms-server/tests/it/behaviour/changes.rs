@@ -208,7 +208,7 @@ async fn layers_stand_in_front_of_everything_or_of_one_thing() {
         let client = TestClient::connect(&router, version).await;
         assert_eq!(client.call_tool("limited", json!({})).await.unwrap().text(), "ran");
         let refused = client.call_tool("limited", json!({})).await.unwrap_err();
-        assert!(refused.server_error().message.starts_with("too many calls of tools/call"), "{refused}");
+        assert!(refused.server_error().message.starts_with("tools/call: too many calls"), "{refused}");
         let get = async || client.request_rounds::<GetPrompt, _>(&GetPromptParams::new("limited")).await;
         assert!(get().await.is_ok() && get().await.is_err());
         let read = async |uri: &str| client.request_rounds::<ReadResource, _>(&ReadResourceParams::new(uri)).await;
@@ -216,7 +216,7 @@ async fn layers_stand_in_front_of_everything_or_of_one_thing() {
         assert_eq!((contents[0].uri.as_str(), contents[0].text.as_deref()), ("x://limited", Some("ran")));
         assert!(read("x://limited").await.is_err() && read("x://free").await.is_ok());
         let slow = client.call_tool("slow", json!({})).await.unwrap_err();
-        assert_eq!(slow.server_error().message, "tools/call took longer than 5s");
+        assert_eq!(slow.server_error().message, "tools/call: no response within 5s");
     }
 }
 
@@ -334,10 +334,10 @@ async fn hooks_hear_of_sessions_and_shutdown_ends_them() {
 async fn a_tool_that_cannot_be_served_is_found_before_it_serves() {
     let bad_name = Tool::builder("no spaces").handler_sync(|| "");
     let error = Server::new("s", "1").tool(bad_name).build().unwrap_err();
-    assert!(error.to_string().starts_with("cannot be served: tool \"no spaces\": a name is"), "{error}");
+    assert!(error.to_string().starts_with("cannot build server: tool \"no spaces\": a name is"), "{error}");
     let remote = Object::encode(&json!({ "type": "object", "$ref": "https://example.com/x.json" })).unwrap();
     let error = Server::new("s", "1").tool(Tool::builder("t").input_schema(remote).handler_sync(|| "")).build();
     assert!(error.unwrap_err().to_string().contains("not a usable JSON Schema"));
     let error = Server::new("s", "1").resource(Resource::builder("x://{").handler_sync(|| "")).build().unwrap_err();
-    assert!(error.to_string().starts_with("cannot be served: resource \"x://{\":"), "{error}");
+    assert!(error.to_string().starts_with("cannot build server: resource \"x://{\":"), "{error}");
 }

@@ -12,28 +12,28 @@ use super::now;
 use crate::dispatch::write_response;
 use crate::service::CallResult;
 
-/// The messages that wait to be written: they gather in one buffer and leave together.
+/// The write buffer of a connection. Messages are collected and written together.
 #[derive(Debug)]
-pub(super) struct Output<W> {
+pub(super) struct WriteBuffer<W> {
     writer: W,
     buffer: Vec<u8>,
     written: usize,
     /// Number of bytes of the buffer that are responses.
     responses: usize,
     unflushed: bool,
-    /// Set if the peer has closed its end: output is discarded.
-    broken: bool,
+    /// Set if the peer has closed its input: output is discarded.
+    is_broken: bool,
     /// Set if the peer has to read before more can be written.
-    blocked: bool,
-    /// The time at which bytes last left, or the first of the waiting ones came.
-    moved: Instant,
+    is_blocked: bool,
+    /// The time of the last write, or of the first message in the buffer if that is later.
+    last_progress: Instant,
 }
 
-impl<W: AsyncWrite + Unpin> Output<W> {
-    /// Number of bytes that are written without waiting for more messages: as much as a pipe holds.
+impl<W: AsyncWrite + Unpin> WriteBuffer<W> {
+    /// Number of bytes that are written without waiting for more messages: the capacity of a pipe.
     const FULL: usize = 64 * 1024;
 
-    /// An empty buffer keeps its capacity within these bounds.
+    /// Bounds of the capacity that an empty buffer keeps.
     const MIN_KEPT: usize = 64 * 1024;
     const MAX_KEPT: usize = 256 * 1024;
 
@@ -44,15 +44,15 @@ impl<W: AsyncWrite + Unpin> Output<W> {
             written: 0,
             responses: 0,
             unflushed: false,
-            broken: false,
-            blocked: false,
-            moved: now(),
+            is_broken: false,
+            is_blocked: false,
+            last_progress: now(),
         }
     }
 
-    /// Discards all output from now on: the peer does not read any more.
-    pub(super) fn give_up(&mut self) {
-        self.broken = true;
+    /// Discards all output from now on, because the peer has closed its input.
+    pub(super) fn discard_all(&mut self) {
+        self.is_broken = true;
         self.unflushed = false;
         self.discard();
     }
@@ -70,7 +70,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
 
     /// Returns `true` if the output should be written before more is read, unless the peer does not read.
     pub(super) fn is_full(&self) -> bool {
-        self.len() >= Self::FULL && !self.blocked
+        self.len() >= Self::FULL && !self.is_blocked
     }
 
     /// Number of bytes of responses that wait to be written.
@@ -78,20 +78,20 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         self.responses.min(self.len())
     }
 
-    /// The deadline for the peer to read something.
+    /// The deadline for the peer to read.
     pub(super) fn stalled_at(&self, timeout: Duration) -> Option<Instant> {
-        if self.len() == 0 { None } else { self.moved.checked_add(timeout) }
+        if self.len() == 0 { None } else { self.last_progress.checked_add(timeout) }
     }
 
     pub(super) fn is_stalled(&self, timeout: Duration) -> bool {
         self.stalled_at(timeout).is_some_and(|stalled| stalled <= now())
     }
 
-    /// Prepares the buffer for a message. While a peer reads all the time the buffer may never be empty, so the written part is
-    /// removed once it is as large as the rest.
+    /// Prepares the buffer for a message. The buffer may never become empty while a peer reads, so the written part is removed once it is as
+    /// large as the rest.
     fn begin(&mut self) {
         if self.len() == 0 {
-            self.moved = now();
+            self.last_progress = now();
         }
         if self.written > 0 && self.written >= self.len() {
             self.buffer.drain(..self.written);
@@ -117,7 +117,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         self.responses += self.buffer.len() - start;
     }
 
-    /// Several requests, together where the peer's revision has batches.
+    /// Appends several requests, in a batch if the peer's revision has batches.
     pub(super) fn push_requests<T>(&mut self, session: &mut Session<T>, requests: Vec<Request>) {
         self.begin();
         if requests.len() > 1 && session.encode_requests(&requests, &mut self.buffer) {
@@ -136,9 +136,9 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         self.responses += self.buffer.len() - start;
     }
 
-    /// Writes what it can; ready once everything has gone, never ready if there was nothing.
+    /// Writes as much as possible. Ready once everything is written; pending if there is nothing to write.
     pub(super) fn poll_write(&mut self, task: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
-        if self.broken {
+        if self.is_broken {
             self.discard();
         }
         if self.len() == 0 && !self.unflushed {
@@ -146,13 +146,13 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         }
         while self.written < self.buffer.len() {
             let written = Pin::new(&mut self.writer).poll_write(task, &self.buffer[self.written..]);
-            self.blocked = written.is_pending();
+            self.is_blocked = written.is_pending();
             let count = ready!(written)?;
             if count == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.written += count;
-            self.moved = now();
+            self.last_progress = now();
             self.unflushed = true;
         }
         let kept = self.buffer.len().clamp(Self::MIN_KEPT, Self::MAX_KEPT);
@@ -165,9 +165,9 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes everything, then closes.
+    /// Writes everything, then shuts the writer down.
     pub(super) async fn drain(&mut self) -> io::Result<()> {
-        if self.broken {
+        if self.is_broken {
             return Ok(());
         }
         let written =
@@ -185,15 +185,15 @@ impl<W: AsyncWrite + Unpin> Output<W> {
 mod tests {
     use super::*;
 
-    /// Takes a piece of what is written, then has to be waited for.
-    struct Pipe {
-        is_free: bool,
+    /// A writer that accepts up to 100 bytes whenever it is made ready.
+    struct SlowWriter {
+        is_ready: bool,
     }
 
-    impl AsyncWrite for Pipe {
+    impl AsyncWrite for SlowWriter {
         fn poll_write(mut self: Pin<&mut Self>, _: &mut TaskContext<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-            let is_free = std::mem::replace(&mut self.is_free, false);
-            if is_free { Poll::Ready(Ok(bytes.len().min(100))) } else { Poll::Pending }
+            let is_ready = std::mem::replace(&mut self.is_ready, false);
+            if is_ready { Poll::Ready(Ok(bytes.len().min(100))) } else { Poll::Pending }
         }
 
         fn poll_flush(self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
@@ -206,17 +206,17 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_never_has_everything_costs_no_more_than_what_is_left() {
+    fn the_buffer_stays_small_for_a_peer_that_never_catches_up() {
         let mut task = TaskContext::from_waker(std::task::Waker::noop());
-        let mut output = Output::new(Pipe { is_free: true });
+        let mut output = WriteBuffer::new(SlowWriter { is_ready: true });
         output.buffer.extend_from_slice(&[b'x'; 300]);
         for _ in 0..1000 {
             output.begin();
             output.buffer.extend_from_slice(&[b'x'; 100]);
-            output.writer.is_free = true;
+            output.writer.is_ready = true;
             assert!(output.poll_write(&mut task).is_pending());
             assert_eq!(output.len(), 300);
-            assert!(output.buffer.len() <= 1000, "{} bytes are kept", output.buffer.len());
+            assert!(output.buffer.len() <= 1000, "the buffer has {} bytes", output.buffer.len());
         }
     }
 }

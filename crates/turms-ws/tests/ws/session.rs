@@ -1,4 +1,4 @@
-//! What clients and servers say to each other, in every revision.
+//! Calls, notifications and requests in every revision, and the mounting of a server.
 
 use std::sync::{Arc, mpsc};
 
@@ -8,20 +8,20 @@ use turms_client::{Client, Event};
 use turms_proto::ProtocolVersion;
 use turms_testkit::within;
 
-use crate::fixture::{Badge, Served, builder, connect, server};
+use crate::fixture::{TestServer, UserLabel, builder, connect, server};
 
-/// Runs a test in every revision, against a server of its own.
-async fn everywhere(test: impl AsyncFn(&Served, Client)) {
+/// Runs a test in every revision, each with a new server.
+async fn in_every_revision(test: impl AsyncFn(&TestServer, Client)) {
     for version in ProtocolVersion::ALL {
-        let served = Served::new().await;
-        let client = connect(served.connector(), builder().only_version(version)).await;
-        within(version.as_str(), test(&served, client)).await;
+        let server = TestServer::new().await;
+        let client = connect(server.connector(), builder().only_version(version)).await;
+        within(version.as_str(), test(&server, client)).await;
     }
 }
 
 #[tokio::test]
 async fn tools_are_called() {
-    everywhere(async |_, client| {
+    in_every_revision(async |_, client| {
         let sum = client.call_tool("add", json!({ "a": 1, "b": 2 })).await.unwrap();
         assert_eq!(sum.text(), "3");
     })
@@ -29,44 +29,44 @@ async fn tools_are_called() {
 }
 
 #[tokio::test]
-async fn progress_is_reported_before_the_answer() {
-    everywhere(async |_, client| {
-        let (write, heard) = mpsc::channel();
+async fn progress_is_reported_before_the_response() {
+    in_every_revision(async |_, client| {
+        let (sender, reports) = mpsc::channel();
         let report = move |report: &turms_proto::types::ProgressParams| {
-            let _ = write.send(report.progress.as_f64());
+            let _ = sender.send(report.progress.as_f64());
         };
         assert_eq!(client.call_tool("steps", ()).on_progress(report).await.unwrap().text(), "done");
-        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
+        assert_eq!(reports.try_iter().collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
     })
     .await;
 }
 
 #[tokio::test]
-async fn the_client_is_asked() {
-    // Revisions before 2025-06-18 have no such questions.
+async fn the_server_can_elicit_input() {
+    // Revisions before 2025-06-18 have no elicitation.
     for version in ProtocolVersion::ALL.into_iter().filter(|version| *version >= ProtocolVersion::V2025_06_18) {
-        let served = Served::new().await;
-        let client = connect(served.connector(), builder().only_version(version)).await;
+        let server = TestServer::new().await;
+        let client = connect(server.connector(), builder().only_version(version)).await;
         let greeting = within("a greeting", client.call_tool("greet", ()).into_future()).await.unwrap();
         assert_eq!(greeting.text(), "Hello, Ann! (1)", "{version}");
     }
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_stops() {
-    everywhere(async |served, client| {
+async fn a_dropped_call_is_cancelled_at_the_server() {
+    in_every_revision(async |server, client| {
         let call = tokio::spawn(client.call_tool("slow", ()).into_future());
-        served.reaches("started", 1).await;
+        server.reaches("started", 1).await;
         call.abort();
-        served.reaches("stopped", 1).await;
+        server.reaches("stopped", 1).await;
         assert_eq!(client.call_tool("add", json!({ "a": 1, "b": 1 })).await.unwrap().text(), "2");
     })
     .await;
 }
 
 #[tokio::test]
-async fn changes_are_heard_of() {
-    everywhere(async |_, client| {
+async fn subscribers_are_notified_of_changes() {
+    in_every_revision(async |_, client| {
         let mut events = client.events();
         client.subscribe("config://app").await.unwrap();
         client.call_tool("touch", json!({ "uri": "config://app" })).await.unwrap();
@@ -81,7 +81,7 @@ async fn changes_are_heard_of() {
 
 #[tokio::test]
 async fn a_message_may_be_long_in_both_directions() {
-    everywhere(async |_, client| {
+    in_every_revision(async |_, client| {
         let text = "a\u{e4}\u{1f980}".repeat(100_000);
         let echo = client.call_tool("echo", json!({ "text": text })).await.unwrap();
         assert!(echo.text() == text);
@@ -90,43 +90,43 @@ async fn a_message_may_be_long_in_both_directions() {
 }
 
 #[tokio::test]
-async fn handlers_know_of_the_request_that_the_connection_began_with() {
-    let served = Served::new().await;
-    let header = (HeaderName::from_static("x-test"), HeaderValue::from_static("here"));
-    let client = connect(served.connector().header(header.0, header.1), builder()).await;
-    assert_eq!(client.call_tool("header", ()).await.unwrap().text(), "here");
+async fn handlers_see_the_headers_and_the_uri_of_the_upgrade_request() {
+    let server = TestServer::new().await;
+    let header = (HeaderName::from_static("x-test"), HeaderValue::from_static("value"));
+    let client = connect(server.connector().header(header.0, header.1), builder()).await;
+    assert_eq!(client.call_tool("header", ()).await.unwrap().text(), "value");
     assert_eq!(client.call_tool("uri", ()).await.unwrap().text(), "/some/where?x=1");
 }
 
 #[tokio::test]
-async fn a_fleet_reaches_the_addresses_of_its_configuration() {
-    let served = Served::new().await;
+async fn a_group_connects_to_the_urls_of_its_configuration() {
+    let server = TestServer::new().await;
     let file = std::env::temp_dir().join(format!("turms-ws-{}.json", std::process::id()));
     let entry =
-        json!({ "url": format!("ws://{}/some/where", served.address), "headers": { "x-test": "from the file" } });
-    std::fs::write(&file, json!({ "mcpServers": { "far": entry } }).to_string()).unwrap();
+        json!({ "url": format!("ws://{}/some/where", server.address), "headers": { "x-test": "from the file" } });
+    std::fs::write(&file, json!({ "mcpServers": { "remote": entry } }).to_string()).unwrap();
     let config = turms_client::Config::read(&file);
     std::fs::remove_file(&file).unwrap();
     let group =
         turms_client::ClientGroup::builder(builder()).config(&config.unwrap()).transport(turms_ws::WsTransport::new());
     let group = group.connect().await;
     assert!(group.failures().is_empty(), "{:?}", group.failures());
-    assert_eq!(group.as_client().call_tool("far_header", ()).await.unwrap().text(), "from the file");
+    assert_eq!(group.as_client().call_tool("remote_header", ()).await.unwrap().text(), "from the file");
 }
 
 #[tokio::test]
-async fn headers_may_be_text_and_what_cannot_be_one_is_said() {
-    let served = Served::new().await;
-    let client = connect(served.connector().header("x-test", "abc"), builder()).await;
+async fn an_invalid_header_is_an_error_of_the_connection() {
+    let server = TestServer::new().await;
+    let client = connect(server.connector().header("x-test", "abc"), builder()).await;
     assert_eq!(client.call_tool("header", ()).await.unwrap().text(), "abc");
-    let error = builder().connect(served.connector().header("x-key", "s3cret\n")).await.unwrap_err();
-    let why = std::error::Error::source(&error).unwrap().to_string();
-    assert_eq!(why, "the value of the header \"x-key\" holds what a header cannot");
+    let error = builder().connect(server.connector().header("x-key", "s3cret\n")).await.unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(cause, "header \"x-key\": invalid value");
 }
 
-/// As an application on hyper mounts it, with middleware in front.
+/// Mounted in an application on hyper, with middleware in front.
 #[tokio::test]
-async fn what_middleware_found_out_reaches_handlers() {
+async fn extensions_of_middleware_reach_handlers() {
     use hyper_util::rt::TokioIo;
     use tower_service::Service as _;
     use turms_ws::ServeWs as _;
@@ -136,21 +136,21 @@ async fn what_middleware_found_out_reaches_handlers() {
     let service = server(&Arc::default()).ws();
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
-        let answer = hyper::service::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
-            request.extensions_mut().insert(Badge("trusted"));
+        let middleware = hyper::service::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
+            request.extensions_mut().insert(UserLabel("trusted"));
             service.clone().call(request)
         });
         let server = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
-        server.serve_connection_with_upgrades(TokioIo::new(stream), answer).await.unwrap();
+        server.serve_connection_with_upgrades(TokioIo::new(stream), middleware).await.unwrap();
     });
     let connector = turms_ws::WsConnector::new(format!("ws://{address}/ws")).unwrap();
     let client = connect(connector, builder()).await;
-    assert_eq!(client.call_tool("badge", ()).await.unwrap().text(), "trusted");
+    assert_eq!(client.call_tool("label", ()).await.unwrap().text(), "trusted");
 }
 
-/// Without anything that upgrades it there is no connection to be had, and nothing hangs.
+/// Behind an HTTP server without upgrades.
 #[tokio::test]
-async fn a_connection_that_cannot_be_upgraded_is_refused() {
+async fn a_connection_that_cannot_be_upgraded_is_rejected() {
     use tower_service::Service as _;
     use turms_ws::ServeWs as _;
 
@@ -161,11 +161,11 @@ async fn a_connection_that_cannot_be_upgraded_is_refused() {
 }
 
 #[test]
-#[should_panic(expected = "the server cannot be served over WebSocket")]
-fn a_server_that_cannot_be_built_says_so() {
+#[should_panic(expected = "cannot serve over WebSocket")]
+fn a_server_that_cannot_be_built_panics() {
     use turms_server::{Server, Tool};
     use turms_ws::ServeWs as _;
 
-    let twice = || Tool::builder("").handler_sync(|| "");
-    let _ = Server::new("broken", "1.0.0").tool(twice()).tool(twice()).ws();
+    let tool = || Tool::builder("").handler_sync(|| "");
+    let _ = Server::new("broken", "1.0.0").tool(tool()).tool(tool()).ws();
 }

@@ -1,4 +1,4 @@
-//! The client's half of the handshake (RFC 6455, 4.1): a connection by the dialer of `turms-http`, and a request that is granted.
+//! The client side of the handshake (RFC 6455, 4.1), over a connection of the dialer of `turms-http`.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -24,63 +24,62 @@ use crate::body::WsBody;
 use crate::handshake::{SUBPROTOCOL, VERSION, has_token};
 use crate::url::WsUrl;
 
-/// Why a server could not be reached over WebSocket. It is the source of a
-/// [`ConnectError::Unreachable`](turms_core::ConnectError::Unreachable), or of a
-/// [`ConnectError::Rejected`](turms_core::ConnectError::Rejected) if the server answered.
+/// Error of connecting over WebSocket. It is the source of a [`ConnectError::Unreachable`](turms_core::ConnectError::Unreachable), or of a
+/// [`ConnectError::Rejected`](turms_core::ConnectError::Rejected) if the server responded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WsConnectError {
-    /// Something that was to be sent as a header cannot be one.
+    /// A header is invalid.
     #[error("{0}")]
     Header(String),
-    /// There is no connection to its address.
+    /// The TCP connection failed.
     #[error("cannot connect to {host}:{port}")]
     Connect {
-        /// The host that was tried.
+        /// The host.
         host: String,
-        /// The port that was tried.
+        /// The port.
         port: u16,
-        /// Why not: a [`DialError`](turms_http::DialError), or the error of the system.
+        /// The cause: a [`DialError`](turms_http::DialError), or the error of the system.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
     /// An option of the connector is invalid.
     #[error("{0}")]
     InvalidOption(&'static str),
-    /// TLS cannot be set up: this machine trusts no certificates, or an added root is invalid.
-    #[error("TLS cannot be set up on this machine")]
+    /// TLS cannot be set up: the system has no root certificates, or an added one is invalid.
+    #[error("TLS cannot be set up")]
     Trust(#[source] rustls::Error),
-    /// The server did not prove who it is, or broke off while it did.
-    #[error("no secure connection to {host}")]
+    /// The TLS handshake failed, such as because of an untrusted certificate.
+    #[error("TLS handshake with {host} failed")]
     Tls {
-        /// The host that it should have been.
+        /// The host.
         host: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// What it answered is not HTTP, or it went away.
-    #[error("the server did not answer the request for a WebSocket")]
+    /// The server did not send a valid HTTP response.
+    #[error("no valid HTTP response to the upgrade request")]
     Http(#[source] hyper::Error),
-    /// It answered, but not with a WebSocket.
-    #[error("the server answered {status} instead of opening a WebSocket{}", saying(.body))]
+    /// The server responded with another status than 101.
+    #[error("the server responded with {status} instead of opening a WebSocket{}", after_colon(.body))]
     Refused {
-        /// The status of its answer.
+        /// The status of the response.
         status: StatusCode,
-        /// The headers of its answer.
+        /// The headers of the response.
         headers: Box<HeaderMap>,
-        /// How its answer begins.
+        /// The beginning of the body, at most 512 bytes.
         body: String,
     },
-    /// It opened something that is not a WebSocket.
-    #[error("the server opened no WebSocket: {0}")]
+    /// The response with status 101 is invalid.
+    #[error("invalid WebSocket handshake: {0}")]
     Handshake(&'static str),
-    /// It speaks something else over WebSocket.
-    #[error("the server speaks the subprotocol {0:?} over WebSocket, not \"{SUBPROTOCOL}\"")]
+    /// The server chose another subprotocol.
+    #[error("the server chose the subprotocol {0:?} instead of \"{SUBPROTOCOL}\"")]
     Subprotocol(String),
 }
 
-fn saying(body: &str) -> String {
+fn after_colon(body: &str) -> String {
     if body.is_empty() { String::new() } else { format!(": {body}") }
 }
 
@@ -94,51 +93,51 @@ impl From<DialOptionsError> for WsConnectError {
     }
 }
 
-/// Opens a WebSocket at a URL.
-pub(crate) async fn dial(url: &WsUrl, headers: &HeaderMap, dialer: &Dialer) -> Result<Upgraded, WsConnectError> {
+/// Connects to a URL and opens a WebSocket.
+pub(crate) async fn open(url: &WsUrl, headers: &HeaderMap, dialer: &Dialer) -> Result<Upgraded, WsConnectError> {
     let (host, port) = (url.host(), url.port());
-    let stream = dialer.dial(url.dialed()).await.map_err(|error| match error.downcast::<io::Error>() {
+    let stream = dialer.dial(url.dial_url()).await.map_err(|error| match error.downcast::<io::Error>() {
         Ok(error) => WsConnectError::Tls { host: host.to_owned(), source: *error },
         Err(source) => WsConnectError::Connect { host: host.to_owned(), port, source },
     })?;
     upgrade(stream, url, headers).await
 }
 
-/// Asks for a WebSocket over a stream.
+/// Opens a WebSocket over a stream.
 async fn upgrade(stream: DialedStream, url: &WsUrl, headers: &HeaderMap) -> Result<Upgraded, WsConnectError> {
     let key = generate_key();
-    let request = request(url, headers, &key)?;
+    let request = upgrade_request(url, headers, &key)?;
     let (mut sender, connection) = http1::handshake(stream).await.map_err(WsConnectError::Http)?;
-    // The connection lives for as long as the answer is read, so it needs no task of its own.
+    // The connection is polled only until the response is read, so it needs no task of its own.
     let mut connection = pin!(connection.with_upgrades());
     let mut exchange = pin!(async {
         let response = sender.send_request(request).await.map_err(WsConnectError::Http)?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return Err(refused(response).await);
+            return Err(rejection(response).await);
         }
-        check(response.headers(), &key)?;
+        check_response(response.headers(), &key)?;
         hyper::upgrade::on(response).await.map_err(WsConnectError::Http)
     });
-    let mut alive = true;
+    let mut is_open = true;
     poll_fn(|task| {
-        // Why it ended, the exchange knows better.
-        if alive && connection.as_mut().poll(task).is_ready() {
-            alive = false;
+        // Its error is ignored: that of the exchange is more precise.
+        if is_open && connection.as_mut().poll(task).is_ready() {
+            is_open = false;
         }
         exchange.as_mut().poll(task)
     })
     .await
 }
 
-fn request(url: &WsUrl, headers: &HeaderMap, key: &str) -> Result<Request<WsBody>, WsConnectError> {
-    let unfit = |_| WsConnectError::Handshake("its host cannot be written into a header");
+fn upgrade_request(url: &WsUrl, headers: &HeaderMap, key: &str) -> Result<Request<WsBody>, WsConnectError> {
+    let invalid = |_| WsConnectError::Handshake("the host is not a valid header value");
     let mut request = Request::new(WsBody::default());
-    // The URL was parsed, so its path is one.
+    // The URL was parsed, so its path is valid.
     *request.uri_mut() = url.target().parse().unwrap_or_default();
     let own = request.headers_mut();
     *own = headers.clone();
     if !own.contains_key(HOST) {
-        own.insert(HOST, HeaderValue::from_str(url.authority()).map_err(unfit)?);
+        own.insert(HOST, HeaderValue::from_str(url.authority()).map_err(invalid)?);
     }
     if !own.contains_key(USER_AGENT) {
         own.insert(USER_AGENT, HeaderValue::from_static(concat!("turms/", env!("CARGO_PKG_VERSION"))));
@@ -147,47 +146,47 @@ fn request(url: &WsUrl, headers: &HeaderMap, key: &str) -> Result<Request<WsBody
     own.insert(UPGRADE, HeaderValue::from_static("websocket"));
     own.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static(VERSION));
     own.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
-    own.insert(SEC_WEBSOCKET_KEY, HeaderValue::from_str(key).map_err(unfit)?);
+    own.insert(SEC_WEBSOCKET_KEY, HeaderValue::from_str(key).map_err(invalid)?);
     Ok(request)
 }
 
-/// Whether an answer grants what was asked for, and nothing else.
-fn check(headers: &HeaderMap, key: &str) -> Result<(), WsConnectError> {
+/// Checks the headers of a response with status 101.
+fn check_response(headers: &HeaderMap, key: &str) -> Result<(), WsConnectError> {
     if !has_token(headers, &UPGRADE, "websocket") || !has_token(headers, &CONNECTION, "upgrade") {
-        return Err(WsConnectError::Handshake("it upgraded the connection to something else"));
+        return Err(WsConnectError::Handshake("the response upgrades to another protocol"));
     }
     if headers.get(SEC_WEBSOCKET_ACCEPT).is_none_or(|accept| *accept != derive_accept_key(key.as_bytes())) {
-        return Err(WsConnectError::Handshake("its answer does not belong to our request"));
+        return Err(WsConnectError::Handshake("`Sec-WebSocket-Accept` does not match the request"));
     }
     if headers.contains_key(SEC_WEBSOCKET_EXTENSIONS) {
-        return Err(WsConnectError::Handshake("it wants extensions that were not offered"));
+        return Err(WsConnectError::Handshake("the server chose extensions that were not offered"));
     }
     match headers.get(SEC_WEBSOCKET_PROTOCOL) {
-        // As lenient as our own server is: there are servers that know of no subprotocols.
+        // Accepted, as our own server does: some servers do not support subprotocols.
         None => Ok(()),
         Some(name) if name == SUBPROTOCOL => Ok(()),
         Some(name) => Err(WsConnectError::Subprotocol(String::from_utf8_lossy(name.as_bytes()).into_owned())),
     }
 }
 
-/// How much of an answer is shown.
-const SHOWN: usize = 512;
+/// Maximum number of bytes of the body in an error.
+const MAX_BODY_BYTES: usize = 512;
 
-/// How long the rest of an answer is waited for. Its status says the most.
-const READING: Duration = Duration::from_secs(1);
+/// Timeout for the body of a rejection. The status is enough for an error.
+const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Servers say in the body why they do not want to.
-async fn refused(response: Response<Incoming>) -> WsConnectError {
+/// Creates the error for a response with another status than 101, with the beginning of its body.
+async fn rejection(response: Response<Incoming>) -> WsConnectError {
     let (head, mut body) = response.into_parts();
     let mut text = Vec::new();
-    let _ = tokio::time::timeout(READING, read(&mut body, &mut text)).await;
-    let text = String::from_utf8_lossy(&text[..text.len().min(SHOWN)]);
+    let _ = tokio::time::timeout(BODY_TIMEOUT, read_body(&mut body, &mut text)).await;
+    let text = String::from_utf8_lossy(&text[..text.len().min(MAX_BODY_BYTES)]);
     let body = escape_control(text.trim()).into_owned();
     WsConnectError::Refused { status: head.status, headers: Box::new(head.headers), body }
 }
 
-async fn read(body: &mut Incoming, text: &mut Vec<u8>) {
-    while text.len() < SHOWN
+async fn read_body(body: &mut Incoming, text: &mut Vec<u8>) {
+    while text.len() < MAX_BODY_BYTES
         && let Some(Ok(frame)) = poll_fn(|task| Pin::new(&mut *body).poll_frame(task)).await
     {
         text.extend_from_slice(frame.data_ref().map_or(&[], |data| data));

@@ -13,10 +13,10 @@ use turms_proto::types::{ClientCapabilities, Implementation};
 use turms_proto::{ErrorObject, Notification, ProtocolVersion};
 use turms_testkit::within;
 
-/// The client's side, which answers nothing.
-struct Nothing;
+/// The service of a client that supports no requests.
+struct NoRequests;
 
-impl Service for Nothing {
+impl Service for NoRequests {
     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
         Box::pin(std::future::ready(Err(ErrorObject::method_not_found(&request.method).into())))
     }
@@ -28,24 +28,24 @@ impl Service for Nothing {
 
 const LIMIT: usize = 1000;
 
-/// A connection to a server that speaks 2026-07-28, so that nothing is asked before the first request.
+/// Opens a connection to a server of 2026-07-28, so that there is no handshake before the first request.
 async fn connect(connector: &impl Connector) -> OpenChannel {
     let client = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
     let client = client.known(Dialect::Stateless(ProtocolVersion::LATEST));
-    within("a connection", connector.connect(ConnectContext::new(client, Arc::new(Nothing)))).await.unwrap()
+    within("a connection", connector.connect(ConnectContext::new(client, Arc::new(NoRequests)))).await.unwrap()
 }
 
-/// Asks without a timeout, so that nothing but the response or its loss ends the request.
-async fn ask(server: &OpenChannel) -> Result<Payload, PeerError> {
+/// Sends a request without a timeout, so that it ends only with its response or an error.
+async fn request(server: &OpenChannel) -> Result<Payload, PeerError> {
     let request = OutgoingRequest::new("tools/list", Payload::default()).options(RequestOptions::default().for_ever());
-    within("an outcome", server.channel.call_in_time(request)).await
+    within("a response", server.channel.call_in_time(request)).await
 }
 
 fn assert_too_long(outcome: Result<Payload, PeerError>) {
     match outcome {
         Err(error @ PeerError::Request(RequestError::TooLong { limit: LIMIT })) => {
-            let told = error.to_string();
-            assert!(told.contains("limit of 1000 bytes") && told.contains("message_limit"), "{told}");
+            let message = error.to_string();
+            assert!(message.contains("limit of 1000 bytes") && message.contains("message_limit"), "{message}");
         }
         other => panic!("{other:?}"),
     }
@@ -70,13 +70,13 @@ async fn a_call_fails_at_once_when_its_response_is_over_the_limit() {
             requests.next_line().await.unwrap();
             far.1.write_all(format!("{log}\n{long}\n{response}\n").as_bytes()).await.unwrap();
             requests.next_line().await.unwrap();
-            // The notification and what is no message fail nothing.
-            let answer = r#"{"jsonrpc":"2.0","id":2,"result":{}}"#;
-            far.1.write_all(format!("{log}\n{long}\n{answer}\n").as_bytes()).await.unwrap();
+            // A long notification and a long line that is not a message fail no request.
+            let response = r#"{"jsonrpc":"2.0","id":2,"result":{}}"#;
+            far.1.write_all(format!("{log}\n{long}\n{response}\n").as_bytes()).await.unwrap();
             std::future::pending::<()>().await;
         });
-        assert_too_long(ask(&server).await);
-        assert!(ask(&server).await.is_ok(), "the connection goes on");
+        assert_too_long(request(&server).await);
+        assert!(request(&server).await.is_ok(), "the connection is closed");
     }
 }
 
@@ -86,9 +86,9 @@ async fn the_limit_of_a_child_process_can_be_set() {
     let script = r#"text=$(printf 'x%.0s' $(seq 2000)); read -r request; printf '{"jsonrpc":"2.0","id":1,"result":{"text":"%s"}}\n' "$text"; cat > /dev/null"#;
     let command = ChildCommand::new("sh").args(["-c", script]);
     let server = connect(&command).await;
-    assert!(ask(&server).await.is_ok(), "the default is 16 MiB");
+    assert!(request(&server).await.is_ok(), "the default limit is 16 MiB");
     server.control.close().await;
     let server = connect(&command.message_limit(LIMIT)).await;
-    assert_too_long(ask(&server).await);
+    assert_too_long(request(&server).await);
     server.control.close().await;
 }

@@ -1,4 +1,4 @@
-//! Requests that are not granted, and what is said about it.
+//! Rejected upgrade requests, and rejections that a client receives.
 
 use http::StatusCode;
 use http::header::HeaderValue;
@@ -9,50 +9,50 @@ use turms_http::AccessPolicy;
 use turms_testkit::within;
 use turms_ws::{WsConnectError, WsConnector, WsUrlError};
 
-use crate::fixture::{Served, builder};
-use turms_testkit::raw_ws::{HEADERS, WsConnection, ask, request};
+use crate::fixture::{TestServer, builder};
+use turms_testkit::raw_ws::{HEADERS, WsConnection, request, send_request};
 
-/// The headers of a request that is granted, but for one: another in its place, or none.
-fn but(name: &str, other: Option<&'static str>) -> Vec<&'static str> {
+/// The headers of a valid request, with one replaced or removed.
+fn headers_with(name: &str, other: Option<&'static str>) -> Vec<&'static str> {
     let mut headers: Vec<_> = HEADERS.into_iter().filter(|header| !header.starts_with(name)).collect();
     headers.extend(other);
     headers
 }
 
-/// The status of the answer, its headers, and its body.
-async fn answer(served: &Served, first: &str, headers: &[&str]) -> (u16, String, String) {
-    let mut stream = TcpStream::connect(served.address).await.unwrap();
-    let head = ask(&mut stream, &request(first, headers)).await;
+/// Sends a request and returns the status, the head and the body of the response.
+async fn response(server: &TestServer, first: &str, headers: &[&str]) -> (u16, String, String) {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = send_request(&mut stream, &request(first, headers)).await;
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let mut body = String::new();
     if status != 101 {
-        within("the end of the answer", stream.read_to_string(&mut body)).await.unwrap();
+        within("the end of the response", stream.read_to_string(&mut body)).await.unwrap();
         assert!(head.contains("content-type: text/plain; charset=utf-8\r\n"), "{head}");
     }
     (status, head.to_ascii_lowercase(), body)
 }
 
 #[tokio::test]
-async fn every_refusal_has_its_status_and_says_why() {
-    let served = Served::new().await;
+async fn rejections_have_a_status_and_a_reason() {
+    let server = TestServer::new().await;
     let get = "GET /ws HTTP/1.1";
     let whole = HEADERS.to_vec();
     let cases = [
         ("POST /ws HTTP/1.1", whole.clone(), 405, "a WebSocket is opened with GET, not POST"),
-        (get, but("Connection", None), 426, "Connection: Upgrade"),
-        (get, but("Connection", Some("Connection: keep-alive")), 426, "Connection: Upgrade"),
-        (get, but("Upgrade", None), 426, "Upgrade: websocket"),
-        (get, but("Upgrade", Some("Upgrade: h2c")), 426, "Upgrade: websocket"),
-        (get, but("Sec-WebSocket-Version", None), 426, "version 13"),
-        (get, but("Sec-WebSocket-Version", Some("Sec-WebSocket-Version: 8")), 426, "version 13"),
-        (get, but("Sec-WebSocket-Key", None), 400, "Sec-WebSocket-Key"),
-        (get, but("Sec-WebSocket-Key", Some("Sec-WebSocket-Key: short")), 400, "Sec-WebSocket-Key"),
-        (get, but("Sec-WebSocket-Protocol", Some("Sec-WebSocket-Protocol: chat, soap")), 400, "ask for `mcp`"),
-        (get, but("Host", Some("Host: evil.example")), 403, "host \"evil.example\""),
+        (get, headers_with("Connection", None), 426, "Connection: Upgrade"),
+        (get, headers_with("Connection", Some("Connection: keep-alive")), 426, "Connection: Upgrade"),
+        (get, headers_with("Upgrade", None), 426, "Upgrade: websocket"),
+        (get, headers_with("Upgrade", Some("Upgrade: h2c")), 426, "Upgrade: websocket"),
+        (get, headers_with("Sec-WebSocket-Version", None), 426, "version 13"),
+        (get, headers_with("Sec-WebSocket-Version", Some("Sec-WebSocket-Version: 8")), 426, "version 13"),
+        (get, headers_with("Sec-WebSocket-Key", None), 400, "Sec-WebSocket-Key"),
+        (get, headers_with("Sec-WebSocket-Key", Some("Sec-WebSocket-Key: short")), 400, "Sec-WebSocket-Key"),
+        (get, headers_with("Sec-WebSocket-Protocol", Some("Sec-WebSocket-Protocol: chat, soap")), 400, "request `mcp`"),
+        (get, headers_with("Host", Some("Host: evil.example")), 403, "host \"evil.example\""),
         (get, [whole, vec!["Origin: https://evil.example"]].concat(), 403, "origin \"https://evil.example\""),
     ];
     for (first, headers, status, reason) in cases {
-        let (given, head, body) = answer(&served, first, &headers).await;
+        let (given, head, body) = response(&server, first, &headers).await;
         assert_eq!(given, status, "{headers:?}: {body}");
         assert!(body.contains(reason), "{body}");
         match status {
@@ -65,34 +65,34 @@ async fn every_refusal_has_its_status_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_client_that_names_no_subprotocol_is_served_without_one() {
-    let served = Served::new().await;
-    let (status, head, _) = answer(&served, "GET / HTTP/1.1", &but("Sec-WebSocket-Protocol", None)).await;
+async fn a_client_without_a_subprotocol_is_accepted() {
+    let server = TestServer::new().await;
+    let (status, head, _) = response(&server, "GET / HTTP/1.1", &headers_with("Sec-WebSocket-Protocol", None)).await;
     assert_eq!(status, 101);
     assert!(!head.contains("sec-websocket-protocol"), "{head}");
 }
 
 #[tokio::test]
-async fn a_policy_lets_others_in() {
+async fn an_access_policy_allows_other_hosts_and_origins() {
     let policy = AccessPolicy::new().hosts(["mcp.example"]).origins(["https://app.example"]);
-    let served = Served::with(|service| service.access(policy)).await;
-    let headers = [but("Host", Some("Host: mcp.example")), vec!["Origin: https://app.example"]].concat();
-    assert_eq!(answer(&served, "GET / HTTP/1.1", &headers).await.0, 101);
-    assert_eq!(answer(&served, "GET / HTTP/1.1", &HEADERS).await.0, 403);
+    let server = TestServer::with(|service| service.access(policy)).await;
+    let headers = [headers_with("Host", Some("Host: mcp.example")), vec!["Origin: https://app.example"]].concat();
+    assert_eq!(response(&server, "GET / HTTP/1.1", &headers).await.0, 101);
+    assert_eq!(response(&server, "GET / HTTP/1.1", &HEADERS).await.0, 403);
 }
 
 #[tokio::test]
-async fn more_connections_than_there_may_be_are_refused_until_one_ends() {
-    let served = Served::with(|service| service.max_connections(1)).await;
-    let mut first = WsConnection::open(served.address).await;
-    let (status, _, body) = answer(&served, "GET / HTTP/1.1", &HEADERS).await;
-    assert_eq!((status, body.as_str()), (503, "there are too many connections already: try again later"));
+async fn connections_over_the_limit_are_rejected_until_one_is_closed() {
+    let server = TestServer::with(|service| service.max_connections(1)).await;
+    let mut first = WsConnection::open(server.address).await;
+    let (status, _, body) = response(&server, "GET / HTTP/1.1", &HEADERS).await;
+    assert_eq!((status, body.as_str()), (503, "too many connections; try again later"));
     first.send(turms_testkit::raw_ws::CLOSE, &1000_u16.to_be_bytes()).await;
-    first.goodbye().await;
-    first.end().await;
-    // The place is free a moment after the socket is closed.
-    within("a place for another", async {
-        while answer(&served, "GET / HTTP/1.1", &HEADERS).await.0 != 101 {
+    first.close_frame().await;
+    first.assert_closed().await;
+    // The permit is released a moment after the socket is closed.
+    within("a free connection", async {
+        while response(&server, "GET / HTTP/1.1", &HEADERS).await.0 != 101 {
             tokio::task::yield_now().await;
         }
     })
@@ -107,24 +107,23 @@ fn source(error: &ConnectError) -> &WsConnectError {
 }
 
 #[tokio::test]
-async fn a_client_is_told_what_the_server_answered() {
-    let served = Served::new().await;
+async fn a_client_sees_the_response_of_a_rejection() {
+    let server = TestServer::new().await;
     let evil = HeaderValue::from_static("https://evil.example");
-    let connector = served.connector().header(http::header::ORIGIN, evil);
+    let connector = server.connector().header(http::header::ORIGIN, evil);
     let error = builder().connect(connector).await.unwrap_err();
-    let told = format!("the server at ws://{}/some/where turned the connection down", served.address);
-    assert_eq!(error.to_string(), told);
+    assert_eq!(error.to_string(), format!("ws://{}/some/where rejected the connection", server.address));
     let source = source(&error);
     assert_eq!(
         source.to_string(),
-        "the server answered 403 Forbidden instead of opening a WebSocket: \
+        "the server responded with 403 Forbidden instead of opening a WebSocket: \
          the origin \"https://evil.example\" may not use this server"
     );
     assert!(matches!(source, WsConnectError::Refused { status: StatusCode::FORBIDDEN, .. }));
 }
 
 #[tokio::test]
-async fn a_client_is_told_that_nobody_listens() {
+async fn a_closed_port_is_an_error() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -133,47 +132,47 @@ async fn a_client_is_told_that_nobody_listens() {
     assert_eq!(source(&error).to_string(), format!("cannot connect to {address}"));
 }
 
-/// Answers the first request with these words, and stays silent then.
-async fn answering(words: &'static str) -> WsConnector {
+/// Starts a server that sends this response to the first request and nothing else, and returns a connector to it.
+async fn responding(response: &'static str) -> WsConnector {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
-        ask_of(&mut stream, words).await;
+        respond(&mut stream, response).await;
     });
     WsConnector::new(url).unwrap()
 }
 
-async fn ask_of(stream: &mut TcpStream, words: &str) {
-    // To read the request and to answer is the same as to ask, the other way round.
-    let head = ask(stream, "").await;
+async fn respond(stream: &mut TcpStream, response: &str) {
+    // Reads the head of the request: sending nothing and reading a head is the same on both sides.
+    let head = send_request(stream, "").await;
     let key = head.lines().find_map(|line| line.strip_prefix("sec-websocket-key: ")).unwrap();
     let accept = tokio_tungstenite::tungstenite::handshake::derive_accept_key(key.as_bytes());
-    let _ = tokio::io::AsyncWriteExt::write_all(stream, words.replace("ACCEPT", &accept).as_bytes()).await;
+    let _ = tokio::io::AsyncWriteExt::write_all(stream, response.replace("ACCEPT", &accept).as_bytes()).await;
     std::future::pending::<()>().await;
 }
 
 #[tokio::test]
-async fn a_client_takes_no_answer_for_a_websocket_that_is_none() {
+async fn a_client_rejects_invalid_handshake_responses() {
     let upgraded = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
     let cases = [
         ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "200 OK instead of opening a WebSocket: hello"),
         ("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", "401 Unauthorized instead of opening a WebSocket"),
         ("HTTP/1.1 500 No\r\nContent-Length: 900\r\n\r\nhalf\x1b", "WebSocket: half\\u{1b}"),
-        ("SSH-2.0-OpenSSH\r\n\r\n", "did not answer the request for a WebSocket"),
-        ("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", "something else"),
-        (&*format!("{upgraded}Sec-WebSocket-Accept: x\r\n\r\n").leak(), "does not belong to our request"),
+        ("SSH-2.0-OpenSSH\r\n\r\n", "no valid HTTP response to the upgrade request"),
+        ("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", "another protocol"),
+        (&*format!("{upgraded}Sec-WebSocket-Accept: x\r\n\r\n").leak(), "does not match the request"),
         (
             &*format!("{upgraded}Sec-WebSocket-Accept: ACCEPT\r\nSec-WebSocket-Extensions: x\r\n\r\n").leak(),
             "extensions that were not offered",
         ),
         (
             &*format!("{upgraded}Sec-WebSocket-Accept: ACCEPT\r\nSec-WebSocket-Protocol: soap\r\n\r\n").leak(),
-            "the subprotocol \"soap\" over WebSocket, not \"mcp\"",
+            "the subprotocol \"soap\" instead of \"mcp\"",
         ),
     ];
-    for (words, reason) in cases {
-        let connector = answering(words).await;
+    for (response, reason) in cases {
+        let connector = responding(response).await;
         let error = within("an error", builder().connect(connector)).await.unwrap_err();
         let text = source(&error).to_string();
         assert!(text.contains(reason), "{text}");
@@ -181,11 +180,14 @@ async fn a_client_takes_no_answer_for_a_websocket_that_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_is_not_waited_for_for_ever() {
-    let connector = answering("").await.connect_timeout(std::time::Duration::from_secs(5));
+async fn a_server_that_does_not_respond_times_out() {
+    let connector = responding("").await.connect_timeout(std::time::Duration::from_secs(5));
     let error = builder().connect(connector).await.unwrap_err();
-    let told = error.to_string();
-    assert!(told.starts_with("the server at ws://127.0.0.1:") && told.ends_with(" was not ready within 5s"), "{told}");
+    let message = error.to_string();
+    assert!(
+        message.starts_with("the server at ws://127.0.0.1:") && message.ends_with(" was not ready within 5s"),
+        "{message}"
+    );
     assert!(error.is_timeout());
 }
 
