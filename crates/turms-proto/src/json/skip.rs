@@ -4,7 +4,7 @@
 //! back to memory. Every message passes through this code, so this matters.
 
 use super::scanner::{LineBreaks, MAX_DEPTH, Problem, SyntaxError};
-use super::string::{plain_length, special_in};
+use super::string::{Specials, plain_length, special_in};
 
 /// Returns the byte at a position; 0, which no grammar rule allows, after the end.
 #[inline(always)]
@@ -130,22 +130,29 @@ pub(super) fn short_string(text: &[u8], at: usize) -> Result<usize, usize> {
 
 /// Finds the end of any string, from a position before its end and its first escape.
 #[inline(never)]
-fn any_string(text: &[u8], mut at: usize) -> Result<(usize, bool), SyntaxError> {
-    let mut escaped = false;
+fn any_string(text: &[u8], from: usize) -> Result<(usize, bool), SyntaxError> {
+    let at = from + plain_length(&text[from..]);
+    match text.get(at) {
+        Some(b'"') => Ok((at + 1, false)),
+        _ => Ok((escaped_string(text, at)?, true)),
+    }
+}
+
+/// Finds the end of a string with escapes, from the position of its first escape.
+#[inline(never)]
+fn escaped_string(text: &[u8], mut at: usize) -> Result<usize, SyntaxError> {
+    let mut specials = Specials::new(text);
     loop {
-        at += plain_length(&text[at..]);
-        match text.get(at) {
+        let after = match text.get(at) {
             None => return Err(SyntaxError { offset: at, problem: Problem::UnexpectedEnd }),
-            Some(b'"') => return Ok((at + 1, escaped)),
-            Some(b'\\') => {
-                escaped = true;
-                at = match text.get(at + 1) {
-                    Some(b'"' | b'\\' | b'n') => at + 2,
-                    _ => escape(text, at + 1)?,
-                };
-            }
+            Some(b'"') => return Ok(at + 1),
+            Some(b'\\') => match text.get(at + 1) {
+                Some(b'"' | b'\\' | b'n') => at + 2,
+                _ => escape(text, at + 1)?,
+            },
             Some(_) => return Err(SyntaxError { offset: at, problem: Problem::ControlCharacter }),
-        }
+        };
+        at = specials.find(after);
     }
 }
 
@@ -260,4 +267,52 @@ fn digits(text: &[u8], start: usize) -> Option<usize> {
         at += 1;
     }
     (at > start).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Finds the end of a string byte by byte.
+    fn end_of_string(text: &[u8]) -> Result<usize, SyntaxError> {
+        let mut at = 1;
+        loop {
+            at = match text.get(at) {
+                None => return Err(SyntaxError { offset: at, problem: Problem::UnexpectedEnd }),
+                Some(b'"') => return Ok(at + 1),
+                Some(b'\\') => escape(text, at + 1)?,
+                Some(0..0x20) => return Err(SyntaxError { offset: at, problem: Problem::ControlCharacter }),
+                Some(_) => at + 1,
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn strings_of_any_length_end_where_serde_json_ends_them(
+            pieces in prop::collection::vec(prop_oneof![
+                4 => "[a-z é😀]{1,40}",
+                8 => prop::sample::select(vec![
+                    r#"\""#, r"\\", r"\/", r"\b", r"\f", r"\n", r"\r", r"\t", r"\u0041", r"\u000a", r"\u0022",
+                    r"\ud83d\ude00", r"\ud800", r"\udc00",
+                ]).prop_map(str::to_owned),
+            ], 0..60),
+            last in prop::sample::select(vec![
+                "", "\"", "\u{0}", "\u{1f}", "\n", r"\", r"\x", r"\u12", r"\u12g4", r"\U0041",
+            ]),
+            rest in "[a-z\"]{0,80}",
+        ) {
+            let text = format!("\"{}{last}{rest}", pieces.concat());
+            let found = string(text.as_bytes(), 0);
+            prop_assert_eq!(found.map(|(end, _)| end), end_of_string(text.as_bytes()));
+            let end = found.map_or(text.len(), |(end, _)| end);
+            let theirs = serde_json::from_str::<&serde_json::value::RawValue>(&text[..end]);
+            prop_assert_eq!(found.is_ok(), theirs.is_ok());
+            prop_assert!(found.is_ok_and(|(_, escaped)| escaped == text[..end].contains('\\')) || found.is_err());
+        }
+    }
 }

@@ -35,6 +35,72 @@ pub(super) fn plain_length(bytes: &[u8]) -> usize {
     bytes.len() - rest.len() + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
 }
 
+/// Search for the quotes, backslashes and control characters of one text, from its start to its end.
+///
+/// A search that begins after the last place found waits for that place: about 20 cycles for each. After the first few
+/// places, blocks of fixed length are searched instead, which wait for nothing. For 100 KiB with an escape every 16
+/// bytes, the end of the string is found in 14 us instead of 40 us, and the string is written in 22 us instead of 36 us.
+#[derive(Debug)]
+pub(super) struct Specials<'a> {
+    text: &'a [u8],
+    /// Number of searches without blocks that are left. In short strings these are faster.
+    singles: u32,
+    /// End of the last block.
+    searched: usize,
+    /// Places in the last block that are not returned yet, one bit for each byte.
+    bits: u64,
+}
+
+impl<'a> Specials<'a> {
+    #[inline(always)]
+    pub(super) fn new(text: &'a [u8]) -> Self {
+        Self { text, singles: 4, searched: 0, bits: 0 }
+    }
+
+    /// Returns the position of the next special character, or the end of the text. `from` is the position to start at,
+    /// which must be after the previous result.
+    #[inline(always)]
+    pub(super) fn find(&mut self, from: usize) -> usize {
+        let mut start = from;
+        if self.singles > 0 {
+            self.singles -= 1;
+            self.searched = from;
+        } else {
+            loop {
+                while self.bits != 0 {
+                    let at = self.searched - BLOCK + self.bits.trailing_zeros() as usize;
+                    self.bits &= self.bits - 1;
+                    if at >= from {
+                        return at;
+                    }
+                }
+                let Some(block) = self.text[self.searched..].first_chunk() else { break };
+                self.bits = special_bits(block);
+                self.searched += BLOCK;
+            }
+            start = start.max(self.searched);
+        }
+        start + plain_length(&self.text[start..])
+    }
+}
+
+/// Length of the blocks of [`Specials`].
+const BLOCK: usize = 64;
+
+/// Sets the bit of each byte that needs an escape; the bit of the first byte is the lowest.
+#[inline(always)]
+fn special_bits(block: &[u8; BLOCK]) -> u64 {
+    // The compiler vectorises this, but not the collection of the bits.
+    let flags = block.map(|byte| u8::from(is_special(byte)));
+    let mut bits = 0;
+    for (index, word) in flags.as_chunks().0.iter().enumerate() {
+        // Each byte is 0 or 1. The product has the eight of them as bits of its highest byte.
+        let product = u64::from_le_bytes(*word).wrapping_mul(0x0102_0408_1020_4080);
+        bits |= (product >> 56) << (8 * index);
+    }
+    bits
+}
+
 /// Like [`plain_length`], optimised for strings that fit in one word, as names and most values do.
 #[inline]
 pub(super) fn short_plain_length(bytes: &[u8]) -> usize {
@@ -203,6 +269,8 @@ impl Unescaped {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -216,6 +284,30 @@ mod tests {
                 assert!(!is_plain(&bytes), "{special} at {place} of {length}");
                 assert_eq!(plain_length(&bytes), place, "{special} of {length}");
                 assert_eq!(short_plain_length(&bytes), place, "{special} of {length}");
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn specials_are_found_one_after_the_other_from_any_place(
+            text in prop::collection::vec(prop_oneof![
+                9 => prop::sample::select(b"x \x7f\x80\xff".to_vec()),
+                3 => prop::sample::select(b"\"\\\n\x00\x1f".to_vec()),
+            ], 0..400),
+            steps in prop::collection::vec(1..8_usize, 400),
+        ) {
+            let mut specials = Specials::new(&text);
+            let mut from = 0;
+            for step in steps {
+                let expected = from + text[from..].iter().position(|byte| is_special(*byte)).unwrap_or(text.len() - from);
+                prop_assert_eq!(specials.find(from), expected);
+                from = expected + step;
+                if from > text.len() {
+                    break;
+                }
             }
         }
     }

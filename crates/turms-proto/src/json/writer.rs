@@ -13,7 +13,7 @@ use serde::ser::{
 use serde_json::Error;
 
 use super::raw::SERDE_JSON_PREFIX;
-use super::string::{is_plain, plain_length};
+use super::string::{Specials, is_plain, plain_length};
 
 /// Appends a value.
 ///
@@ -30,20 +30,30 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
         out.reserve(text.len() + text.len() / 8 + 2);
     }
     out.push(b'"');
-    let mut rest = text.as_bytes();
-    if rest.len() <= 16 && is_plain(rest) {
+    let text = text.as_bytes();
+    if text.len() <= 16 && is_plain(text) {
         // Most names are this short.
-        out.extend_from_slice(rest);
+        out.extend_from_slice(text);
         return out.push(b'"');
     }
-    loop {
-        let plain = plain_length(rest);
-        out.extend_from_slice(&rest[..plain]);
-        let Some(special) = rest.get(plain) else { break };
-        write_escape(out, *special);
-        rest = &rest[plain + 1..];
+    let plain = plain_length(text);
+    out.extend_from_slice(&text[..plain]);
+    if plain < text.len() {
+        write_escaped(out, text, plain);
     }
     out.push(b'"');
+}
+
+/// Appends the rest of a text, from the position of its first special character.
+#[inline(never)]
+fn write_escaped(out: &mut Vec<u8>, text: &[u8], mut at: usize) {
+    let mut specials = Specials::new(text);
+    while let Some(special) = text.get(at) {
+        write_escape(out, *special);
+        let after = at + 1;
+        at = specials.find(after);
+        out.extend_from_slice(&text[after..at]);
+    }
 }
 
 fn write_escape(out: &mut Vec<u8>, special: u8) {
@@ -479,6 +489,14 @@ mod tests {
             prop_assert_eq!(written(&text).unwrap(), serde_json::to_string(&text).unwrap());
             let key = BTreeMap::from([(text, Value::Null)]);
             prop_assert_eq!(written(&key).unwrap(), serde_json::to_string(&key).unwrap());
+        }
+
+        #[test]
+        fn long_texts_are_written_as_serde_json_writes_them(
+            pieces in prop::collection::vec("[a-zé😀]{0,40}[\\x00-\\x1f\"\\\\\\x7f]{0,3}", 0..30),
+        ) {
+            let text = pieces.concat();
+            prop_assert_eq!(written(&text).unwrap(), serde_json::to_string(&text).unwrap());
         }
     }
 }
