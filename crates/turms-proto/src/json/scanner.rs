@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use super::layout::{ParamsLayout, Span};
 use super::skip::{self, KeyPlace};
-use super::string::{plain_length, unescape};
+use super::string::unescape;
 
 /// Maximum nesting depth of a message. It is one less than the limit of `serde_json`, so that valid messages can be
 /// decoded.
@@ -256,12 +256,6 @@ impl<'a> Scanner<'a> {
         let (key, value) = skip::key(self.text.as_bytes(), self.at, &mut self.line_breaks)?;
         self.at = value;
         Ok(Key::at(self.text, key))
-    }
-
-    /// Advances to the next quote, backslash or control character.
-    #[inline]
-    pub(super) fn skip_plain(&mut self) {
-        self.at += plain_length(&self.text.as_bytes()[self.at..]);
     }
 
     pub(super) fn skip_escape(&mut self) -> Result<(), SyntaxError> {

@@ -174,6 +174,7 @@ impl<'a> Scanner<'a> {
             self.at += 1;
             return Ok(Some(Cow::Borrowed(&self.text[start..self.at - 1])));
         }
+        let mut specials = Specials::new(self.text.as_bytes());
         let mut text = Unescaped { text: String::new(), max_len: self.text.len() - start, has_lone_surrogate: false };
         let mut run = start;
         loop {
@@ -192,7 +193,7 @@ impl<'a> Scanner<'a> {
                 }
                 Some(_) => return Err(self.error(Problem::ControlCharacter)),
             }
-            self.skip_plain();
+            self.at = specials.find(self.at);
         }
     }
 
