@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_shown() {
+    fn control_characters_are_escaped() {
         assert_eq!(escape_control("\u{1b}[2Jhi\u{9b}1m\u{7f}"), "\\u{1b}[2Jhi\\u{9b}1m\\u{7f}");
         assert!(matches!(escape_control("caf\u{e9}"), Cow::Borrowed(_)));
         assert_eq!(escape_control("a\tb"), "a\tb");

@@ -78,16 +78,16 @@ impl ChannelControl for ChildControl {
         })
     }
 
-    /// A process that has closed its output often exits a moment later.
+    /// Waits for the end of the output and the exit of the process, whichever is first, and then a moment for the other.
     fn closed(&self) -> BoxFuture<'_, Ended> {
         Box::pin(async move {
             tokio::select! {
                 _ = self.stream.closed() => {
-                       let _ = tokio::time::timeout(EXIT_GRACE_PERIOD, self.child.exited()).await;
-                    }
-                    _ = self.child.exited() => {
-                       // The rest of its output is read, but processes that it has started may keep the pipe open.
-                       let _ = tokio::time::timeout(EXIT_GRACE_PERIOD, self.stream.closed()).await;
+                    let _ = tokio::time::timeout(EXIT_GRACE_PERIOD, self.child.exited()).await;
+                }
+                _ = self.child.exited() => {
+                    // The rest of its output is read, but processes that it has started may keep the pipe open.
+                    let _ = tokio::time::timeout(EXIT_GRACE_PERIOD, self.stream.closed()).await;
                     self.stream.connection.shutdown();
                 }
             }
