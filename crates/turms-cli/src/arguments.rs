@@ -7,10 +7,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::exit::{Done, Exit, Failure};
-use crate::near;
+use crate::error::{Done, Exit, Failure};
 use crate::schema;
 use crate::show;
+use crate::suggest;
 
 /// The largest file that is read.
 const MOST: u64 = 64 << 20;
@@ -138,7 +138,7 @@ fn known(tool: &str, key: &str, schema: &Value) -> Done {
     }
     let names = properties.iter().map(|property| property.name).collect::<Vec<_>>().join(", ");
     let failure = Failure::usage(format!("tool {tool:?} has no argument {key:?}"));
-    match near::nearest(key, properties.iter().map(|property| property.name)) {
+    match suggest::nearest(key, properties.iter().map(|property| property.name)) {
         Some(near) => Err(failure.hint(format!("did you mean {near:?}? It takes {names}"))),
         None => Err(failure.hint(format!("it takes {names}; {key}:=JSON sends it all the same"))),
     }

@@ -2,28 +2,28 @@
 
 mod args;
 mod arguments;
-mod ask;
 mod commands;
 mod demo;
-mod editor;
-mod exit;
+mod error;
 mod explain;
-mod near;
+mod input;
+mod line_editor;
 mod printer;
-mod progress;
+mod printer_layer;
+mod progress_bar;
 mod schema;
 mod session;
 mod shell;
 mod show;
+mod suggest;
 mod target;
 mod text;
-mod trace;
 
 use std::env;
 use std::process::ExitCode;
 
 use crate::args::{Cli, Command, ServerArgs, Verb};
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{Done, Exit, Failure};
 use crate::printer::{ColourChoice, Printer, Verbosity};
 use crate::session::{Session, Stay};
 
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let printer = cli.output.printer();
-    trace::install(&printer);
+    printer_layer::install(&printer);
     // One thread is enough for one person, and starts faster than several.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::RwLock;
 use serde::Serialize;
 
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{Done, Exit, Failure};
 use crate::text::{Style, Text, json_line, shown_json, shown_line};
 
 /// The amount of messages beside the data.

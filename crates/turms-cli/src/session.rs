@@ -13,11 +13,11 @@ use turms::proto::method::Method;
 use turms::types::{LogMessage, LoggingLevel};
 
 use crate::args::{ServerArgs, ServerOptions};
-use crate::ask::{self, Person};
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{Done, Exit, Failure};
 use crate::explain;
+use crate::input::{self, Person};
 use crate::printer::{Printer, Verbosity};
-use crate::progress::Progress;
+use crate::progress_bar::Progress;
 use crate::show;
 use crate::target::{Record, Target};
 
@@ -80,7 +80,8 @@ impl Session {
         warn_of_roots(options, printer);
         let record = Record::default();
         let attempt = async |choice| -> Done<Result<Client, ConnectError>> {
-            let answers = ask::answers(options.answers.as_deref(), person.as_ref())?.roots(ask::roots(&options.root)?);
+            let answers =
+                input::answers(options.answers.as_deref(), person.as_ref())?.roots(input::roots(&options.root)?);
             let builder = builder(options, printer, stay).versions(choice).answers(answers);
             Ok(wondering(printer, &target, builder.connect_to(target.connector(printer, &record)?)).await)
         };

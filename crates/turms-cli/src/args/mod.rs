@@ -1,8 +1,8 @@
 //! What was typed after `turms`.
 
 mod command;
-mod hint;
 mod server;
+mod usage_hint;
 
 use std::ffi::{OsStr, OsString};
 
@@ -12,9 +12,9 @@ pub(crate) use self::command::{
     CallArgs, CompleteArgs, CompletionsArgs, DemoArgs, ListenArgs, LogArgs, ManArgs, PromptArgs, RawArgs, ReadArgs,
     ServersArgs, TasksArgs, ToolsArgs, parse_level,
 };
-pub(crate) use self::hint::hint;
 pub(crate) use self::server::{BEARER, On, ServerArgs, ServerOptions};
-use crate::exit::Exit;
+pub(crate) use self::usage_hint::hint;
+use crate::error::Exit;
 use crate::printer::{ColourChoice, Printer, Verbosity};
 
 /// Operates Model Context Protocol (MCP) servers from a terminal.

@@ -5,13 +5,13 @@ use turms::types::{CallTool, Tool, ToolResult};
 use super::tasks;
 use crate::args::CallArgs;
 use crate::arguments;
-use crate::ask;
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{Done, Exit, Failure};
 use crate::explain::{self, ANSWERS};
-use crate::near;
+use crate::input;
 use crate::schema;
 use crate::session::Session;
 use crate::show::{self, Saver};
+use crate::suggest;
 
 /// Calls a tool.
 pub(crate) async fn run(session: &Session, args: &CallArgs) -> Done {
@@ -79,7 +79,7 @@ fn given(args: &CallArgs, schema: &Value) -> Done<Map<String, Value>> {
 /// The tool of this name.
 pub(super) async fn find(session: &Session, name: &str) -> Done<Tool> {
     let tools = session.call(session.client.list_tools()).await?;
-    let near = near::nearest(name, tools.iter().map(|tool| tool.name.as_str())).map(ToOwned::to_owned);
+    let near = suggest::nearest(name, tools.iter().map(|tool| tool.name.as_str())).map(ToOwned::to_owned);
     tools.into_iter().find(|tool| tool.name == name).ok_or_else(|| {
         Failure::usage(format!("the server has no tool {name:?}")).hint(match near {
             Some(near) => format!("did you mean {near:?}?"),
@@ -109,12 +109,12 @@ async fn complete(
             usage.join(" ")
         )));
     };
-    match ask::ask_for(person, &missing).await {
-        ask::Filled::In(values) => {
+    match input::ask_for(person, &missing).await {
+        input::Filled::In(values) => {
             given.extend(values);
             Ok(given)
         }
-        ask::Filled::Cancelled | ask::Filled::Declined => {
+        input::Filled::Cancelled | input::Filled::Declined => {
             Err(Failure::new(Exit::Interrupted, format!("tool {:?} was not called", tool.name)))
         }
     }

@@ -6,7 +6,7 @@ use turms::types::{Complete, CompleteResult, Reference};
 
 use crate::args::CompleteArgs;
 use crate::arguments;
-use crate::exit::Done;
+use crate::error::Done;
 use crate::session::Session;
 
 /// How long a person waits for Tab.

@@ -1,5 +1,5 @@
 use crate::args::{self, CompletionsArgs};
-use crate::exit::Done;
+use crate::error::Done;
 use crate::printer::Printer;
 
 /// Prints a script that completes this command's arguments in a shell.

@@ -7,7 +7,7 @@ use turms::ws::ServeWs as _;
 
 use crate::args::DemoArgs;
 use crate::demo;
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{Done, Exit, Failure};
 use crate::explain;
 use crate::printer::Printer;
 use crate::text::Text;

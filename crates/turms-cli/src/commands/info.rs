@@ -1,4 +1,4 @@
-use crate::exit::Done;
+use crate::error::Done;
 use crate::session::Session;
 use crate::show;
 

@@ -5,7 +5,7 @@ use turms::types::{
 };
 
 use crate::args::ListenArgs;
-use crate::exit::Done;
+use crate::error::Done;
 use crate::session::Session;
 use crate::show;
 

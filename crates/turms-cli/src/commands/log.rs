@@ -4,7 +4,7 @@ use turms::proto::method::Notification as _;
 use turms::types::{Log, LogMessage};
 
 use crate::args::LogArgs;
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{Done, Exit, Failure};
 use crate::session::Session;
 use crate::show;
 

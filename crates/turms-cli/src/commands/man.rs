@@ -1,7 +1,7 @@
 use crate::args::{self, ManArgs};
-use crate::exit::{Done, Exit, Failure};
-use crate::near;
+use crate::error::{Done, Exit, Failure};
 use crate::printer::Printer;
+use crate::suggest;
 
 /// Prints the manual page, or that of one command.
 pub(crate) fn run(args: &ManArgs, printer: &Printer) -> Done {
@@ -20,6 +20,6 @@ pub(crate) fn run(args: &ManArgs, printer: &Printer) -> Done {
 }
 
 fn unknown(name: &str, definition: &clap::Command) -> Failure {
-    let near = near::nearest(name, definition.get_subcommands().map(clap::Command::get_name));
+    let near = suggest::nearest(name, definition.get_subcommands().map(clap::Command::get_name));
     Failure::usage(format!("there is no command {name:?}")).hint_if(near.map(|near| format!("did you mean {near:?}?")))
 }

@@ -20,7 +20,7 @@ pub(crate) mod templates;
 pub(crate) mod tools;
 
 use crate::args::Verb;
-use crate::exit::Done;
+use crate::error::Done;
 use crate::printer::{Printer, Verbosity};
 use crate::session::Session;
 use crate::text::Text;

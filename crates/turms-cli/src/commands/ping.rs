@@ -1,7 +1,7 @@
 use tokio::time::Instant;
 use turms::types::{EmptyResult, Ping};
 
-use crate::exit::Done;
+use crate::error::Done;
 use crate::session::Session;
 
 /// Sees whether the server answers, and how fast.

@@ -6,12 +6,12 @@ use turms::types::{GetPrompt, Prompt, PromptArgument, Reference};
 use super::complete;
 use crate::args::PromptArgs;
 use crate::arguments;
-use crate::ask::Person;
-use crate::editor::{Choices, Line};
-use crate::exit::{Done, Exit, Failure};
-use crate::near;
+use crate::error::{Done, Exit, Failure};
+use crate::input::Person;
+use crate::line_editor::{Choices, Line};
 use crate::session::Session;
 use crate::show::{self, Saver};
+use crate::suggest;
 use crate::text::shown_line;
 
 /// Gets a prompt.
@@ -35,7 +35,7 @@ pub(crate) async fn run(session: &Session, args: &PromptArgs) -> Done {
 /// The prompt of this name.
 async fn find(session: &Session, name: &str) -> Done<Prompt> {
     let prompts = session.call(session.client.list_prompts()).await?;
-    let near = near::nearest(name, prompts.iter().map(|prompt| prompt.name.as_str())).map(ToOwned::to_owned);
+    let near = suggest::nearest(name, prompts.iter().map(|prompt| prompt.name.as_str())).map(ToOwned::to_owned);
     prompts.into_iter().find(|prompt| prompt.name == name).ok_or_else(|| {
         Failure::usage(format!("the server has no prompt {name:?}")).hint(match near {
             Some(near) => format!("did you mean {near:?}?"),
@@ -51,7 +51,7 @@ fn check(prompt: &Prompt, given: &BTreeMap<String, String>) -> Done {
     let (Some(stranger), false) = (stranger, names.is_empty()) else { return Ok(()) };
     let takes = names.join(", ");
     Err(Failure::usage(format!("prompt {:?} has no argument {stranger:?}", prompt.name)).hint(
-        match near::nearest(stranger, names) {
+        match suggest::nearest(stranger, names) {
             Some(near) => format!("did you mean {near:?}? It takes {takes}"),
             None => format!("it takes {takes}"),
         },

@@ -1,7 +1,7 @@
 use turms::types::{ListPrompts, ListPromptsResult};
 
 use super::print_list;
-use crate::exit::Done;
+use crate::error::Done;
 use crate::session::Session;
 use crate::show;
 

@@ -2,7 +2,7 @@ use turms::proto::Object;
 
 use crate::args::RawArgs;
 use crate::arguments;
-use crate::exit::{Done, Failure};
+use crate::error::{Done, Failure};
 use crate::explain;
 use crate::session::Session;
 use crate::show;

@@ -1,10 +1,10 @@
 use turms::types::ReadResource;
 
 use crate::args::ReadArgs;
-use crate::exit::{Done, Exit};
-use crate::near;
+use crate::error::{Done, Exit};
 use crate::session::Session;
 use crate::show::{self, Saver};
+use crate::suggest;
 
 /// Reads a resource.
 pub(crate) async fn run(session: &Session, args: &ReadArgs) -> Done {
@@ -35,6 +35,6 @@ async fn hint(session: &Session, uri: &str) -> Option<String> {
         return Some("a template becomes a URI when what is in braces is filled in".to_owned());
     }
     let resources = session.client.list_resources().await.ok()?;
-    let near = near::nearest(uri, resources.iter().map(|resource| resource.uri.as_str()))?;
+    let near = suggest::nearest(uri, resources.iter().map(|resource| resource.uri.as_str()))?;
     Some(format!("did you mean {near:?}?"))
 }

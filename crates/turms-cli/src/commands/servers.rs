@@ -2,7 +2,7 @@ use serde_json::json;
 use turms::client::Target as Entry;
 
 use crate::args::ServersArgs;
-use crate::exit::Done;
+use crate::error::Done;
 use crate::printer::{Printer, Verbosity};
 use crate::target::{Catalogue, Known};
 use crate::text::{Style, Text};

@@ -5,7 +5,7 @@ use turms::types::{CallTool, GetCoreTaskResult, GetTask, ListCoreTasks, Task, To
 
 use super::call;
 use crate::args::TasksArgs;
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{Done, Exit, Failure};
 use crate::explain;
 use crate::session::Session;
 use crate::show::{self, Saver};

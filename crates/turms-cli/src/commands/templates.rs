@@ -1,7 +1,7 @@
 use turms::types::{ListResourceTemplates, ListResourceTemplatesResult};
 
 use super::print_list;
-use crate::exit::Done;
+use crate::error::Done;
 use crate::session::Session;
 use crate::show;
 

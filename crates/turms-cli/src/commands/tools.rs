@@ -4,7 +4,7 @@ use turms::types::{ListTools, ListToolsResult};
 
 use super::{call, print_list};
 use crate::args::ToolsArgs;
-use crate::exit::Done;
+use crate::error::Done;
 use crate::session::Session;
 use crate::show;
 

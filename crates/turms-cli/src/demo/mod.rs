@@ -1,9 +1,9 @@
 //! The server that is built in: some of everything, written as any user of `turms` would write it.
 
-mod ask;
+mod input;
 mod notes;
 mod prompts;
-mod work;
+mod tools;
 
 use turms::prelude::*;
 use turms::proto::ProtocolVersion;
@@ -20,17 +20,17 @@ pub(crate) fn server() -> Server {
         .title("Turms demo")
         .description("Some of everything that the Model Context Protocol has")
         .instructions("Read demo://readme first. It says what is worth trying.")
-        .tool(work::add)
-        .tool(work::divide)
-        .tool(work::weather)
-        .tool(work::countdown)
-        .tool(work::report)
-        .tool(work::logo)
-        .tool(work::mischief)
-        .tool(ask::sign_up)
-        .tool(ask::visit)
-        .tool(ask::ask_model)
-        .tool(ask::show_roots)
+        .tool(tools::add)
+        .tool(tools::divide)
+        .tool(tools::weather)
+        .tool(tools::countdown)
+        .tool(tools::report)
+        .tool(tools::logo)
+        .tool(tools::mischief)
+        .tool(input::sign_up)
+        .tool(input::visit)
+        .tool(input::ask_model)
+        .tool(input::show_roots)
         .resource(readme)
         .resource(logo_file)
         .resource(notes.template())

@@ -4,7 +4,7 @@ use turms::client::{
 use turms::proto::{ErrorCode, ErrorObject};
 
 use super::{Credentials, chain, ending, hint_for_status, said_to_stderr, status, too_long};
-use crate::exit::{Exit, Failure};
+use crate::error::{Exit, Failure};
 use crate::show;
 
 /// Questions are only declared where somebody can answer them.

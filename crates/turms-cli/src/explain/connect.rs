@@ -12,7 +12,7 @@ use super::{
     Credentials, PROXY_CREDENTIALS, cause, chain, ending, hint_for_status, is_authorization, said_to_stderr, status,
     too_long,
 };
-use crate::exit::{Exit, Failure};
+use crate::error::{Exit, Failure};
 use crate::target::Target;
 
 /// Why there is no connection.

@@ -13,7 +13,7 @@ use turms::ws::WsConnectError;
 
 pub(crate) use self::call::{ANSWERS, call};
 pub(crate) use self::connect::connect;
-use crate::exit::Failure;
+use crate::error::Failure;
 
 /// An error and all that caused it. What is shared stands behind an `Arc`, which is looked through.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {

@@ -2,10 +2,10 @@
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use super::words;
+use super::tokens;
 use crate::args::{CallArgs, CompleteArgs, PromptArgs, RawArgs, ReadArgs, TasksArgs, ToolsArgs, Verb, parse_level};
-use crate::exit::{Done, Failure};
-use crate::near;
+use crate::error::{Done, Failure};
+use crate::suggest;
 use turms::types::LoggingLevel;
 
 /// A line that was typed.
@@ -103,7 +103,7 @@ impl ShellCommand {
         if line.is_empty() || line.starts_with('#') {
             return Ok(None);
         }
-        let words = with_json(line).map_or_else(|| words::split(line), Ok);
+        let words = with_json(line).map_or_else(|| tokens::split(line), Ok);
         let words = words.map_err(Failure::usage)?;
         match Typed::try_parse_from(&words) {
             Ok(typed) => Ok(Some(typed.command)),
@@ -205,7 +205,7 @@ fn usage(name: &str) -> Option<String> {
 fn unknown(name: &str) -> Failure {
     let names = names("");
     Failure::usage(format!("there is no command {name:?}")).hint(
-        match near::nearest(name, names.iter().map(String::as_str)) {
+        match suggest::nearest(name, names.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near:?}?"),
             None => "`help` shows all commands".to_owned(),
         },

@@ -8,7 +8,7 @@ use turms::Client;
 use turms::types::Reference;
 
 use super::command;
-use super::words::{self, Typed};
+use super::tokens::{self, Typed};
 use crate::commands::complete;
 use crate::schema;
 
@@ -27,7 +27,7 @@ impl Completer {
 
     /// Where the word begins that is being typed, and what could stand there.
     pub(super) fn offer(&self, line: &str, position: usize) -> (usize, Vec<String>) {
-        let typed = words::typed(line, position);
+        let typed = tokens::typed(line, position);
         let offers = self.runtime.block_on(async {
             // A server that is slow has nothing to offer.
             tokio::time::timeout(complete::PATIENCE, self.words(&typed)).await.unwrap_or_default()
@@ -36,7 +36,7 @@ impl Completer {
         let mut offers: Vec<String> = offers.into_iter().filter(begun).collect();
         offers.sort_unstable();
         offers.dedup();
-        let mut offers: Vec<String> = offers.iter().map(|offer| words::quoted(offer)).collect();
+        let mut offers: Vec<String> = offers.iter().map(|offer| tokens::quoted(offer)).collect();
         if let [only] = offers.as_mut_slice()
             && !only.ends_with(['=', '/'])
         {

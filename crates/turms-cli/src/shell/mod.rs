@@ -2,7 +2,7 @@
 
 mod command;
 mod completer;
-mod words;
+mod tokens;
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
@@ -15,10 +15,10 @@ use turms::types::ListRootsResult;
 use self::command::ShellCommand;
 use self::completer::Completer;
 use crate::args::{ServerArgs, Verb};
-use crate::ask::{self, Person};
 use crate::commands;
-use crate::editor::{Editor, Line, Purpose};
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{Done, Exit, Failure};
+use crate::input::{self, Person};
+use crate::line_editor::{Editor, Line, Purpose};
 use crate::printer::Printer;
 use crate::session::{Session, Stay};
 use crate::show;
@@ -246,9 +246,9 @@ impl Shell {
     fn roots(&self, change: Option<&str>, path: Option<&str>) -> Done {
         let Some(roots) = self.session.client.roots() else { return Ok(()) };
         match (change, path) {
-            (Some("add"), Some(path)) => roots.add(ask::root(path)?),
+            (Some("add"), Some(path)) => roots.add(input::root(path)?),
             (Some(_), Some(path)) => {
-                let uri = ask::root(path)?.uri;
+                let uri = input::root(path)?.uri;
                 if !roots.remove(&uri) {
                     return Err(Failure::usage(format!("{uri} is no root")).hint("`roots` shows those there are"));
                 }

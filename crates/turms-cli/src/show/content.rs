@@ -7,7 +7,7 @@ use turms::proto::RawJson;
 use turms::types::{Content, PromptMessage, ResourceContents, ToolResult};
 
 use super::{pretty, size};
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{Done, Exit, Failure};
 use crate::printer::Printer;
 use crate::text::Text;
 

@@ -2,7 +2,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::args::{BEARER, ServerOptions};
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{Done, Exit, Failure};
 
 /// The headers that a configuration gives, with those that were typed in their place.
 pub(super) fn merged(headers: HeaderMap, options: &ServerOptions) -> Done<HeaderMap> {

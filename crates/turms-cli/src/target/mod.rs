@@ -1,11 +1,11 @@
 //! What was typed about a server, and what it means.
 
-mod catalogue;
-mod dial;
+mod configured_servers;
+mod dial_settings;
 mod header;
-mod overheard;
-mod record;
-mod spy;
+mod recorded_results;
+mod stray_output;
+mod trace_connector;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use turms::core::{Connector, UrlTransport};
 use turms::http::HttpConnector;
 use turms::ws::WsConnector;
 
-pub(crate) use self::catalogue::{Catalogue, Known, is_program};
-use self::dial::DialSettings;
-use self::overheard::Overheard;
-pub(crate) use self::record::Record;
+pub(crate) use self::configured_servers::{Catalogue, Known, is_program};
+use self::dial_settings::DialSettings;
+pub(crate) use self::recorded_results::Record;
+use self::stray_output::Overheard;
 use crate::args::{ServerArgs, ServerOptions};
 use crate::demo;
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{Done, Exit, Failure};
 use crate::printer::{Printer, Verbosity};
 use crate::text::Text;
 
@@ -140,7 +140,7 @@ impl Target {
             }
         };
         let is_watched = printer.tells(Verbosity::Trace) || printer.is_json();
-        Ok(if is_watched { spy::watched(connector, printer.clone(), record.clone()) } else { connector })
+        Ok(if is_watched { trace_connector::watched(connector, printer.clone(), record.clone()) } else { connector })
     }
 
     /// Whether it is there without us.

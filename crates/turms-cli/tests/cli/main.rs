@@ -4,14 +4,14 @@
 #[cfg(unix)]
 mod bridges;
 mod commands;
-mod dial;
+mod errors;
 #[cfg(unix)]
 mod forms;
 mod help;
-mod mistakes;
+mod input;
 #[cfg(unix)]
 mod peers;
-mod questions;
+mod proxy_and_tls;
 mod run;
 mod servers;
 #[cfg(unix)]

@@ -1,8 +1,8 @@
 //! Who answers what a server asks: the person at the terminal, a file, or nobody.
 
-mod file;
+mod answers_file;
 mod form;
-mod person;
+mod terminal_prompt;
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use turms::client::Roots;
 use turms::types::Root;
 
 pub(crate) use self::form::{Filled, ask_for};
-pub(crate) use self::person::Person;
-use crate::exit::{Done, Failure};
+pub(crate) use self::terminal_prompt::Person;
+use crate::error::{Done, Failure};
 
 /// Answers out of a file if there is one, or by the person if there is a terminal. Nobody is a fine answer, too: what is not
 /// declared is not asked.
 pub(crate) fn answers(file: Option<&Path>, person: Option<&Person>) -> Done<Answers> {
     Ok(match (file, person) {
-        (Some(file), _) => file::Script::read(file)?.answers(),
+        (Some(file), _) => answers_file::Script::read(file)?.answers(),
         (None, Some(person)) => person.answers(),
         (None, None) => Answers::new(),
     })

@@ -9,7 +9,7 @@ use turms::client::Refusal;
 use turms::types::{Content, CreateMessageParams, CreateMessageResult, ElicitForm, ElicitResult, ElicitUrl, Role};
 
 use super::form::{Filled, ask_for};
-use crate::editor::{Choices, Editor, Line, Purpose};
+use crate::line_editor::{Choices, Editor, Line, Purpose};
 use crate::printer::Printer;
 use crate::schema;
 use crate::text::{Style, Text};

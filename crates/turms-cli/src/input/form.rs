@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::person::Person;
-use crate::editor::{Choices, Line};
+use super::terminal_prompt::Person;
+use crate::line_editor::{Choices, Line};
 use crate::schema::Property;
 use crate::text::{Text, shown_line};
 

@@ -9,7 +9,7 @@ use rustyline::error::ReadlineError;
 use rustyline::{CompletionType, Config};
 use tokio::sync::oneshot;
 
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{Done, Exit, Failure};
 use crate::text::shown_line;
 
 /// What became of a line.

@@ -4,7 +4,7 @@ use turms::http::HttpConnector;
 use turms::ws::WsConnector;
 
 use crate::args::ServerOptions;
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{Done, Exit, Failure};
 
 /// The options for connections to addresses.
 #[derive(Clone, Default)]

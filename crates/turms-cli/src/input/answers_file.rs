@@ -9,7 +9,7 @@ use turms::Answers;
 use turms::client::Refusal;
 use turms::types::{CreateMessageResult, ElicitResult, Role};
 
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{Done, Exit, Failure};
 
 /// What a file of answers holds. Each member is one answer for every question of its kind, or a list of answers that are
 /// given one after another, the last again and again.

@@ -9,7 +9,7 @@ use turms::core::{
 use turms::proto::Notification;
 use turms::proto::session::ClientOptions;
 
-use super::record::{Page, Record};
+use super::recorded_results::{Page, Record};
 use crate::printer::{Printer, Verbosity};
 use crate::show;
 use crate::text::{Style, Text};

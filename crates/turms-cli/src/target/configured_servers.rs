@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use turms::client::{Config, ConfigError, Platform, ServerEntry, Target as Entry, known_places};
 
-use crate::exit::{Done, Exit, Failure};
-use crate::near;
+use crate::error::{Done, Exit, Failure};
+use crate::suggest;
 
 /// All servers of all files, those of the project first.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Catalogue {
 
     fn unknown(&self, name: &str) -> Failure {
         let mut failure = Failure::usage(format!("there is no server {name:?} in the configuration files"));
-        if let Some(near) = near::nearest(name, self.known.iter().map(|known| known.name.as_str())) {
+        if let Some(near) = suggest::nearest(name, self.known.iter().map(|known| known.name.as_str())) {
             failure = failure.hint(format!("did you mean {near:?}?"));
         }
         failure = match Path::new(name).exists() || is_program(name) {
