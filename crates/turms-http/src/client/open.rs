@@ -14,11 +14,11 @@ use turms_proto::{ErrorObject, Incoming, Message, ProtocolVersion, RawJson, Requ
 
 use super::endpoint::{Endpoint, within};
 use super::error::HttpError;
-use super::mirror::Mirror;
+use super::headers::Mirror;
 use super::reply::{EventStream, Reply, messages};
 use super::session::{SessionChannel, Waiter, now, session_headers};
 use super::stateless::StatelessChannel;
-use super::{pair, read_rest};
+use super::{http_sse, read_rest};
 
 /// Opens a channel in whatever dialect the server understands, and says over which transport.
 pub(super) async fn open(
@@ -30,7 +30,7 @@ pub(super) async fn open(
     let server = endpoint.server();
     let over_sse = |established| (established, UrlTransport::Sse);
     if transport == UrlTransport::Sse {
-        let opened = pair::open(endpoint, client, service).await;
+        let opened = http_sse::open(endpoint, client, service).await;
         return opened.map(over_sse).map_err(|error| error.into_connect(&server));
     }
     let mut opening = Opening {
@@ -51,7 +51,7 @@ pub(super) async fn open(
         return Err(opening.refused(refused).into_connect(&server));
     }
     tracing::debug!(target: "turms::client", "the handshake is not understood; trying HTTP+SSE");
-    match pair::open(endpoint, client, service).await {
+    match http_sse::open(endpoint, client, service).await {
         Ok(established) => Ok(over_sse(established)),
         Err(Failed::Http(error)) => {
             opening.refusals.push(("HTTP+SSE", error));

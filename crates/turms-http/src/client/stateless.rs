@@ -24,7 +24,7 @@ use turms_proto::{
 
 use super::endpoint::Endpoint;
 use super::error::HttpError;
-use super::mirror::Mirror;
+use super::headers::Mirror;
 use super::read_rest;
 use super::reply::{EventStream, Reply, messages};
 

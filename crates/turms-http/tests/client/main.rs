@@ -1,13 +1,13 @@
 //! The client side of HTTP, against servers that are played by hand.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod answers;
 mod authorize;
 mod dial;
 mod era;
+mod headers;
 mod limit;
-mod mirror;
 mod redirect;
+mod responses;
 mod session;
 mod stateless;
 mod stream;
