@@ -9,7 +9,7 @@ use bytestring::ByteString;
 use tokio::sync::watch;
 use turms_proto::session::{ClientOptions, OpenError, Opened, RequestOptions, Stats};
 use turms_proto::types::{Meta, ProgressParams};
-use turms_proto::{EncodeError, Notification, Object, RawJson};
+use turms_proto::{EncodeError, Notification, Object, RawJson, format_duration};
 
 use crate::clock::CallClock;
 use crate::connection::OpenFailure;
@@ -444,10 +444,10 @@ pub enum ConnectError {
     #[error("the connection was lost: {0}")]
     Lost(Ended),
     /// It did not become ready in time.
-    #[error("the server was not ready within {0:?}")]
+    #[error("the server was not ready within {}", format_duration(*.0))]
     TimedOut(Duration),
     /// The server at an address did not become ready in time.
-    #[error("the server at {server} was not ready within {limit:?}")]
+    #[error("the server at {server} was not ready within {}", format_duration(*limit))]
     Late {
         /// The server.
         server: String,

@@ -52,7 +52,7 @@ fn message(outcome: CallResult) -> String {
 #[tokio::test(start_paused = true)]
 async fn what_takes_too_long_is_given_up() {
     let slow = Timeout::new(Duration::from_secs(5)).layer(Fixture::Never);
-    assert_eq!(message(call(&slow).await), "test took longer than 5s");
+    assert_eq!(message(call(&slow).await), "test took longer than 5 s");
     assert_eq!(message(call(&Timeout::new(Duration::ZERO).layer(Fixture::Echo)).await), "fine");
 }
 

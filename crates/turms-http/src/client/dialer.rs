@@ -17,6 +17,7 @@ use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use rustls::ClientConfig;
 use tower_service::Service;
 use turms_core::BoxFuture;
+use turms_proto::format_duration;
 
 use super::address_check::{AddressCheck, CheckedResolver, check_address};
 use super::dialed_stream::{DialedStream, RouteStream};
@@ -28,7 +29,7 @@ pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[non_exhaustive]
 pub enum DialError {
     /// It took longer than the connect timeout.
-    #[error("no connection within {0:?}")]
+    #[error("no connection within {}", format_duration(*.0))]
     Timeout(Duration),
     /// The address check refused an address.
     #[error("connecting to {host} is refused: its address {ip} is not allowed")]

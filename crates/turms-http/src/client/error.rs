@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use turms_core::{PeerError, error_chain};
+use turms_proto::format_duration;
 use turms_proto::session::RequestError;
 
 use super::authorize::AuthorizeError;
@@ -96,7 +97,7 @@ pub enum HttpError {
     #[error("redirected with status {0} to no avail")]
     RedirectLoop(StatusCode),
     /// The server did not answer in time.
-    #[error("no answer within {0:?}")]
+    #[error("no response within {}", format_duration(*.0))]
     TimedOut(Duration),
     /// There are no credentials to be had.
     #[error("cannot be authorized")]

@@ -18,6 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
 use tower_service::Service;
 use turms_core::BoxFuture;
+use turms_proto::format_duration;
 
 use super::dialer::Dialer;
 
@@ -205,7 +206,7 @@ impl std::fmt::Display for SendError {
             Self::Client(_) => f.write_str("the request failed"),
             Self::Body(_) => f.write_str("the body of the response cannot be read"),
             Self::Service(_) => f.write_str("the HTTP service failed"),
-            Self::ReadTimeout(limit) => write!(f, "the server sent nothing for {limit:?}"),
+            Self::ReadTimeout(limit) => write!(f, "the server sent nothing for {}", format_duration(*limit)),
         }
     }
 }

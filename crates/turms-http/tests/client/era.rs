@@ -318,5 +318,5 @@ async fn a_server_that_is_not_ready_in_time_is_named() {
     impatient.handshake_timeout = Duration::from_millis(50);
     let error = open(&server, impatient).await.unwrap_err();
     assert!(error.is_timeout());
-    assert_eq!(error.to_string(), format!("the server at {} was not ready within 50ms", server.origin));
+    assert_eq!(error.to_string(), format!("the server at {} was not ready within 50 ms", server.origin));
 }

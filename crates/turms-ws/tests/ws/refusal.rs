@@ -185,7 +185,7 @@ async fn a_server_that_does_not_answer_is_not_waited_for_for_ever() {
     let connector = answering("").await.connect_timeout(std::time::Duration::from_secs(5));
     let error = builder().connect_to(connector).await.unwrap_err();
     let told = error.to_string();
-    assert!(told.starts_with("the server at ws://127.0.0.1:") && told.ends_with(" was not ready within 5s"), "{told}");
+    assert!(told.starts_with("the server at ws://127.0.0.1:") && told.ends_with(" was not ready within 5 s"), "{told}");
     assert!(error.is_timeout());
 }
 
