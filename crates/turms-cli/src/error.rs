@@ -1,4 +1,4 @@
-//! How the command ends: one number for scripts, and words for people.
+//! The error of a command: an exit status for scripts, a message with hints for people.
 
 use std::error::Error;
 use std::fmt;
@@ -6,81 +6,81 @@ use std::process::ExitCode;
 
 use turms::proto::ErrorObject;
 
-/// How the command ended, as scripts see it.
+/// Exit status of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// Something on this machine failed, such as writing a file.
+pub(crate) enum ExitStatus {
+    /// A local operation failed, such as writing a file.
     Failure = 1,
-    /// What was typed cannot be right; nothing was sent.
+    /// The arguments are invalid; nothing was sent.
     Usage = 2,
-    /// There is no way to the server.
+    /// There is no connection to the server.
     Connect = 3,
-    /// The server wants credentials.
+    /// The server requires authorization.
     Unauthorized = 4,
-    /// The server answered with an error, or with something that is no answer.
+    /// The server sent an error response or an invalid response.
     Protocol = 5,
-    /// The tool ran and said that it failed.
+    /// The tool ran and reported an error.
     Tool = 6,
-    /// The server did not answer in time.
+    /// The server did not respond in time.
     Timeout = 7,
     /// Ctrl-C.
     Interrupted = 130,
 }
 
-impl Exit {
-    /// The table of `--help` and of the manual page.
+impl ExitStatus {
+    /// Table of the exit status for `--help` and the manual page.
     pub(crate) const TABLE: &'static str = "\
 Exit status:
-  0    done
-  1    something on this machine failed, such as writing a file
-  2    usage: what was typed cannot be right, and nothing was sent
-  3    cannot connect: no such program, no such address, or the server went away
-  4    authorization needed
-  5    protocol error: the server answered with an error, or with no valid answer
-  6    tool error: the tool ran and said that it failed
+  0    success
+  1    local failure, such as a file that cannot be written
+  2    usage: invalid arguments; nothing was sent
+  3    cannot connect: no such program, unreachable host, or connection closed
+  4    authorization required
+  5    protocol error: an error response, or an invalid response
+  6    tool error: the tool ran and reported an error
   7    timeout
   130  interrupted";
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<ExitStatus> for ExitCode {
+    fn from(exit: ExitStatus) -> Self {
         Self::from(exit as u8)
     }
 }
 
-/// Why something was not done: what happened, why, and what to try.
+/// Error of a command: the message, its causes, and hints for the user.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) exit: Exit,
+pub(crate) struct CliError {
+    pub(crate) exit: ExitStatus,
     message: String,
     causes: Vec<String>,
     hints: Vec<String>,
-    /// The error that the server answered with, as JSON.
-    answer: Option<String>,
+    /// Error response of the server, as JSON.
+    response: Option<String>,
 }
 
-impl Failure {
-    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), causes: Vec::new(), hints: Vec::new(), answer: None }
+impl CliError {
+    pub(crate) fn new(exit: ExitStatus, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), causes: Vec::new(), hints: Vec::new(), response: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::new(Exit::Usage, message)
+        Self::new(ExitStatus::Usage, message)
     }
 
-    /// With an error and all that caused it.
-    pub(crate) fn of(exit: Exit, error: &dyn Error) -> Self {
+    /// Creates an error from another one and its causes.
+    pub(crate) fn of(exit: ExitStatus, error: &dyn Error) -> Self {
         Self::new(exit, error.to_string()).caused_by(error.source())
     }
 
-    /// With why, down to the first cause.
+    /// Adds an error and its sources as causes.
     pub(crate) fn caused_by(mut self, error: Option<&dyn Error>) -> Self {
         let mut next = error;
         while let Some(error) = next {
             let text = error.to_string();
-            // Some libraries say the cause in the message, too.
-            let said = self.causes.last().unwrap_or(&self.message);
-            if !said.contains(&text) {
+            // Some libraries repeat the cause in the message.
+            let previous = self.causes.last().unwrap_or(&self.message);
+            if !previous.contains(&text) {
                 self.causes.push(text);
             }
             next = error.source();
@@ -88,13 +88,13 @@ impl Failure {
         self
     }
 
-    /// With one more cause, in words.
+    /// Adds a cause.
     pub(crate) fn because(mut self, cause: impl Into<String>) -> Self {
         self.causes.push(cause.into());
         self
     }
 
-    /// With one more thing to try.
+    /// Adds a hint: something the user can try.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
@@ -107,15 +107,15 @@ impl Failure {
         }
     }
 
-    /// With the error that the server answered with.
-    pub(crate) fn answered(mut self, error: &ErrorObject) -> Self {
-        self.answer = serde_json::to_string(&serde_json::json!({ "error": error })).ok();
+    /// Adds the error response of the server.
+    pub(crate) fn error_response(mut self, error: &ErrorObject) -> Self {
+        self.response = serde_json::to_string(&serde_json::json!({ "error": error })).ok();
         self
     }
 
-    /// The error that the server answered with, as programs want it.
-    pub(crate) fn answer(&self) -> Option<&str> {
-        self.answer.as_deref()
+    /// Returns the error response of the server, as JSON.
+    pub(crate) fn response(&self) -> Option<&str> {
+        self.response.as_deref()
     }
 
     pub(crate) fn message(&self) -> &str {
@@ -131,46 +131,46 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-/// What a command comes to.
-pub(crate) type Done<T = ()> = Result<T, Failure>;
+/// Result of a command.
+pub(crate) type CliResult<T = ()> = Result<T, CliError>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_table_stands_in_the_documentation() {
-        assert!(include_str!("../README.md").contains(Exit::TABLE));
+    fn the_readme_contains_the_table() {
+        assert!(include_str!("../README.md").contains(ExitStatus::TABLE));
     }
 
     #[test]
     fn the_table_has_every_number() {
         for exit in [
-            Exit::Failure,
-            Exit::Usage,
-            Exit::Connect,
-            Exit::Unauthorized,
-            Exit::Protocol,
-            Exit::Tool,
-            Exit::Timeout,
-            Exit::Interrupted,
+            ExitStatus::Failure,
+            ExitStatus::Usage,
+            ExitStatus::Connect,
+            ExitStatus::Unauthorized,
+            ExitStatus::Protocol,
+            ExitStatus::Tool,
+            ExitStatus::Timeout,
+            ExitStatus::Interrupted,
         ] {
-            assert!(Exit::TABLE.contains(&format!("\n  {:<3}  ", exit as u8)), "{exit:?}");
+            assert!(ExitStatus::TABLE.contains(&format!("\n  {:<3}  ", exit as u8)), "{exit:?}");
         }
     }
 
     #[test]
-    fn a_cause_that_the_message_names_already_is_not_told_twice() {
+    fn a_cause_that_the_message_contains_is_not_repeated() {
         let inner = std::io::Error::other("no way");
-        let failure = Failure::new(Exit::Failure, "cannot: no way").caused_by(Some(&inner));
+        let failure = CliError::new(ExitStatus::Failure, "cannot: no way").caused_by(Some(&inner));
         assert_eq!(failure.causes(), [""; 0]);
-        let failure = Failure::new(Exit::Failure, "cannot").caused_by(Some(&inner));
+        let failure = CliError::new(ExitStatus::Failure, "cannot").caused_by(Some(&inner));
         assert_eq!(failure.causes(), ["no way"]);
     }
 }

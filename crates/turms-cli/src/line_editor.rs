@@ -1,4 +1,4 @@
-//! Lines that a person types, edited on a thread of their own.
+//! The line editor, which runs on its own thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,76 +9,79 @@ use rustyline::error::ReadlineError;
 use rustyline::{CompletionType, Config};
 use tokio::sync::oneshot;
 
-use crate::error::{Done, Exit, Failure};
-use crate::text::shown_line;
+use crate::error::{CliError, CliResult, ExitStatus};
+use crate::text::escape_line;
 
-/// What became of a line.
+/// Input of the user at a prompt.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
-    Typed(String),
+pub(crate) enum LineInput {
+    Entered(String),
     /// Ctrl-C.
     Interrupted,
-    /// Ctrl-D, or there is no terminal any more.
-    End,
+    /// Ctrl-D, or the terminal is closed.
+    Eof,
 }
 
-/// Whoever may ask for lines. Clones ask the same terminal, one after another.
+/// Reads lines from the terminal, one at a time. Clones share the terminal.
 #[derive(Debug, Clone)]
-pub(crate) struct Editor {
-    requests: mpsc::Sender<Request>,
-    /// Whether a line is being typed, and the terminal therefore not as it was found.
+pub(crate) struct LineEditor {
+    requests: mpsc::Sender<LineRequest>,
+    /// `true` while a line is being edited and the terminal is in raw mode.
     busy: Arc<AtomicBool>,
-    /// What was typed before it was opened.
-    past: Arc<[String]>,
+    /// Lines from the history file.
+    history: Arc<[String]>,
 }
 
-struct Request {
+struct LineRequest {
     prompt: String,
     purpose: Purpose,
-    reply: oneshot::Sender<Line>,
+    reply: oneshot::Sender<LineInput>,
 }
 
-/// What a line is for, which decides what Tab offers and whether it is remembered.
+/// Purpose of a line. It decides about completion and history.
 pub(crate) enum Purpose {
-    /// None: whoever asks only waits for their turn.
-    Nothing,
+    /// No line: the request only waits until the lines before it are read.
+    Wait,
     /// A command of the shell.
     Command,
-    /// The answer to a question, with what could be answered.
-    Answer(Choices),
+    /// An answer to a prompt.
+    Answer(AnswerChoices),
 }
 
-/// What could be answered, by how the answer begins. Asked on the thread where lines are typed, so it may wait a little.
-pub(crate) struct Choices(Known);
+/// Completions of an answer, computed from its beginning. Called on the editor thread, so it may block.
+pub(crate) struct AnswerChoices(ChoicesFn);
 
-type Known = Box<dyn Fn(&str) -> Vec<String> + Send>;
+type ChoicesFn = Box<dyn Fn(&str) -> Vec<String> + Send>;
 
-impl Choices {
-    /// What somebody else knows.
-    pub(crate) fn from(known: impl Fn(&str) -> Vec<String> + Send + 'static) -> Self {
-        Self(Box::new(known))
+impl AnswerChoices {
+    /// Choices that a function computes.
+    pub(crate) fn from(choices: impl Fn(&str) -> Vec<String> + Send + 'static) -> Self {
+        Self(Box::new(choices))
     }
 
-    /// Only these.
+    /// A fixed list of choices.
     pub(crate) fn of<T: Into<String>>(choices: impl IntoIterator<Item = T>) -> Self {
         let choices: Vec<String> = choices.into_iter().map(Into::into).collect();
         Self::from(move |_| choices.clone())
     }
 
-    /// Anything.
+    /// No choices: free text.
     pub(crate) fn any() -> Self {
         Self::from(|_| Vec::new())
     }
 }
 
-/// What Tab offers while a command is typed: where the word begins, and what could stand there.
-pub(crate) type Offer = Box<dyn Fn(&str, usize) -> (usize, Vec<String>) + Send>;
+/// Completes a command at a position. Returns the start of the word and its completions.
+pub(crate) type CompleteFn = Box<dyn Fn(&str, usize) -> (usize, Vec<String>) + Send>;
 
-type Inner = rustyline::Editor<Helper, rustyline::history::FileHistory>;
+type Readline = rustyline::Editor<EditorHelper, rustyline::history::FileHistory>;
 
-impl Editor {
-    /// Opens the terminal. With it comes a function that prints without breaking the line that is being typed.
-    pub(crate) fn open(offer: Offer, history: Option<PathBuf>) -> Done<(Self, impl Fn(String) + Send + Sync + use<>)> {
+impl LineEditor {
+    /// Opens the terminal. The second value prints text above the line that is being edited.
+    pub(crate) fn open(
+        complete: CompleteFn,
+        history: Option<PathBuf>,
+    ) -> CliResult<(Self, impl Fn(String) + Send + Sync + use<>)> {
         let config = Config::builder()
             .completion_type(CompletionType::List)
             .behavior(Behavior::PreferTerm)
@@ -87,57 +90,57 @@ impl Editor {
             .map_err(no_terminal)?
             .auto_add_history(false)
             .build();
-        let mut inner = Inner::with_config(config).map_err(no_terminal)?;
-        inner.set_helper(Some(Helper { offer, answers: None }));
+        let mut readline = Readline::with_config(config).map_err(no_terminal)?;
+        readline.set_helper(Some(EditorHelper { complete, choices: None }));
         if let Some(file) = &history {
-            // The first time there is none.
-            let _ = inner.load_history(file);
+            // The file does not exist before the first line.
+            let _ = readline.load_history(file);
         }
-        let print = printer(&mut inner)?;
-        let (requests, asked) = mpsc::channel();
+        let print = external_printer(&mut readline)?;
+        let (requests, received) = mpsc::channel();
         let busy: Arc<AtomicBool> = Arc::default();
-        let past = inner.history().iter().cloned().collect();
-        let editor = Self { requests, busy: busy.clone(), past };
+        let lines = readline.history().iter().cloned().collect();
+        let editor = Self { requests, busy: busy.clone(), history: lines };
         std::thread::Builder::new()
             .name("line-editor".to_owned())
-            .spawn(move || serve(inner, &asked, &busy, history.as_deref()))
-            .map_err(|error| Failure::of(Exit::Failure, &error))?;
+            .spawn(move || run_editor(readline, &received, &busy, history.as_deref()))
+            .map_err(|error| CliError::of(ExitStatus::Failure, &error))?;
         Ok((editor, print))
     }
 
-    /// The lines that were remembered from other times, the oldest first.
-    pub(crate) fn past(&self) -> &[String] {
-        &self.past
+    /// Returns the lines of earlier shells, the oldest first.
+    pub(crate) fn history(&self) -> &[String] {
+        &self.history
     }
 
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// Waits until no line is being typed any more.
-    pub(crate) async fn settled(&self) {
-        self.line("", Purpose::Nothing).await;
+    /// Waits until no line is being edited.
+    pub(crate) async fn wait_until_idle(&self) {
+        self.read_line("", Purpose::Wait).await;
     }
 
-    /// Asks for a line.
-    pub(crate) async fn line(&self, prompt: impl Into<String>, purpose: Purpose) -> Line {
+    /// Reads a line.
+    pub(crate) async fn read_line(&self, prompt: impl Into<String>, purpose: Purpose) -> LineInput {
         let (reply, line) = oneshot::channel();
-        let request = Request { prompt: prompt.into(), purpose, reply };
+        let request = LineRequest { prompt: prompt.into(), purpose, reply };
         match self.requests.send(request) {
-            Ok(()) => line.await.unwrap_or(Line::End),
-            Err(_) => Line::End,
+            Ok(()) => line.await.unwrap_or(LineInput::Eof),
+            Err(_) => LineInput::Eof,
         }
     }
 }
 
-fn no_terminal(error: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::Failure, format!("cannot use the terminal: {error}"))
+fn no_terminal(error: impl std::fmt::Display) -> CliError {
+    CliError::new(ExitStatus::Failure, format!("cannot use the terminal: {error}"))
 }
 
-/// Prints from a thread of its own: while a line is typed, printing waits for the editor.
-fn printer(inner: &mut Inner) -> Done<impl Fn(String) + Send + Sync + use<>> {
+/// Prints on a thread of its own, because printing blocks while a line is being edited.
+fn external_printer(readline: &mut Readline) -> CliResult<impl Fn(String) + Send + Sync + use<>> {
     use rustyline::ExternalPrinter as _;
-    let mut printer = inner.create_external_printer().map_err(no_terminal)?;
+    let mut printer = readline.create_external_printer().map_err(no_terminal)?;
     let (sender, texts) = mpsc::channel::<(String, mpsc::Sender<()>)>();
     let thread = std::thread::Builder::new().name("printer".to_owned());
     let spawned = thread.spawn(move || {
@@ -146,56 +149,61 @@ fn printer(inner: &mut Inner) -> Done<impl Fn(String) + Send + Sync + use<>> {
             let _ = done.send(());
         }
     });
-    spawned.map_err(|error| Failure::of(Exit::Failure, &error))?;
+    spawned.map_err(|error| CliError::of(ExitStatus::Failure, &error))?;
     Ok(move |text| {
         let (done, printed) = mpsc::channel();
         if sender.send((text, done)).is_ok() {
-            // What is printed next to standard output should stand below.
+            // Output that follows on standard output must appear below.
             let _ = printed.recv_timeout(std::time::Duration::from_millis(200));
         }
     })
 }
 
-fn serve(mut inner: Inner, asked: &mpsc::Receiver<Request>, busy: &AtomicBool, history: Option<&Path>) {
-    for Request { prompt, purpose, reply } in asked {
+fn run_editor(
+    mut readline: Readline,
+    requests: &mpsc::Receiver<LineRequest>,
+    busy: &AtomicBool,
+    history: Option<&Path>,
+) {
+    for LineRequest { prompt, purpose, reply } in requests {
         let is_command = matches!(purpose, Purpose::Command);
-        if let Some(helper) = inner.helper_mut() {
-            helper.answers = match purpose {
-                Purpose::Nothing => {
-                    let _ = reply.send(Line::End);
+        if let Some(helper) = readline.helper_mut() {
+            helper.choices = match purpose {
+                Purpose::Wait => {
+                    let _ = reply.send(LineInput::Eof);
                     continue;
                 }
                 Purpose::Command => None,
-                Purpose::Answer(answers) => Some(answers),
+                Purpose::Answer(choices) => Some(choices),
             };
         }
         busy.store(true, Ordering::Relaxed);
-        let line = match inner.readline(prompt.as_str()) {
-            Ok(line) => Line::Typed(line),
-            Err(ReadlineError::Interrupted) => Line::Interrupted,
-            Err(_) => Line::End,
+        let line = match readline.readline(prompt.as_str()) {
+            Ok(line) => LineInput::Entered(line),
+            Err(ReadlineError::Interrupted) => LineInput::Interrupted,
+            Err(_) => LineInput::Eof,
         };
         busy.store(false, Ordering::Relaxed);
-        if let Line::Typed(text) = &line
+        if let LineInput::Entered(text) = &line
             && is_command
             && !text.trim().is_empty()
         {
-            let _ = inner.add_history_entry(text.as_str());
+            let _ = readline.add_history_entry(text.as_str());
             if let Some(file) = history {
-                // Another shell may be open, and remember other lines.
-                let _ = inner.append_history(file);
+                // Append: another shell may write to the same file.
+                let _ = readline.append_history(file);
             }
         }
         let _ = reply.send(line);
     }
 }
 
-struct Helper {
-    offer: Offer,
-    answers: Option<Choices>,
+struct EditorHelper {
+    complete: CompleteFn,
+    choices: Option<AnswerChoices>,
 }
 
-impl rustyline::completion::Completer for Helper {
+impl rustyline::completion::Completer for EditorHelper {
     type Candidate = String;
 
     fn complete(
@@ -205,23 +213,23 @@ impl rustyline::completion::Completer for Helper {
         _: &rustyline::Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let typed = line.get(..position).unwrap_or(line);
-        let (start, mut offers) = match &self.answers {
-            None => (self.offer)(line, position),
-            Some(answers) => (0, (answers.0)(typed)),
+        let (start, mut completions) = match &self.choices {
+            None => (self.complete)(line, position),
+            Some(choices) => (0, (choices.0)(typed)),
         };
-        if self.answers.is_some() {
-            offers.retain(|offer| offer.starts_with(typed));
+        if self.choices.is_some() {
+            completions.retain(|completion| completion.starts_with(typed));
         }
-        // They come from a server and go to a terminal.
-        offers.retain(|offer| *offer == shown_line(offer));
-        Ok((start, offers))
+        // Completions come from a server: drop those with control characters.
+        completions.retain(|completion| *completion == escape_line(completion));
+        Ok((start, completions))
     }
 }
 
-impl rustyline::hint::Hinter for Helper {
+impl rustyline::hint::Hinter for EditorHelper {
     type Hint = String;
 }
 
-impl rustyline::highlight::Highlighter for Helper {}
-impl rustyline::validate::Validator for Helper {}
-impl rustyline::Helper for Helper {}
+impl rustyline::highlight::Highlighter for EditorHelper {}
+impl rustyline::validate::Validator for EditorHelper {}
+impl rustyline::Helper for EditorHelper {}

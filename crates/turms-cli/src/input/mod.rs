@@ -1,4 +1,4 @@
-//! Who answers what a server asks: the person at the terminal, a file, or nobody.
+//! Handlers for the server's input requests: from a file, or at the terminal.
 
 mod answers_file;
 mod form;
@@ -11,37 +11,39 @@ use turms::Answers;
 use turms::client::Roots;
 use turms::types::Root;
 
-pub(crate) use self::form::{Filled, ask_for};
-pub(crate) use self::terminal_prompt::Person;
-use crate::error::{Done, Failure};
+pub(crate) use self::form::{FormOutcome, fill_form};
+pub(crate) use self::terminal_prompt::TerminalPrompt;
+use crate::error::{CliError, CliResult};
 
-/// Answers out of a file if there is one, or by the person if there is a terminal. Nobody is a fine answer, too: what is not
-/// declared is not asked.
-pub(crate) fn answers(file: Option<&Path>, person: Option<&Person>) -> Done<Answers> {
-    Ok(match (file, person) {
-        (Some(file), _) => answers_file::Script::read(file)?.answers(),
-        (None, Some(person)) => person.answers(),
+/// Returns the handlers: from the answers file if there is one, or at the terminal. Without either there are none, and the
+/// client does not declare the capabilities.
+pub(crate) fn handlers(file: Option<&Path>, terminal: Option<&TerminalPrompt>) -> CliResult<Answers> {
+    Ok(match (file, terminal) {
+        (Some(file), _) => answers_file::AnswersFile::read(file)?.handlers(),
+        (None, Some(terminal)) => terminal.handlers(),
         (None, None) => Answers::new(),
     })
 }
 
-/// The roots that were named, by path or by URI.
-pub(crate) fn roots(named: &[String]) -> Done<Roots> {
-    Ok(Roots::new(named.iter().map(|name| root(name)).collect::<Done<Vec<_>>>()?))
+/// Returns the roots for paths or URIs.
+pub(crate) fn roots(named: &[String]) -> CliResult<Roots> {
+    Ok(Roots::new(named.iter().map(|name| root(name)).collect::<CliResult<Vec<_>>>()?))
 }
 
 /// The characters that are percent-encoded in the path of a `file:` URI.
 const NOT_IN_PATH: AsciiSet =
     NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':');
 
-/// A root by its path, or by its URI.
-pub(crate) fn root(name: &str) -> Done<Root> {
+/// Returns the root for a path or a URI.
+pub(crate) fn root(name: &str) -> CliResult<Root> {
     if name.contains("://") {
         return Ok(Root::new(name));
     }
-    let path =
-        std::path::absolute(name).map_err(|error| Failure::usage(format!("{name:?} cannot be a root: {error}")))?;
-    let Some(text) = path.to_str() else { return Err(Failure::usage(format!("{name:?} is not Unicode"))) };
+    let path = std::path::absolute(name)
+        .map_err(|error| CliError::usage(format!("cannot use {name:?} as a root: {error}")))?;
+    let Some(text) = path.to_str() else {
+        return Err(CliError::usage(format!("cannot use {name:?} as a root: the path is not UTF-8")));
+    };
     let mut uri = String::from("file://");
     if !text.starts_with('/') {
         uri.push('/');
@@ -60,7 +62,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_path_becomes_a_uri() {
+    fn a_path_becomes_a_file_uri() {
         let root = root("/srv/my project").unwrap();
         assert_eq!((root.uri.as_str(), root.name.as_deref()), ("file:///srv/my%20project", Some("my project")));
         assert_eq!(super::root("file:///a").unwrap().uri, "file:///a");

@@ -1,4 +1,4 @@
-//! The person at the terminal.
+//! Prompts at the terminal.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,135 +8,143 @@ use turms::Answers;
 use turms::client::Refusal;
 use turms::types::{Content, CreateMessageParams, CreateMessageResult, ElicitForm, ElicitResult, ElicitUrl, Role};
 
-use super::form::{Filled, ask_for};
-use crate::line_editor::{Choices, Editor, Line, Purpose};
+use super::form::{FormOutcome, fill_form};
+use crate::line_editor::{AnswerChoices, LineEditor, LineInput, Purpose};
 use crate::printer::Printer;
 use crate::schema;
-use crate::text::{Style, Text};
+use crate::text::{Style, StyledText};
 
-/// Whoever sits at the terminal. Clones are the same person, who answers one question at a time.
+/// Prompts the user at the terminal, for one request at a time. Clones share the terminal.
 #[derive(Clone, Debug)]
-pub(crate) struct Person(Arc<Inner>);
+pub(crate) struct TerminalPrompt(Arc<TerminalState>);
 
 #[derive(Debug)]
-struct Inner {
+struct TerminalState {
     printer: Printer,
-    /// Opened with the first question, unless there is one already.
-    editor: OnceLock<Option<Editor>>,
-    /// Held while a question is asked.
-    turn: Mutex<()>,
+    /// Opened for the first prompt, unless the shell has opened it.
+    editor: OnceLock<Option<LineEditor>>,
+    /// Held during a request.
+    request: Mutex<()>,
 }
 
-impl Person {
-    /// A person whose terminal is opened with the first question.
+impl TerminalPrompt {
+    /// Creates a prompt that opens the terminal when it is first needed.
     pub(crate) fn new(printer: &Printer) -> Self {
-        Self(Arc::new(Inner { printer: printer.clone(), editor: OnceLock::new(), turn: Mutex::new(()) }))
+        Self(Arc::new(TerminalState { printer: printer.clone(), editor: OnceLock::new(), request: Mutex::new(()) }))
     }
 
-    /// A person whose terminal is open.
-    pub(crate) fn at(printer: &Printer, editor: Editor) -> Self {
-        Self(Arc::new(Inner { printer: printer.clone(), editor: OnceLock::from(Some(editor)), turn: Mutex::new(()) }))
+    /// Creates a prompt on an open editor.
+    pub(crate) fn with_editor(printer: &Printer, editor: LineEditor) -> Self {
+        Self(Arc::new(TerminalState {
+            printer: printer.clone(),
+            editor: OnceLock::from(Some(editor)),
+            request: Mutex::new(()),
+        }))
     }
 
-    /// Asks one thing.
-    pub(crate) async fn answer(&self, prompt: String, choices: Choices) -> Line {
+    /// Reads one answer.
+    pub(crate) async fn read_answer(&self, prompt: String, choices: AnswerChoices) -> LineInput {
         self.0.printer.clear_progress();
         match self.0.editor.get_or_init(|| open(&self.0.printer)) {
-            Some(editor) => editor.line(prompt, Purpose::Answer(choices)).await,
-            None => Line::End,
+            Some(editor) => editor.read_line(prompt, Purpose::Answer(choices)).await,
+            None => LineInput::Eof,
         }
     }
 
-    /// Waits until a question is dealt with that nobody wants answered any more: the terminal is only as it was found when
-    /// its line has ended.
-    pub(crate) async fn settled(&self) {
+    /// Waits until an open prompt is answered whose request was cancelled. Only then is the terminal restored.
+    pub(crate) async fn wait_until_idle(&self) {
         if let Some(Some(editor)) = self.0.editor.get()
             && editor.is_busy()
         {
-            self.tell(Text::from("the server does not wait for this answer any more; press Enter"));
-            editor.settled().await;
+            self.print(StyledText::from("the request was cancelled; press Enter"));
+            editor.wait_until_idle().await;
         }
     }
 
-    pub(crate) fn tell(&self, text: Text) {
-        self.0.printer.question(text);
+    pub(crate) fn print(&self, text: StyledText) {
+        self.0.printer.always(text);
     }
 
-    /// Answers to everything that a server may ask of a person, or of a model, whose part the person plays.
-    pub(crate) fn answers(&self) -> Answers {
-        let (form, page, model) = (self.clone(), self.clone(), self.clone());
+    /// Returns handlers for forms, URLs and sampling. For sampling, the user types the response of the model.
+    pub(crate) fn handlers(&self) -> Answers {
+        let (form, url, sampling) = (self.clone(), self.clone(), self.clone());
         Answers::new()
-            .form(move |question| {
-                let person = form.clone();
-                async move { person.fill_in(question).await }
+            .form(move |request| {
+                let terminal = form.clone();
+                async move { terminal.answer_form(request).await }
             })
-            .url(move |question| {
-                let person = page.clone();
-                async move { person.visit(question).await }
+            .url(move |request| {
+                let terminal = url.clone();
+                async move { terminal.answer_url(request).await }
             })
-            .sampling(move |question| {
-                let person = model.clone();
-                async move { person.play_the_model(&question).await }
+            .sampling(move |request| {
+                let terminal = sampling.clone();
+                async move { terminal.answer_sampling(&request).await }
             })
     }
 
-    async fn fill_in(&self, form: ElicitForm) -> ElicitResult {
-        let _turn = self.0.turn.lock().await;
-        self.ask("The server asks", &form.message, "Ctrl-D says no, Ctrl-C nothing at all");
+    async fn answer_form(&self, form: ElicitForm) -> ElicitResult {
+        let _request = self.0.request.lock().await;
+        self.print_request("The server requests input", &form.message, "Ctrl-D declines, Ctrl-C cancels");
         let schema = serde_json::to_value(&form.requested_schema).unwrap_or(Value::Null);
-        match ask_for(self, &schema::properties(&schema)).await {
-            Filled::In(values) => match turms::proto::Object::encode(&values) {
+        match fill_form(self, &schema::properties(&schema)).await {
+            FormOutcome::Accepted(values) => match turms::proto::Object::encode(&values) {
                 Ok(content) => ElicitResult::accept(content),
                 Err(_) => ElicitResult::cancel(),
             },
-            Filled::Declined => ElicitResult::decline(),
-            Filled::Cancelled => ElicitResult::cancel(),
+            FormOutcome::Declined => ElicitResult::decline(),
+            FormOutcome::Cancelled => ElicitResult::cancel(),
         }
     }
 
-    /// The page is never opened from here: the person sees where it leads, and opens it or does not.
-    async fn visit(&self, page: ElicitUrl) -> ElicitResult {
-        let _turn = self.0.turn.lock().await;
-        self.ask("The server asks you to visit a page", &page.message, "open it yourself, if you trust it");
-        self.tell(Text::new().plain("  ").name(page.url));
-        match self.answer("  have you (yes or no)? ".to_owned(), Choices::of(["yes", "no"])).await {
-            Line::Typed(text) if matches!(text.trim(), "y" | "yes") => ElicitResult::accept_url(),
-            Line::Typed(_) | Line::End => ElicitResult::decline(),
-            Line::Interrupted => ElicitResult::cancel(),
+    /// Shows the URL and never opens it: that is up to the user.
+    async fn answer_url(&self, page: ElicitUrl) -> ElicitResult {
+        let _request = self.0.request.lock().await;
+        self.print_request("The server asks you to open a URL", &page.message, "open it in a browser if you trust it");
+        self.print(StyledText::new().plain("  ").name(page.url));
+        match self.read_answer("  opened (yes or no)? ".to_owned(), AnswerChoices::of(["yes", "no"])).await {
+            LineInput::Entered(text) if matches!(text.trim(), "y" | "yes") => ElicitResult::accept_url(),
+            LineInput::Entered(_) | LineInput::Eof => ElicitResult::decline(),
+            LineInput::Interrupted => ElicitResult::cancel(),
         }
     }
 
-    async fn play_the_model(&self, question: &CreateMessageParams) -> Result<CreateMessageResult, Refusal> {
-        let _turn = self.0.turn.lock().await;
-        self.ask("The server asks the model", "", "your answer is what the model says; an empty one refuses");
-        if let Some(system) = &question.system_prompt {
-            self.tell(Text::new().faint("  system: ").plain(system));
+    async fn answer_sampling(&self, request: &CreateMessageParams) -> Result<CreateMessageResult, Refusal> {
+        let _request = self.0.request.lock().await;
+        self.print_request(
+            "The server requests a model response",
+            "",
+            "type the response; an empty line rejects the request",
+        );
+        if let Some(system) = &request.system_prompt {
+            self.print(StyledText::new().dim("  system: ").plain(system));
         }
-        for message in &question.messages {
-            let said = message.content.as_slice().iter().map(|block| match block {
+        for message in &request.messages {
+            let content = message.content.as_slice().iter().map(|block| match block {
                 Content::Text(text) => text.text.clone(),
                 other => format!("[{}]", other.kind().unwrap_or_default()),
             });
-            let said = said.collect::<Vec<_>>().join("\n  ");
-            self.tell(Text::new().faint(format!("  {}: ", message.role.as_str())).plain(said));
+            let content = content.collect::<Vec<_>>().join("\n  ");
+            self.print(StyledText::new().dim(format!("  {}: ", message.role.as_str())).plain(content));
         }
-        match self.answer("  the model says: ".to_owned(), Choices::any()).await {
-            Line::Typed(text) if !text.trim().is_empty() => {
+        match self.read_answer("  model response: ".to_owned(), AnswerChoices::any()).await {
+            LineInput::Entered(text) if !text.trim().is_empty() => {
                 Ok(CreateMessageResult::new(Role::Assistant, text, "person-at-terminal"))
             }
-            _ => Err(Refusal::rejected("the person at the terminal did not answer for the model")),
+            _ => Err(Refusal::rejected("the user rejected the request")),
         }
     }
 
-    fn ask(&self, who: &str, message: &str, how: &str) {
-        let text = Text::new().with(Style::Hint, who).plain(if message.is_empty() { "" } else { ": " }).plain(message);
-        self.tell(text.faint(format!("\n  ({how})")));
+    fn print_request(&self, title: &str, message: &str, help: &str) {
+        let text =
+            StyledText::new().with(Style::Hint, title).plain(if message.is_empty() { "" } else { ": " }).plain(message);
+        self.print(text.dim(format!("\n  ({help})")));
     }
 }
 
-/// Without commands to offer. What is told while an answer is typed does not break it.
-fn open(printer: &Printer) -> Option<Editor> {
-    let (editor, print) = Editor::open(Box::new(|_, position| (position, Vec::new())), None).ok()?;
-    printer.print_beside(print);
+/// Opens an editor without command completion. Messages are printed above the line that is being edited.
+fn open(printer: &Printer) -> Option<LineEditor> {
+    let (editor, print) = LineEditor::open(Box::new(|_, position| (position, Vec::new())), None).ok()?;
+    printer.set_external_printer(print);
     Some(editor)
 }

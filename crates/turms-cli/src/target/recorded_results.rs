@@ -5,49 +5,49 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use turms::core::Payload;
 
-/// The results that a server gave last, by method, in its own words: before they are raised to the newest revision. Clones
-/// record the same server.
+/// The last results by method, exactly as the server sent them: before they are translated to the newest revision. Clones
+/// share the records.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Record(Arc<Mutex<HashMap<String, Vec<String>>>>);
+pub(crate) struct RecordedResults(Arc<Mutex<HashMap<String, Vec<String>>>>);
 
-impl Record {
-    /// Writes a result down. A page that follows another is kept beside it.
-    pub(super) fn take(&self, method: &str, result: &Payload, page: Page) {
+impl RecordedResults {
+    /// Records a result. Pages of a list are collected.
+    pub(super) fn add(&self, method: &str, result: &Payload, page: PageKind) {
         let mut json = Vec::new();
-        let written = result.write(&mut json).ok().and_then(|()| String::from_utf8(json).ok());
+        let text = result.write(&mut json).ok().and_then(|()| String::from_utf8(json).ok());
         let mut results = self.0.lock();
         let pages = results.entry(method.to_owned()).or_default();
-        if page == Page::First {
+        if page == PageKind::First {
             pages.clear();
         }
-        pages.extend(written);
+        pages.extend(text);
     }
 
-    /// The last result of a method.
+    /// Returns the last result of a method.
     pub(crate) fn last(&self, method: &str) -> Option<String> {
         self.0.lock().get(method)?.last().cloned()
     }
 
-    /// The last list of a method: the page as it came, or all pages as one.
+    /// Returns the last list of a method: the only page as it is, or all pages joined.
     pub(crate) fn list(&self, method: &str, member: &str) -> Option<String> {
         let pages = self.0.lock().get(method)?.clone();
         match pages.as_slice() {
             [] => None,
             [only] => Some(only.clone()),
-            pages => joined(pages, member),
+            pages => join_pages(pages, member),
         }
     }
 }
 
-/// Which page of a list it is.
+/// Position of a page in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Page {
+pub(super) enum PageKind {
     First,
     Further,
 }
 
-impl Page {
-    /// Whoever asks with a cursor has seen another page.
+impl PageKind {
+    /// Returns the kind of page that a request is for. Only later pages have a cursor.
     pub(super) fn of(params: &Payload) -> Self {
         let mut json = Vec::new();
         let written = params.write(&mut json);
@@ -56,8 +56,8 @@ impl Page {
     }
 }
 
-/// The first page, with the items of all, and without the cursor that led from one to the next.
-fn joined(pages: &[String], member: &str) -> Option<String> {
+/// Returns the first page with the items of all pages, without `nextCursor`.
+fn join_pages(pages: &[String], member: &str) -> Option<String> {
     let mut pages = pages.iter().map(|page| serde_json::from_str::<Map<String, Value>>(page).ok());
     let mut whole = pages.next()??;
     whole.shift_remove("nextCursor");
@@ -79,17 +79,17 @@ mod tests {
     }
 
     #[test]
-    fn pages_become_one_list_and_another_list_takes_its_place() {
-        let record = Record::default();
-        let hear = |params: &str, result: &str| {
-            record.take("tools/list", &payload(result), Page::of(&payload(params)));
+    fn pages_are_joined_and_a_new_list_replaces_the_old_one() {
+        let results = RecordedResults::default();
+        let record = |params: &str, result: &str| {
+            results.add("tools/list", &payload(result), PageKind::of(&payload(params)));
         };
-        hear("{}", r#"{"tools":[1],"x":2,"nextCursor":"b"}"#);
-        assert_eq!(record.list("tools/list", "tools").unwrap(), r#"{"tools":[1],"x":2,"nextCursor":"b"}"#);
-        hear(r#"{"cursor":"b"}"#, r#"{"tools":[2,3]}"#);
-        assert_eq!(record.list("tools/list", "tools").unwrap(), r#"{"tools":[1,2,3],"x":2}"#);
-        hear("{}", r#"{"tools":[]}"#);
-        assert_eq!(record.list("tools/list", "tools").unwrap(), r#"{"tools":[]}"#);
-        assert_eq!(record.last("tools/call"), None);
+        record("{}", r#"{"tools":[1],"x":2,"nextCursor":"b"}"#);
+        assert_eq!(results.list("tools/list", "tools").unwrap(), r#"{"tools":[1],"x":2,"nextCursor":"b"}"#);
+        record(r#"{"cursor":"b"}"#, r#"{"tools":[2,3]}"#);
+        assert_eq!(results.list("tools/list", "tools").unwrap(), r#"{"tools":[1,2,3],"x":2}"#);
+        record("{}", r#"{"tools":[]}"#);
+        assert_eq!(results.list("tools/list", "tools").unwrap(), r#"{"tools":[]}"#);
+        assert_eq!(results.last("tools/call"), None);
     }
 }

@@ -2,61 +2,64 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// How many lines are remembered, and how much of each.
-const LINES: usize = 5;
-const LENGTH: usize = 160;
+/// Maximum number of lines that are stored.
+const MAX_LINES: usize = 5;
 
-/// The first lines of a server's standard output that are no messages. Clones overhear the same server.
+/// Maximum number of bytes that are stored of each line.
+const MAX_LINE_BYTES: usize = 160;
+
+/// The first lines of a server's standard output that are not messages. Clones share the lines.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Overheard(Arc<Mutex<Inner>>);
+pub(crate) struct StrayOutput(Arc<Mutex<StrayLines>>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct StrayLines {
     lines: Vec<String>,
-    /// The beginning of the line that is being read, and how long it is so far.
-    begun: Vec<u8>,
+    /// Beginning of the current line.
+    current: Vec<u8>,
+    /// Length of the current line.
     length: usize,
 }
 
-impl Overheard {
-    /// The lines, and what follows the last line end.
+impl StrayOutput {
+    /// Returns the lines, with the current one.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let inner = self.0.lock();
-        let last = inner.no_message();
-        inner.lines.iter().cloned().chain(last).take(LINES).collect()
+        let stray = self.0.lock();
+        let last = stray.current_line();
+        stray.lines.iter().cloned().chain(last).take(MAX_LINES).collect()
     }
 
-    /// Hears what was read, wherever it was cut.
-    pub(super) fn hear(&self, bytes: &[u8]) {
-        let mut inner = self.0.lock();
-        if inner.lines.len() >= LINES {
+    /// Adds bytes of standard output, split at any position.
+    pub(super) fn push(&self, bytes: &[u8]) {
+        let mut stray = self.0.lock();
+        if stray.lines.len() >= MAX_LINES {
             return;
         }
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let room = LENGTH.saturating_sub(inner.begun.len());
-            inner.begun.extend(piece.iter().take(room));
-            inner.length += piece.len();
+            let free = MAX_LINE_BYTES.saturating_sub(stray.current.len());
+            stray.current.extend(piece.iter().take(free));
+            stray.length += piece.len();
             if piece.ends_with(b"\n") {
-                let line = inner.no_message();
-                inner.lines.extend(line);
-                inner.begun.clear();
-                inner.length = 0;
+                let line = stray.current_line();
+                stray.lines.extend(line);
+                stray.current.clear();
+                stray.length = 0;
             }
         }
     }
 }
 
-impl Inner {
-    /// The line that is being read, unless it is a message as far as can be seen, or empty.
-    fn no_message(&self) -> Option<String> {
-        let text = String::from_utf8_lossy(&self.begun);
+impl StrayLines {
+    /// Returns the current line, unless it is empty or looks like a message.
+    fn current_line(&self) -> Option<String> {
+        let text = String::from_utf8_lossy(&self.current);
         let text = text.trim();
-        let is_cut = self.length > self.begun.len();
+        let is_truncated = self.length > self.current.len();
         let is_json = text.starts_with(['{', '[']);
-        // Servers also write their log as JSON.
-        let is_message = is_json && (is_cut || text.contains("\"jsonrpc\""));
-        let shown = if is_cut { format!("{text}…") } else { text.to_owned() };
-        (!text.is_empty() && !is_message).then_some(shown)
+        // Some servers write their log as JSON.
+        let is_message = is_json && (is_truncated || text.contains("\"jsonrpc\""));
+        let line = if is_truncated { format!("{text}…") } else { text.to_owned() };
+        (!text.is_empty() && !is_message).then_some(line)
     }
 }
 
@@ -65,26 +68,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_message_is_remembered_wherever_it_is_cut() {
-        let said =
+    fn lines_that_are_not_messages_are_stored_however_they_are_split() {
+        let output =
             "Starting...\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n{\"level\":30,\"msg\":\"up\"}\nand on";
-        for at in 0..said.len() {
-            let overheard = Overheard::default();
-            overheard.hear(&said.as_bytes()[..at]);
-            overheard.hear(&said.as_bytes()[at..]);
-            assert_eq!(overheard.lines(), ["Starting...", "{\"level\":30,\"msg\":\"up\"}", "and on"], "{at}");
+        for at in 0..output.len() {
+            let stray_output = StrayOutput::default();
+            stray_output.push(&output.as_bytes()[..at]);
+            stray_output.push(&output.as_bytes()[at..]);
+            assert_eq!(stray_output.lines(), ["Starting...", "{\"level\":30,\"msg\":\"up\"}", "and on"], "{at}");
         }
     }
 
     #[test]
-    fn it_remembers_only_so_much() {
-        let overheard = Overheard::default();
-        overheard.hear("x".repeat(1000).as_bytes());
-        overheard.hear(b"\n");
-        (0..100).for_each(|_| overheard.hear(b"and on\n"));
-        overheard.hear(&[b'['; 1000]);
-        let lines = overheard.lines();
-        assert_eq!((lines.len(), lines[0].chars().count()), (LINES, LENGTH + 1));
+    fn the_stored_output_is_limited() {
+        let stray_output = StrayOutput::default();
+        stray_output.push("x".repeat(1000).as_bytes());
+        stray_output.push(b"\n");
+        (0..100).for_each(|_| stray_output.push(b"and on\n"));
+        stray_output.push(&[b'['; 1000]);
+        let lines = stray_output.lines();
+        assert_eq!((lines.len(), lines[0].chars().count()), (MAX_LINES, MAX_LINE_BYTES + 1));
         assert_eq!(lines[1], "and on");
     }
 }

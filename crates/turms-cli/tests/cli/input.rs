@@ -1,55 +1,55 @@
-//! What a server asks, answered from a file.
+//! Input requests, answered from a file.
 
-use crate::run::{Scratch, TURMS, turms};
+use crate::run::{TURMS, TempDir, turms};
 
 #[test]
-fn answers_come_out_of_a_file_in_every_era() {
-    let scratch = Scratch::new("answers");
-    let answers = scratch.file(
+fn input_requests_are_answered_from_a_file_in_every_era() {
+    let directory = TempDir::new("answers");
+    let answers = directory.file(
         "answers.json",
         r#"{"form": {"name": "Ann", "plan": "team", "news": true}, "url": "accept", "sampling": "Paris"}"#,
     );
     for protocol in ["modern", "legacy"] {
-        let ask = |tool: &str, more: &[&str]| {
+        let call = |tool: &str, more: &[&str]| {
             let args = ["call", tool, "--answers", &answers, "--protocol", protocol, "--root", "/srv/x"];
             turms(args.iter().chain(more).chain(&["--", TURMS, "demo", "--stdio"])).ok()
         };
-        assert_eq!(ask("sign_up", &[]), "Welcome, Ann, of unknown age, on the plan Team, with news.\n");
-        assert_eq!(ask("visit", &[]), "You agreed to visit the page.\n");
-        assert_eq!(ask("ask_model", &["question=Where?"]), "answers-file says: Paris\n");
-        assert_eq!(ask("show_roots", &[]), "file:///srv/x\n");
+        assert_eq!(call("sign_up", &[]), "Welcome, Ann, of unknown age, on the plan Team, with news.\n");
+        assert_eq!(call("visit", &[]), "You opened the page.\n");
+        assert_eq!(call("ask_model", &["question=Where?"]), "answers-file says: Paris\n");
+        assert_eq!(call("show_roots", &[]), "file:///srv/x\n");
     }
 }
 
 #[test]
-fn no_is_an_answer() {
-    let scratch = Scratch::new("no");
-    let answers = scratch.file("answers.json", r#"{"form": ["decline"], "url": ["cancel"]}"#);
+fn requests_can_be_declined_and_cancelled() {
+    let directory = TempDir::new("no");
+    let answers = directory.file("answers.json", r#"{"form": ["decline"], "url": ["cancel"]}"#);
     assert_eq!(turms(["call", "demo", "sign_up", "--answers", &answers]).ok(), "You declined.\n");
-    assert_eq!(turms(["call", "demo", "visit", "--answers", &answers]).ok(), "You did not answer.\n");
+    assert_eq!(turms(["call", "demo", "visit", "--answers", &answers]).ok(), "You cancelled.\n");
 }
 
 #[test]
-fn nobody_is_there_to_be_asked() {
+fn without_answers_there_is_a_hint() {
     for tool in ["sign_up", "visit"] {
-        let ran = turms(["call", "demo", tool]).run();
-        ran.fails(
-            5,
-            &["the client did not declare the capability elicitation", "hint: questions are answered at a terminal"],
-        );
+        let output = turms(["call", "demo", tool]).run();
+        output.fails(5, &["the client did not declare the capability elicitation", "hint: the server requests input"]);
     }
-    let ran = turms(["call", "demo", "sign_up", "--protocol", "legacy"]).run();
-    ran.fails(6, &["hint: questions are answered at a terminal, or from a file with --answers FILE"]);
+    let output = turms(["call", "demo", "sign_up", "--protocol", "legacy"]).run();
+    output.fails(
+        6,
+        &["hint: the server requests input: run the command at a terminal, or give answers with --answers FILE"],
+    );
 }
 
 #[test]
-fn a_file_that_is_none_is_explained() {
-    let scratch = Scratch::new("bad");
-    let answers = scratch.file("answers.json", r#"{"from": {}}"#);
+fn an_invalid_answers_file_has_a_hint() {
+    let directory = TempDir::new("bad");
+    let answers = directory.file("answers.json", r#"{"from": {}}"#);
     turms(["call", "demo", "visit", "--answers", &answers])
         .run()
-        .fails(2, &["\"from\" is not something that servers ask for", "hint: a file of answers is written"]);
-    let wrong = scratch.file("wrong.json", r#"{"form": {"name": 7}}"#);
-    let ran = turms(["call", "demo", "sign_up", "--answers", &wrong]).run();
-    ran.fails(5, &["name"]);
+        .fails(2, &["unknown member \"from\"", "hint: the format is"]);
+    let wrong = directory.file("wrong.json", r#"{"form": {"name": 7}}"#);
+    let output = turms(["call", "demo", "sign_up", "--answers", &wrong]).run();
+    output.fails(5, &["name"]);
 }

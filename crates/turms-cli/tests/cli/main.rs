@@ -1,5 +1,5 @@
-//! The real binary, used as a person or a script would.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+//! Tests of the `turms` binary, at a terminal and in scripts.
+#![allow(clippy::unwrap_used, reason = "test helpers panic on failure")]
 
 #[cfg(unix)]
 mod bridges;
