@@ -90,7 +90,7 @@ impl<'a> SchemaProperty<'a> {
         }
     }
 
-    /// Converts a list whose items are separated by commas.
+    /// Converts a comma-separated list.
     fn parse_list(&self, text: &str, choices: &[&str]) -> Result<Value, String> {
         let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
         let item =

@@ -75,7 +75,7 @@ impl Notes {
 }
 
 impl Notes {
-    /// Returns the resource template of a note, whose name can be completed.
+    /// Returns the resource template of a note, with completion of the name.
     pub(super) fn template(&self) -> Resource {
         #[derive(Deserialize, JsonSchema)]
         struct NoteArgs {

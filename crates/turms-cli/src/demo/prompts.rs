@@ -31,7 +31,7 @@ struct Journey {
     city: String,
 }
 
-/// Returns a prompt whose second argument is completed depending on the first.
+/// Returns a prompt with completions. Those of the second argument depend on the first.
 pub(super) fn journey() -> Prompt {
     Prompt::builder("journey")
         .description("Asks for a journey to be planned.")

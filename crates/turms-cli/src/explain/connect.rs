@@ -92,7 +92,7 @@ fn unreachable(failure: CliError, error: &ConnectError) -> CliError {
 }
 
 /// Hint for a refused connection.
-pub(super) const CONNECTION_REFUSED_HINT: &str = "connection refused: is the server running, and is the port right?";
+pub(super) const CONNECTION_REFUSED_HINT: &str = "is the server running, and is the port right?";
 
 const PROXY_HINT: &str = "is the proxy right? it is set by --proxy, HTTPS_PROXY, HTTP_PROXY or ALL_PROXY; `--proxy none` connects without one";
 
@@ -203,7 +203,7 @@ pub(super) fn is_refusal(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Matches the text of rustls, whose error type is not reachable here.
+/// Matches the text of rustls: its error type is not reachable here.
 fn is_certificate(error: &(dyn Error + 'static)) -> bool {
     error.to_string().contains("invalid peer certificate")
 }

@@ -51,7 +51,7 @@ impl TerminalPrompt {
         }
     }
 
-    /// Waits until an open prompt is answered whose request was cancelled. Only then is the terminal restored.
+    /// Waits until the open prompt of a cancelled request is answered. Only then is the terminal restored.
     pub(crate) async fn wait_until_idle(&self) {
         if let Some(Some(editor)) = self.0.editor.get()
             && editor.is_busy()

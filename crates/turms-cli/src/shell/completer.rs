@@ -103,7 +103,7 @@ impl ShellCompleter {
         unset_names(names.iter().map(String::as_str), given)
     }
 
-    /// Returns the resources, and the URIs of templates whose last variable the server completes.
+    /// Returns the resources, and the URIs of templates with values of the last variable from the server.
     async fn resources(&self, word: &str) -> Vec<String> {
         let resources = self.client.list_resources().await.unwrap_or_default();
         let mut uris: Vec<String> = resources.into_iter().map(|resource| resource.uri).collect();

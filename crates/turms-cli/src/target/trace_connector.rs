@@ -19,7 +19,7 @@ pub(super) fn traced(connector: Arc<dyn Connector>, printer: Printer, record: Re
     Arc::new(Traced { inner: connector, printer, record })
 }
 
-/// A connector, channel or service whose messages are printed.
+/// Prints the messages of a connector, channel or service.
 #[derive(Clone)]
 struct Traced<T> {
     inner: T,

@@ -30,7 +30,9 @@ fn connection_refused() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for scheme in ["http", "ws"] {
         let url = format!("{scheme}://{free}/mcp");
-        turms(["tools", &url]).run().fails(3, &[&format!("cannot reach {url}"), "refused", "hint: connection refused"]);
+        turms(["tools", &url])
+            .run()
+            .fails(3, &[&format!("cannot reach {url}"), "refused", "hint: is the server running"]);
     }
 }
 

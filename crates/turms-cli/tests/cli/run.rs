@@ -167,7 +167,7 @@ impl Drop for TempDir {
     }
 }
 
-/// A running `turms`, whose output the test reads.
+/// A running `turms` process.
 pub(crate) struct RunningTurms {
     process: Child,
     pub(crate) stdin: Option<ChildStdin>,

@@ -226,7 +226,7 @@ fn two_shells_share_the_history() {
 fn connection_errors_are_shown() {
     let home = TempDir::new("refused");
     for (args, message) in [
-        (&["shell", "http://127.0.0.1:1/mcp"][..], "hint: connection refused"),
+        (&["shell", "http://127.0.0.1:1/mcp"][..], "hint: is the server running"),
         (&["shell", "no-such-server", "--config", "/nonexistent"], "error: /nonexistent: cannot be read"),
         (&["shell", "--", "false"], "hint: it wrote nothing to standard error"),
     ] {
