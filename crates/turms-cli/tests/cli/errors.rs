@@ -99,7 +99,7 @@ fn a_url_of_another_protocol() {
     turms(["tools", &url.replace("http:", "wss:")])
         .run()
         .fails(3, &["cannot reach wss://", "hint: does the server use TLS"]);
-    turms(["tools", &url.replace("http:", "https:")]).run().fails(3, &["it does not speak TLS", "http://"]);
+    turms(["tools", &url.replace("http:", "https:")]).run().fails(3, &["the server does not use TLS", "http://"]);
     turms(["tools", "http://no-such-host.invalid/mcp"])
         .run()
         .fails(3, &["cannot reach http://no-such-host.invalid/mcp"]);

@@ -1,8 +1,8 @@
-//! HTTP+SSE, the transport of 2024-11-05: everything the server says comes on one event stream, everything it is told is
-//! posted to an address that the stream begins with.
+//! HTTP+SSE, the transport of 2024-11-05: the server sends all messages on one event stream, and the client posts all messages to a
+//! URL in the first event.
 //!
-//! It is a duplex connection in two halves, so it is joined to the driver of those: lines that the driver writes are posted,
-//! events are lines that it reads.
+//! It is a duplex connection, so it uses the driver of byte streams: lines that the driver writes are posted, and events become
+//! lines that it reads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,69 +17,76 @@ use turms_proto::ProtocolVersion;
 use turms_proto::session::{ClientOptions, Dialect};
 use url::Url;
 
-use super::endpoint::{Endpoint, origin, within};
+use super::endpoint::{HttpEndpoint, origin, with_timeout};
 use super::error::HttpError;
-use super::open::Failed;
-use super::reply::{EventStream, Reply};
+use super::open::OpenAttemptError;
+use super::reply::{HttpReply, ResponseEvents};
 
-/// How much may wait to be posted, or to be read.
-const ROOM: usize = 64 * 1024;
+/// Size of the buffer in each direction.
+const BUFFER_BYTES: usize = 64 * 1024;
 
-/// How many messages are posted at once.
-const MOST_POSTS: usize = 32;
+/// Maximum number of messages that are posted at once.
+const MAX_POSTS: usize = 32;
 
-/// How long one may take.
+/// Timeout for one POST.
 const POST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Opens a channel.
 pub(super) async fn open(
-    endpoint: Arc<Endpoint>,
+    endpoint: Arc<HttpEndpoint>,
     mut client: ClientOptions,
     service: Arc<dyn Service>,
-) -> Result<OpenChannel, Failed> {
+) -> Result<OpenChannel, OpenAttemptError> {
     let limit = client.handshake_timeout;
-    let (events, place) = within(limit, begin(&endpoint)).await?;
-    // Whoever speaks this transport knows no revision without a handshake.
+    let (events, url) = with_timeout(limit, open_stream(&endpoint)).await?;
+    // All servers with this transport use the handshake.
     client.known = Some(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE));
-    let (ours, theirs) = tokio::io::duplex(ROOM);
+    let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
     let (reader, writer) = tokio::io::split(ours);
     let mut options = Limits::default();
     options.max_message_bytes = endpoint.limit;
-    tokio::spawn(carry(endpoint, place, events, theirs));
-    StreamConnector::new(reader, writer).options(options).connect(client, service).await.map_err(Failed::Connect)
+    tokio::spawn(forward(endpoint, url, events, theirs));
+    StreamConnector::new(reader, writer)
+        .options(options)
+        .connect(client, service)
+        .await
+        .map_err(OpenAttemptError::Connect)
 }
 
-/// The event stream, and where to post to.
-async fn begin(endpoint: &Endpoint) -> Result<(EventStream, Url), HttpError> {
+/// Opens the event stream, and returns it with the URL for messages.
+async fn open_stream(endpoint: &HttpEndpoint) -> Result<(ResponseEvents, Url), HttpError> {
     let response = endpoint.get(HeaderMap::new()).await?;
-    let mut events = match Reply::read(endpoint, response).await? {
-        Reply::Events(events) => *events,
-        Reply::Refused(status, error) => return Err(HttpError::Status { status, body: error.message }),
-        Reply::Json(_) | Reply::Nothing => return Err(HttpError::NoEndpoint),
+    let mut events = match HttpReply::read(endpoint, response).await? {
+        HttpReply::Events(events) => *events,
+        HttpReply::Refused(status, error) => return Err(HttpError::Status { status, body: error.message }),
+        HttpReply::Json(_) | HttpReply::Nothing => return Err(HttpError::NoEndpoint),
     };
     let first = events.next().await?.filter(|event| event.event.as_deref() == Some("endpoint"));
-    let place = first.and_then(|event| endpoint.url.join(event.data.trim()).ok()).ok_or(HttpError::NoEndpoint)?;
-    if place.origin() != endpoint.url.origin() {
-        return Err(HttpError::ForeignEndpoint { from: endpoint.server(), to: origin(&place) });
+    let url = first.and_then(|event| endpoint.url.join(event.data.trim()).ok()).ok_or(HttpError::NoEndpoint)?;
+    if url.origin() != endpoint.url.origin() {
+        return Err(HttpError::ForeignEndpoint { from: endpoint.server(), to: origin(&url) });
     }
-    Ok((events, place))
+    Ok((events, url))
 }
 
-/// Carries messages both ways until either side ends.
-async fn carry(endpoint: Arc<Endpoint>, place: Url, events: EventStream, driver: DuplexStream) {
+/// Forwards messages in both directions until one side closes.
+async fn forward(endpoint: Arc<HttpEndpoint>, url: Url, events: ResponseEvents, driver: DuplexStream) {
     let (lines, written) = tokio::io::split(driver);
     let ended = tokio::select! {
-        ended = read(events, written) => ended,
-        ended = write(endpoint, place, BufReader::new(lines)) => ended,
+        ended = forward_events(events, written) => ended,
+        ended = forward_lines(endpoint, url, BufReader::new(lines)) => ended,
     };
     if let Err(error) = ended {
         let error: &dyn std::error::Error = &error;
-        tracing::debug!(target: "turms::client", error, "the connection ended");
+        tracing::debug!(target: "turms::client", error, "the connection closed");
     }
 }
 
-/// Events become lines. JSON has no line break that could not be a space.
-async fn read(mut events: EventStream, mut driver: tokio::io::WriteHalf<DuplexStream>) -> Result<(), HttpError> {
+/// Forwards events as lines. Line breaks in JSON are whitespace.
+async fn forward_events(
+    mut events: ResponseEvents,
+    mut driver: tokio::io::WriteHalf<DuplexStream>,
+) -> Result<(), HttpError> {
     while let Some(event) = events.next().await? {
         let is_message = event.event.as_deref().is_none_or(|kind| kind == "message");
         if is_message && !event.data.is_empty() {
@@ -90,16 +97,16 @@ async fn read(mut events: EventStream, mut driver: tokio::io::WriteHalf<DuplexSt
             }
         }
     }
-    // The driver hears out what it was told before it sees the end.
+    // The driver reads all lines before it sees the end.
     let _ = driver.shutdown().await;
     Ok(())
 }
 
-/// Lines are posted. The handshake keeps its order; after that a server may want an answer to what it asks before it takes
-/// the next message, so they do not wait for each other.
-async fn write(
-    endpoint: Arc<Endpoint>,
-    place: Url,
+/// Posts lines. The messages of the handshake are posted in order. Later ones are posted concurrently: a server may need a
+/// response from the client before it accepts the next message.
+async fn forward_lines(
+    endpoint: Arc<HttpEndpoint>,
+    url: Url,
     driver: BufReader<tokio::io::ReadHalf<DuplexStream>>,
 ) -> Result<(), HttpError> {
     const HANDSHAKE: usize = 2;
@@ -108,9 +115,9 @@ async fn write(
         tokio::select! {
             biased;
             Some(posted) = posts.join_next() => posted.unwrap_or(Ok(()))?,
-            line = lines.next_line(), if posts.len() < MOST_POSTS => {
+            line = lines.next_line(), if posts.len() < MAX_POSTS => {
                 let Ok(Some(line)) = line else { break };
-                let post = post(endpoint.clone(), place.clone(), line);
+                let post = post(endpoint.clone(), url.clone(), line);
                 count += 1;
                 if count <= HANDSHAKE {
                     post.await?;
@@ -120,24 +127,24 @@ async fn write(
             }
         }
     }
-    // What was written last, such as a farewell, still leaves.
+    // Messages that were written last are still sent.
     while let Some(posted) = posts.join_next().await {
         posted.unwrap_or(Ok(()))?;
     }
     Ok(())
 }
 
-async fn post(endpoint: Arc<Endpoint>, place: Url, line: String) -> Result<(), HttpError> {
-    let mut response = within(POST_TIMEOUT, endpoint.post_to(&place, Bytes::from(line), HeaderMap::new())).await?;
+async fn post(endpoint: Arc<HttpEndpoint>, url: Url, line: String) -> Result<(), HttpError> {
+    let mut response = with_timeout(POST_TIMEOUT, endpoint.post_to(&url, Bytes::from(line), HeaderMap::new())).await?;
     if response.status().is_success() {
-        // Whatever it says does not matter, but it has to be read before the next message can go the same way.
+        // The body does not matter, but must be read before the connection can be reused.
         let rest = async { while let Ok(Some(_)) = response.body_mut().next().await {} };
         let _ = tokio::time::timeout(POST_TIMEOUT, rest).await;
         return Ok(());
     }
-    // A message that was not taken is not answered either: the session is of no use any more.
-    match within(POST_TIMEOUT, Reply::read(&endpoint, response)).await? {
-        Reply::Refused(status, error) => Err(HttpError::Status { status, body: error.message }),
+    // A rejected message gets no response, so the session cannot be used any more.
+    match with_timeout(POST_TIMEOUT, HttpReply::read(&endpoint, response)).await? {
+        HttpReply::Refused(status, error) => Err(HttpError::Status { status, body: error.message }),
         _ => Ok(()),
     }
 }
