@@ -167,10 +167,10 @@ mod tests {
 
     #[test]
     fn a_cause_that_the_message_contains_is_not_repeated() {
-        let inner = std::io::Error::other("no way");
-        let failure = CliError::new(ExitStatus::Failure, "cannot: no way").caused_by(Some(&inner));
+        let inner = std::io::Error::other("refused");
+        let failure = CliError::new(ExitStatus::Failure, "cannot: refused").caused_by(Some(&inner));
         assert_eq!(failure.causes(), [""; 0]);
         let failure = CliError::new(ExitStatus::Failure, "cannot").caused_by(Some(&inner));
-        assert_eq!(failure.causes(), ["no way"]);
+        assert_eq!(failure.causes(), ["refused"]);
     }
 }

@@ -99,7 +99,7 @@ pub(crate) struct CompleteArgs {
     pub(crate) value: String,
     /// Value of another argument
     #[arg(long = "with", value_name = "KEY=VALUE")]
-    pub(crate) known: Vec<String>,
+    pub(crate) arguments: Vec<String>,
 }
 
 /// `listen`

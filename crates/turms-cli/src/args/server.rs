@@ -130,8 +130,8 @@ fn parse_protocol(text: &str) -> Result<ProtocolChoice, String> {
         "modern" => VersionChoice::Stateless,
         "legacy" => VersionChoice::Handshake,
         version => VersionChoice::Only(version.parse().map_err(|_| {
-            let known = ProtocolVersion::ALL.map(ProtocolVersion::as_str).join(", ");
-            format!("not a protocol revision; expected auto, modern, legacy, {known}")
+            let versions = ProtocolVersion::ALL.map(ProtocolVersion::as_str).join(", ");
+            format!("not a protocol revision; expected auto, modern, legacy, {versions}")
         })?),
     };
     Ok(ProtocolChoice(choice))

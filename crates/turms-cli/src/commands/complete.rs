@@ -14,9 +14,9 @@ pub(crate) const COMPLETION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Completes an argument.
 pub(crate) async fn run(session: &CliSession, args: &CompleteArgs) -> CliResult {
-    let known = arguments::parse_text(&args.known)?;
+    let arguments = arguments::parse_text(&args.arguments)?;
     let reference = reference(&args.reference);
-    let operation = session.client.complete_with(reference, &*args.argument, &*args.value, known);
+    let operation = session.client.complete_with(reference, &*args.argument, &*args.value, arguments);
     let completion = session.call(operation).await?;
     if session.printer.is_json() {
         return session.print_result::<Complete>(&CompleteResult::new(completion));
@@ -39,9 +39,9 @@ pub(crate) async fn values(
     reference: Reference,
     argument: &str,
     value: &str,
-    known: BTreeMap<String, String>,
+    arguments: BTreeMap<String, String>,
 ) -> Vec<String> {
-    let completion = client.complete_with(reference, argument, value, known);
+    let completion = client.complete_with(reference, argument, value, arguments);
     let completion = tokio::time::timeout(COMPLETION_TIMEOUT, completion).await;
     completion.ok().and_then(Result::ok).map(|completion| completion.values).unwrap_or_default()
 }

@@ -105,12 +105,12 @@ fn server_completions(
     session: &CliSession,
     prompt: &Prompt,
     argument: &PromptArgument,
-    known: BTreeMap<String, String>,
+    arguments: BTreeMap<String, String>,
 ) -> AnswerChoices {
     let (client, runtime) = (session.client.clone(), Handle::current());
     let (prompt, argument) = (prompt.name.clone(), argument.name.clone());
     AnswerChoices::from(move |prefix| {
         let reference = Reference::prompt(&*prompt);
-        runtime.block_on(complete::values(&client, reference, &argument, prefix, known.clone()))
+        runtime.block_on(complete::values(&client, reference, &argument, prefix, arguments.clone()))
     })
 }

@@ -78,7 +78,7 @@ impl ShellCompleter {
     /// Returns the names of missing arguments, or the values of the argument at the cursor.
     async fn arguments_of_tool(&self, tool: &str, given: &[&str], word: &str) -> Vec<String> {
         let tools = self.client.list_tools().await.unwrap_or_default();
-        let Some(tool) = tools.into_iter().find(|known| known.name == tool) else { return Vec::new() };
+        let Some(tool) = tools.into_iter().find(|listed| listed.name == tool) else { return Vec::new() };
         let schema = tool.input_schema.decode::<Value>().unwrap_or(Value::Null);
         let properties = schema::properties(&schema);
         if let Some((name, _)) = word.split_once('=') {
@@ -91,14 +91,14 @@ impl ShellCompleter {
 
     async fn arguments_of_prompt(&self, prompt: &str, given: &[&str], word: &str) -> Vec<String> {
         if let Some((name, value)) = word.split_once('=') {
-            let known = given.iter().filter_map(|word| word.split_once('='));
-            let known: BTreeMap<String, String> =
-                known.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-            let values = self.values(Reference::prompt(prompt), name, value, known).await;
+            let arguments = given.iter().filter_map(|word| word.split_once('='));
+            let arguments: BTreeMap<String, String> =
+                arguments.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            let values = self.values(Reference::prompt(prompt), name, value, arguments).await;
             return values.into_iter().map(|value| format!("{name}={value}")).collect();
         }
         let prompts = self.client.list_prompts().await.unwrap_or_default();
-        let Some(prompt) = prompts.into_iter().find(|known| known.name == prompt) else { return Vec::new() };
+        let Some(prompt) = prompts.into_iter().find(|listed| listed.name == prompt) else { return Vec::new() };
         let names: Vec<String> = prompt.arguments.into_iter().flatten().map(|argument| argument.name).collect();
         unset_names(names.iter().map(String::as_str), given)
     }
@@ -146,9 +146,9 @@ impl ShellCompleter {
         reference: Reference,
         argument: &str,
         value: &str,
-        known: BTreeMap<String, String>,
+        arguments: BTreeMap<String, String>,
     ) -> Vec<String> {
-        complete::values(&self.client, reference, argument, value, known).await
+        complete::values(&self.client, reference, argument, value, arguments).await
     }
 }
 

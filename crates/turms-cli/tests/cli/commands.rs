@@ -90,8 +90,8 @@ fn a_call_continues_as_a_task() {
     assert!(out.starts_with(&format!("{id}  completed")), "{out}");
     assert!(out.ends_with("\nA report about Veii, in 3 chapters.\n"), "{out}");
     let output = turms(["call", &demo.url, "report", "topic=Veii", "pause=1", "--task"]).run();
-    let told = format!("`turms tasks {} {} --wait` waits for it", demo.url, output.stdout.trim());
-    assert!(output.stderr.contains(&told), "{}", output.stderr);
+    let note = format!("`turms tasks {} {} --wait` waits for it", demo.url, output.stdout.trim());
+    assert!(output.stderr.contains(&note), "{}", output.stderr);
     let output = turms(["call", "demo", "report", "topic=Veii", "--task"]).run();
     assert!(
         output.stderr.contains("warning: the server exits with this command, and the task with it"),

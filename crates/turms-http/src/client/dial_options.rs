@@ -49,7 +49,7 @@ pub enum DialOptionsError {
     Tls(#[source] rustls::Error),
 }
 
-/// The protocol that is spoken over a connection.
+/// Protocol of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DialProtocol {

@@ -228,8 +228,8 @@ async fn http_sse_is_tried_first_the_next_time() {
         server.wait_for("notifications/initialized", times).await;
         client.control.close().await;
     }
-    let asked = ["server/discover", "initialize", "GET", "initialize", "notifications/initialized"];
-    assert_eq!(server.asked(), [&asked[..], &asked[2..]].concat());
+    let expected = ["server/discover", "initialize", "GET", "initialize", "notifications/initialized"];
+    assert_eq!(server.asked(), [&expected[..], &expected[2..]].concat());
 }
 
 #[tokio::test]

@@ -100,8 +100,8 @@ async fn without_a_session_404_does_not_close_the_channel() {
 #[tokio::test]
 async fn the_standalone_stream_has_requests_and_notifications() {
     let notification = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
-    let asked = json!({ "jsonrpc": "2.0", "id": "s-1", "method": "roots/list" });
-    let stream = format!("{}{}", event(&notification), event(&asked));
+    let roots_request = json!({ "jsonrpc": "2.0", "id": "s-1", "method": "roots/list" });
+    let stream = format!("{}{}", event(&notification), event(&roots_request));
     let server = FakeHttpServer::start(move |request| match request.method.as_str() {
         "GET" => Reply::open_events(&stream),
         _ => legacy(request),
@@ -135,11 +135,11 @@ async fn a_server_without_the_standalone_stream_may_send_any_status() {
 async fn the_server_sends_a_request_before_its_response() {
     let server = FakeHttpServer::start(|request| match request.what() {
         "tools/call" => {
-            let asked = json!({ "jsonrpc": "2.0", "id": 7, "method": "roots/list" });
+            let roots_request = json!({ "jsonrpc": "2.0", "id": 7, "method": "roots/list" });
             let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress",
                 "params": { "progressToken": request.body["params"]["_meta"]["progressToken"], "progress": 1 } });
             let response = event(&result(request, &json!({ "content": [] })));
-            Reply::events(&format!("{}{}{response}", event(&asked), event(&progress)))
+            Reply::events(&format!("{}{}{response}", event(&roots_request), event(&progress)))
         }
         _ => legacy(request),
     })
@@ -164,10 +164,10 @@ async fn cancellation_is_sent_to_the_server() {
     let client = connect(&server).await;
     let channel = client.channel.clone();
     let call = tokio::spawn(async move { channel.call_in_time(outgoing("tools/call", &json!({}))).await.map(drop) });
-    let asked = server.wait_for("tools/call", 1).await;
+    let request = server.wait_for("tools/call", 1).await;
     call.abort();
     let notification = server.wait_for("notifications/cancelled", 1).await;
-    assert_eq!(notification.body["params"]["requestId"], asked.body["id"]);
+    assert_eq!(notification.body["params"]["requestId"], request.body["id"]);
 
     let request =
         outgoing("tools/call", &json!({})).options(RequestOptions::default().timeout(Duration::from_millis(50)));

@@ -59,7 +59,7 @@ impl SessionShared {
                 self.post_in_background(|session, out| session.encode_batch(&responses, out))
             }
             Event::Answered { owner, outcome, .. } => {
-                // The caller may be gone.
+                // The caller may have dropped its future.
                 let _ = owner.reply.send(outcome.map_err(PeerError::from));
             }
             _ => {}

@@ -207,7 +207,7 @@ impl StreamPosition {
         let pause = backoff.mul_f64(0.5 + fastrand::f64() / 2.0);
         let minimum = Self::INITIAL_BACKOFF.min(pause);
         let response = responded.notified();
-        // A minimum delay: a server without such a stream is not asked for it with every request.
+        // A minimum delay: a server without such a stream does not get another request for it after every call.
         tokio::time::sleep(minimum).await;
         let _ = tokio::time::timeout(pause - minimum, response).await;
     }
@@ -227,9 +227,9 @@ mod tests {
         let mut pauses = Vec::new();
         for retry in [None, None, None, None, None, None, Some(1234), None] {
             position.note(&event(None, retry));
-            let begun = tokio::time::Instant::now();
+            let started = tokio::time::Instant::now();
             position.pause(&Notify::new()).await;
-            pauses.push(begun.elapsed().as_millis());
+            pauses.push(started.elapsed().as_millis());
         }
         let most = [250, 500, 1000, 2000, 3000, 3000];
         assert!(pauses.iter().zip(most).all(|(pause, most)| (most / 2..=most + 1).contains(pause)), "{pauses:?}");
@@ -239,12 +239,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_delay_ends_when_the_server_responds() {
         let mut position = StreamPosition { failures: 10, ..StreamPosition::default() };
-        let (responded, begun) = (Notify::new(), tokio::time::Instant::now());
+        let (responded, started) = (Notify::new(), tokio::time::Instant::now());
         tokio::join!(position.pause(&responded), async {
             tokio::task::yield_now().await;
             responded.notify_waiters();
         });
-        assert!(begun.elapsed() <= Duration::from_millis(251), "{:?}", begun.elapsed());
+        assert!(started.elapsed() <= Duration::from_millis(251), "{:?}", started.elapsed());
     }
 
     #[test]
