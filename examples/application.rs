@@ -1,4 +1,4 @@
-//! A server in an application of axum, beside a page, behind a check of tokens:
+//! A server in an axum application, with a page and a token check:
 //! `cargo run -p turms-examples --bin application`, then
 //! `curl http://127.0.0.1:8080/` and, for clients, `http://127.0.0.1:8080/mcp` with `Authorization: Bearer ann-s-token`.
 
@@ -12,13 +12,13 @@ use axum::routing::get;
 use turms::http::Listener;
 use turms::prelude::*;
 
-/// Tells who calls.
+/// Returns the name of the user.
 #[tool(read_only)]
-async fn who(caller: Principal) -> String {
-    format!("you are {}", caller.subject)
+async fn who(user: Principal) -> String {
+    format!("you are {}", user.subject)
 }
 
-/// Lets in who has a token, and notes down whose it is. Sessions belong to whoever began them.
+/// Checks the token and adds its user as a `Principal`. A session can only be used by the user who started it.
 async fn check_token(mut request: Request, next: Next) -> Result<Response, StatusCode> {
     let token = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     let subject = match token {
@@ -36,9 +36,9 @@ async fn main() -> turms::Result<()> {
     let application = Router::new()
         .nest_service("/mcp", server.clone())
         .layer(from_fn(check_token))
-        .route("/", get(|| async { "there is a server for MCP at /mcp" }));
-    // The listener of Turms bounds connections in number and time. Any other will do; it has to call `server.shutdown()`, or
-    // it waits for streams that go on for ever.
+        .route("/", get(|| async { "the MCP server is at /mcp" }));
+    // The listener limits the number of connections and their timeouts. Any other listener works, too, if it calls
+    // `server.shutdown()`: otherwise it waits for open streams forever.
     let listener = Listener::bind("127.0.0.1:8080").await?;
     listener.until_told_to_end().on_end(move || server.shutdown()).serve_tower(application).await
 }

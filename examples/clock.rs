@@ -1,20 +1,20 @@
-//! A server over HTTP: `cargo run -p turms-examples --bin clock`, then point a client at `http://127.0.0.1:8080/mcp`.
-#![expect(clippy::disallowed_methods, reason = "a clock reads the clock")]
+//! A server over HTTP: `cargo run -p turms-examples --bin clock`, then connect a client to `http://127.0.0.1:8080/mcp`.
+#![expect(clippy::disallowed_methods, reason = "the example reads the system clock")]
 
 use std::time::{Duration, SystemTime};
 
 use turms::prelude::*;
 
-/// Tells how many seconds have passed since 1970.
+/// Returns the Unix time in seconds.
 #[tool(read_only)]
 async fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Waits, telling how far it has come.
+/// Waits, and reports progress.
 #[tool]
 async fn wait(
-    /// for how many seconds
+    /// number of seconds
     seconds: u32,
     progress: Progress,
 ) -> String {
@@ -22,7 +22,7 @@ async fn wait(
         tokio::time::sleep(Duration::from_secs(1)).await;
         progress.report_of(second, f64::from(seconds)).await;
     }
-    format!("{seconds} seconds have passed")
+    format!("waited {seconds} seconds")
 }
 
 #[tokio::main]

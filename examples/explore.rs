@@ -1,7 +1,7 @@
-//! A client: connects to the server that its arguments name, by a URL or by a program to start, whatever revision it speaks, and
-//! shows what it offers.
+//! A client: connects to a server, given as a URL or as a program to start, and lists its tools, resources and prompts. It works
+//! with every protocol revision.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "showing is what it is for")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the example prints its results")]
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ async fn main() -> ExitCode {
     eprintln!("error: {error}");
     let mut cause = error.source();
     while let Some(error) = cause {
-        eprintln!("  because {error}");
+        eprintln!("  caused by: {error}");
         cause = error.source();
     }
     ExitCode::FAILURE
@@ -35,7 +35,7 @@ async fn explore() -> Result<(), Box<dyn Error>> {
     };
 
     if let (Some(server), Some(version)) = (client.server_info(), client.protocol_version()) {
-        println!("{} {}, speaking {version}", server.name, server.version);
+        println!("{} {}, protocol {version}", server.name, server.version);
     }
     let capabilities = client.server_capabilities().unwrap_or_default();
     if capabilities.tools.is_some() {

@@ -1,5 +1,5 @@
-//! A server with some of everything: tools, resources, a template, prompts, completions, questions to the person and the
-//! model, progress, subscriptions, and tools that come and go while it runs.
+//! A server with most features: tools, resources, a resource template, prompts, completions, elicitation, sampling, progress,
+//! subscriptions, and a tool that is added at run time.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,35 +17,35 @@ struct Notebook {
 }
 
 impl Notebook {
-    fn with<T>(&self, look: impl FnOnce(&mut BTreeMap<String, String>) -> T) -> T {
-        look(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, access: impl FnOnce(&mut BTreeMap<String, String>) -> T) -> T {
+        access(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// How long the notes are.
+/// Size of the notes.
 #[derive(Serialize, JsonSchema)]
 struct Count {
     notes: usize,
     characters: usize,
 }
 
-/// What a person has to say before everything is thrown away.
+/// The form that confirms the deletion of all notes.
 #[derive(Deserialize, JsonSchema)]
 struct Confirmation {
-    /// Really throw all notes away?
+    /// Delete all notes?
     sure: bool,
 }
 
 #[server]
 impl Notebook {
-    /// Writes a note, in the place of one of the same name.
+    /// Writes a note, or replaces the one of the same name.
     #[tool(idempotent)]
     async fn write(
         &self,
-        /// what to call it
+        /// name of the note
         #[schemars(length(min = 1, max = 40))]
         name: String,
-        /// what it says
+        /// text of the note
         text: String,
         context: Context,
     ) -> String {
@@ -61,37 +61,37 @@ impl Notebook {
         self.with(|notes| Json(Count { notes: notes.len(), characters: notes.values().map(String::len).sum() }))
     }
 
-    /// Throws all notes away, if the person agrees.
+    /// Deletes all notes after the user confirms it.
     #[tool(destructive)]
     async fn clear(&self, context: Context) -> Result<&'static str, AskError> {
-        match context.elicit::<Confirmation>("All notes will be lost.").await? {
+        match context.elicit::<Confirmation>("All notes will be deleted.").await? {
             Elicited::Accepted(Confirmation { sure: true }) => {
                 self.with(BTreeMap::clear);
-                Ok("All notes are gone.")
+                Ok("All notes were deleted.")
             }
             _ => Ok("Nothing was changed."),
         }
     }
 
-    /// Has the client's model sum the notes up.
+    /// Summarizes the notes with the client's model.
     #[tool(read_only)]
     async fn summarize(&self, context: Context, progress: Progress) -> Result<String, AskError> {
         let notes = self.with(|notes| notes.values().cloned().collect::<Vec<_>>().join("\n"));
         progress.say(1, Some(2.0), "asking the model").await;
-        let question = SamplingMessage::user(format!("Sum these notes up in one sentence:\n{notes}"));
-        let answer = context.sample(CreateMessageParams::new([question], 200)).await?;
+        let message = SamplingMessage::user(format!("Summarize these notes in one sentence:\n{notes}"));
+        let response = context.sample(CreateMessageParams::new([message], 200)).await?;
         progress.say(2, Some(2.0), "done").await;
-        Ok(answer.content.as_slice().iter().filter_map(Content::as_text).collect())
+        Ok(response.content.as_slice().iter().filter_map(Content::as_text).collect())
     }
 
-    /// Lets notes be shouted from now on: a tool that was not there before.
+    /// Adds the tool `shout`.
     #[tool]
-    async fn learn_to_shout(&self, #[extract] server: Running) -> Result<&'static str, RegistrationError> {
+    async fn add_shout(&self, #[extract] server: CurrentServer) -> Result<&'static str, RegistrationError> {
         server.0.replace_tool(shout)?;
-        Ok("There is a new tool: shout.")
+        Ok("Added the tool shout.")
     }
 
-    /// All names.
+    /// Names of all notes.
     #[resource("notebook://index", mime_type = "application/json")]
     async fn index(&self) -> Json<Vec<String>> {
         self.with(|notes| Json(notes.keys().cloned().collect()))
@@ -103,13 +103,13 @@ impl Notebook {
         self.with(|notes| notes.get(&name).cloned())
     }
 
-    /// Asks for a note to be made better.
+    /// Asks the model to improve a note.
     #[prompt]
     async fn improve(
         &self,
-        /// which note
+        /// name of the note
         name: String,
-        /// in which tone
+        /// tone of the text
         tone: Option<String>,
     ) -> PromptResult {
         let text = self.with(|notes| notes.get(&name).cloned()).unwrap_or_default();
@@ -118,22 +118,22 @@ impl Notebook {
     }
 }
 
-/// Says something loudly.
+/// Converts text to upper case.
 #[tool(read_only)]
 fn shout(text: String) -> String {
     text.to_uppercase()
 }
 
-/// The server itself, as a handler may take it: an extractor of one's own.
-struct Running(ServerHandle);
+/// The running server: a custom extractor.
+struct CurrentServer(ServerHandle);
 
-impl FromCall for Running {
+impl FromCall for CurrentServer {
     fn from_call(call: &mut Call) -> Result<Self, Rejection> {
         Ok(Self(call.context().server().clone()))
     }
 }
 
-/// A prompt written by hand, with completions.
+/// A prompt built without a macro, with completions.
 fn greeting() -> Prompt {
     #[derive(Deserialize, JsonSchema)]
     struct Greeting {

@@ -1,4 +1,4 @@
-//! A session with the calculator over its standard input and output, and the promise that the README shows it as it is.
+//! A session with the calculator over stdio, and a check that the README and the documentation show its code.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -16,12 +16,12 @@ fn the_calculator_adds() {
         r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"add","arguments":{"a":2,"b":3}}}"#,
         "\n",
     );
-    // Dropped at once: the calculator ends when its input does.
+    // Standard input is dropped here, so the calculator exits after the last line.
     calculator.stdin.take().unwrap().write_all(session.as_bytes()).unwrap();
     let output = calculator.wait_with_output().unwrap();
     assert!(output.status.success());
-    let answers = String::from_utf8(output.stdout).unwrap();
-    let last = answers.lines().last().unwrap();
+    let responses = String::from_utf8(output.stdout).unwrap();
+    let last = responses.lines().last().unwrap();
     assert_eq!(last, r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"5"}]}}"#);
 }
 
@@ -37,19 +37,19 @@ fn the_documentation_shows_the_example() {
     assert_eq!(shown, example());
 }
 
-/// The example's code, without the line that says what it is.
+/// Returns the code of the example, without its module documentation.
 fn example() -> String {
     let code = include_str!("../calculator.rs").lines().skip_while(|line| line.starts_with("//!") || line.is_empty());
     code.collect::<Vec<_>>().join("\n")
 }
 
-/// Code without what rustfmt decides: white space, trailing commas, and on how many lines a comment stands.
+/// Removes formatting: white space, trailing commas, and the style of comments.
 fn unformatted(code: &str) -> String {
     let code = code.replace("/**", "///").replace("*/", "");
     code.split_whitespace().collect::<String>().replace(",)", ")")
 }
 
-/// The first block of Rust in a text whose lines all begin with `prefix`, which may lack its last space.
+/// Returns the first Rust block of a text. All lines begin with `prefix`, which may lack its last space.
 fn rust_block(text: &str, prefix: &str) -> String {
     let lines = text.lines().map(|line| line.strip_prefix(prefix).unwrap_or_else(|| line.trim_start_matches("//!")));
     let block = lines.skip_while(|line| !matches!(*line, "```rust,no_run" | "```no_run")).skip(1);

@@ -1,31 +1,31 @@
-//! The `turms` command: what was typed (`args`), what it means (`target`), and doing it (`commands`, `shell`).
+//! The `turms` command: arguments (`args`), resolving the server (`target`), and running commands (`commands`, `shell`).
 
 mod args;
 mod arguments;
-mod ask;
 mod commands;
 mod demo;
-mod editor;
-mod exit;
+mod error;
 mod explain;
-mod near;
+mod input;
+mod line_editor;
 mod printer;
-mod progress;
+mod printer_layer;
+mod progress_bar;
 mod schema;
 mod session;
 mod shell;
 mod show;
+mod suggest;
 mod target;
 mod text;
-mod trace;
 
 use std::env;
 use std::process::ExitCode;
 
-use crate::args::{Cli, Command, ServerArgs, Verb};
-use crate::exit::{Done, Exit, Failure};
+use crate::args::{Cli, Command, ServerArgs, ServerCommand};
+use crate::error::{CliError, CliResult, ExitStatus};
 use crate::printer::{ColourChoice, Printer, Verbosity};
-use crate::session::{Session, Stay};
+use crate::session::{CliSession, SessionKind};
 
 fn main() -> ExitCode {
     let cli = match args::parse(env::args_os()) {
@@ -33,19 +33,19 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let printer = cli.output.printer();
-    trace::install(&printer);
-    // One thread is enough for one person, and starts faster than several.
+    printer_layer::install(&printer);
+    // One thread is enough for one user, and starts faster than several.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return end(&printer, Err(Failure::of(Exit::Failure, &error))),
+        Err(error) => return finish(&printer, Err(CliError::of(ExitStatus::Failure, &error))),
     };
-    let done = runtime.block_on(run(cli, &printer));
-    // Whoever still waits for a line to be typed waits in vain.
+    let result = runtime.block_on(run(cli, &printer));
+    // A thread may still be blocked reading a line from the terminal; do not wait for it.
     runtime.shutdown_background();
-    end(&printer, done)
+    finish(&printer, result)
 }
 
-async fn run(cli: Cli, printer: &Printer) -> Done {
+async fn run(cli: Cli, printer: &Printer) -> CliResult {
     match cli.command {
         None => shell::run(&ServerArgs::demo(), printer).await,
         Some(Command::Shell(on)) => shell::run(&on.split().0, printer).await,
@@ -54,60 +54,60 @@ async fn run(cli: Cli, printer: &Printer) -> Done {
         Some(Command::Completions(args)) => commands::completions::run(&args, printer),
         Some(Command::Man(args)) => commands::man::run(&args, printer),
         Some(command) => match command.split() {
-            Some((server, verb)) => once(&server, &verb, printer).await,
+            Some((server, command)) => run_once(&server, &command, printer).await,
             None => Ok(()),
         },
     }
 }
 
-/// Connects, does one thing, and hangs up.
-async fn once(server: &ServerArgs, verb: &Verb, printer: &Printer) -> Done {
-    let person = Session::person_at_terminal(printer);
-    let stay = if matches!(verb, Verb::Log(_)) { Stay::ForLog } else { Stay::Once };
-    let session = Session::open(server, printer, person, stay).await?;
-    let done = tokio::select! {
-        // Heard from the beginning: before it is polled for the first time, the signal would end the process.
+/// Connects, runs one command, and closes the connection.
+async fn run_once(server: &ServerArgs, command: &ServerCommand, printer: &Printer) -> CliResult {
+    let terminal = CliSession::terminal_prompt(printer);
+    let kind = if matches!(command, ServerCommand::Log(_)) { SessionKind::Log } else { SessionKind::OneCommand };
+    let session = CliSession::open(server, printer, terminal, kind).await?;
+    let result = tokio::select! {
+        // The signal is polled first: until then, Ctrl-C would kill the process.
         biased;
-        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "interrupted")),
-        done = commands::run(&session, verb) => done,
+        _ = tokio::signal::ctrl_c() => Err(CliError::new(ExitStatus::Interrupted, "interrupted")),
+        result = commands::run(&session, command) => result,
     };
-    session.settled().await;
-    session.warn_of_noise();
+    session.wait_until_idle().await;
+    session.warn_about_stray_output();
     session.close().await;
-    printer.print_alone();
-    // Whoever listens until they have heard enough ends it so.
-    match done {
-        Err(failure) if failure.exit == Exit::Interrupted && verb.lasts() => Ok(()),
-        done => done,
+    printer.clear_external_printer();
+    // Ctrl-C is the normal way to stop `listen` and `log`.
+    match result {
+        Err(failure) if failure.exit == ExitStatus::Interrupted && command.runs_until_stopped() => Ok(()),
+        result => result,
     }
 }
 
-/// Tells why the arguments make no sense, or prints the help that was asked for.
+/// Prints an error for invalid arguments, or the help that was requested.
 fn usage(error: &clap::Error) -> ExitCode {
-    let printer = Printer::new(false, Verbosity::Usual, ColourChoice::Auto);
+    let printer = Printer::new(false, Verbosity::Normal, ColourChoice::Auto);
     if error.use_stderr() {
-        // What was typed is repeated there, and may hold what would steer the terminal.
+        // The message repeats the arguments, which may contain control characters; the printer escapes them.
         let text = error.render().to_string();
         let message = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
         let typed: Vec<String> = env::args_os().skip(1).filter_map(|word| word.into_string().ok()).collect();
-        let hint = args::hint(error, &typed);
-        return end(&printer, Err(Failure::usage(message).hint_if(hint)));
+        let hint = args::usage_hint(error, &typed);
+        return finish(&printer, Err(CliError::usage(message).hint_if(hint)));
     }
     match error.print() {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             let message = format!("cannot write to standard output: {error}");
-            end(&printer, Err(Failure::new(Exit::Failure, message)))
+            finish(&printer, Err(CliError::new(ExitStatus::Failure, message)))
         }
         _ => ExitCode::SUCCESS,
     }
 }
 
-fn end(printer: &Printer, done: Done) -> ExitCode {
+fn finish(printer: &Printer, result: CliResult) -> ExitCode {
     printer.clear_progress();
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            printer.failure(&failure);
+            printer.error(&failure);
             failure.exit.into()
         }
     }

@@ -1,4 +1,4 @@
-//! What is printed, and where: data on standard output, everything else on standard error.
+//! Output: data on standard output, everything else on standard error.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
@@ -8,20 +8,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::RwLock;
 use serde::Serialize;
 
-use crate::exit::{Done, Exit, Failure};
-use crate::text::{Style, Text, json_line, shown_json, shown_line};
+use crate::error::{CliError, CliResult, ExitStatus};
+use crate::text::{Style, StyledText, escape_json, escape_line, json_line};
 
-/// The amount of messages beside the data.
+/// Amount of messages on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verbosity {
     /// Errors only.
     Quiet,
-    Usual,
+    Normal,
     /// The log messages and the standard error of the server.
-    Talkative,
+    Verbose,
     /// The log messages of the library, too.
     Debug,
-    /// Every request and every answer, too.
+    /// Every request and every response, too.
     Trace,
 }
 
@@ -37,24 +37,24 @@ pub(crate) enum ColourChoice {
     Never,
 }
 
-/// Prints. Clones print to the same place.
+/// Writes all output. Clones share their state.
 #[derive(Clone)]
-pub(crate) struct Printer(Arc<Inner>);
+pub(crate) struct Printer(Arc<PrinterState>);
 
-struct Inner {
+struct PrinterState {
     json: bool,
     verbosity: Verbosity,
     colour_out: bool,
     colour_err: bool,
-    /// Takes what is not data while a line is being edited.
-    beside: RwLock<Option<Print>>,
-    /// `true` after the reader of the data has closed its end.
-    unread: AtomicBool,
-    /// `true` while a line of progress is on the terminal.
-    unfinished: AtomicBool,
+    /// Receives messages while a line is being edited.
+    external: RwLock<Option<PrintFn>>,
+    /// `true` after the reader of standard output has closed its end.
+    stdout_closed: AtomicBool,
+    /// `true` while a progress line is on the terminal.
+    progress_shown: AtomicBool,
 }
 
-type Print = Box<dyn Fn(String) + Send + Sync>;
+type PrintFn = Box<dyn Fn(String) + Send + Sync>;
 
 impl Printer {
     pub(crate) fn new(json: bool, verbosity: Verbosity, colour: ColourChoice) -> Self {
@@ -63,50 +63,51 @@ impl Printer {
             ColourChoice::Never => false,
             ColourChoice::Auto => is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         };
-        Self(Arc::new(Inner {
+        Self(Arc::new(PrinterState {
             json,
             verbosity,
             colour_out: allowed(io::stdout().is_terminal()),
             colour_err: allowed(io::stderr().is_terminal()),
-            beside: RwLock::new(None),
-            unread: AtomicBool::new(false),
-            unfinished: AtomicBool::new(false),
+            external: RwLock::new(None),
+            stdout_closed: AtomicBool::new(false),
+            progress_shown: AtomicBool::new(false),
         }))
     }
 
-    /// Returns `true` if data is printed as the JSON of the protocol.
+    /// Returns `true` if data is printed as JSON (`--json`).
     pub(crate) fn is_json(&self) -> bool {
         self.0.json
     }
 
-    /// Returns `true` if the reader of the data has closed its end, so that the command can stop.
-    pub(crate) fn is_unread(&self) -> bool {
-        self.0.unread.load(Ordering::Relaxed)
+    /// Returns `true` if the reader of standard output has closed its end, so that the command can stop.
+    pub(crate) fn is_stdout_closed(&self) -> bool {
+        self.0.stdout_closed.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn tells(&self, verbosity: Verbosity) -> bool {
+    /// Returns `true` if messages of this level are printed.
+    pub(crate) fn shows(&self, verbosity: Verbosity) -> bool {
         self.0.verbosity >= verbosity
     }
 
-    /// Says from now on through `print` what is not data, so that a line that is being edited stays whole.
-    pub(crate) fn print_beside(&self, print: impl Fn(String) + Send + Sync + 'static) {
-        *self.0.beside.write() = Some(Box::new(print));
+    /// Sends messages to `print` from now on, which does not break a line that is being edited.
+    pub(crate) fn set_external_printer(&self, print: impl Fn(String) + Send + Sync + 'static) {
+        *self.0.external.write() = Some(Box::new(print));
     }
 
-    /// Says it by itself again: the terminal through which it was said is about to be given back.
-    pub(crate) fn print_alone(&self) {
-        *self.0.beside.write() = None;
+    /// Writes messages to standard error again, before the line editor is dropped.
+    pub(crate) fn clear_external_printer(&self) {
+        *self.0.external.write() = None;
     }
 
-    /// Data for people: a line, or several.
-    pub(crate) fn line(&self, text: impl Into<Text>) -> Done {
+    /// Prints data for people: one or more lines.
+    pub(crate) fn line(&self, text: impl Into<StyledText>) -> CliResult {
         let mut rendered = text.into().render(self.0.colour_out);
         rendered.push('\n');
         self.write(rendered.as_bytes())
     }
 
-    /// Something for people alone: data, unless data is for programs.
-    pub(crate) fn aside(&self, text: impl Into<Text>) -> Done {
+    /// Prints text for people: on standard output, or on standard error with `--json`.
+    pub(crate) fn line_or_note(&self, text: impl Into<StyledText>) -> CliResult {
         if !self.is_json() {
             return self.line(text);
         }
@@ -114,96 +115,96 @@ impl Printer {
         Ok(())
     }
 
-    /// Data for programs: one object on one line.
-    pub(crate) fn json(&self, value: &impl Serialize) -> Done {
+    /// Prints data for programs: one JSON value on one line.
+    pub(crate) fn json(&self, value: &impl Serialize) -> CliResult {
         let json = serde_json::to_string(value)
-            .map_err(|error| Failure::new(Exit::Failure, format!("cannot be written as JSON: {error}")))?;
+            .map_err(|error| CliError::new(ExitStatus::Failure, format!("cannot encode as JSON: {error}")))?;
         self.json_text(&json)
     }
 
-    /// The same of what is JSON already.
-    pub(crate) fn json_text(&self, json: &str) -> Done {
-        self.write(format!("{}\n", shown_json(&json_line(json))).as_bytes())
+    /// Prints encoded JSON on one line.
+    pub(crate) fn json_text(&self, json: &str) -> CliResult {
+        self.write(format!("{}\n", escape_json(&json_line(json))).as_bytes())
     }
 
-    /// Data that is neither: the bytes of a file, or a page that was made here.
-    pub(crate) fn write(&self, bytes: &[u8]) -> Done {
+    /// Writes bytes to standard output.
+    pub(crate) fn write(&self, bytes: &[u8]) -> CliResult {
         self.clear_progress();
         let mut stdout = io::stdout().lock();
         match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
             Ok(()) => Ok(()),
-            // A reader that has gone away has read all it wanted.
+            // A closed pipe is not an error: the reader has read all that it wanted.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                self.0.unread.store(true, Ordering::Relaxed);
+                self.0.stdout_closed.store(true, Ordering::Relaxed);
                 Ok(())
             }
-            Err(error) => Err(Failure::new(Exit::Failure, format!("cannot write to standard output: {error}"))),
+            Err(error) => Err(CliError::new(ExitStatus::Failure, format!("cannot write to standard output: {error}"))),
         }
     }
 
-    /// Something beside the data, unless it should be quiet.
-    pub(crate) fn note(&self, text: impl Into<Text>) {
-        if self.tells(Verbosity::Usual) {
-            self.say(&text.into());
+    /// Prints a message, unless `--quiet` is set.
+    pub(crate) fn note(&self, text: impl Into<StyledText>) {
+        if self.shows(Verbosity::Normal) {
+            self.write_stderr(&text.into());
         }
     }
 
-    /// Prints the context of a question, also with `--quiet`.
-    pub(crate) fn question(&self, text: impl Into<Text>) {
-        self.say(&text.into());
+    /// Prints a message, also with `--quiet`. For the context of prompts.
+    pub(crate) fn always(&self, text: impl Into<StyledText>) {
+        self.write_stderr(&text.into());
     }
 
-    /// Something for those who want to know more.
-    pub(crate) fn detail(&self, verbosity: Verbosity, text: impl Into<Text>) {
-        if self.tells(verbosity) {
-            self.say(&text.into());
+    /// Prints a message at this verbosity and above.
+    pub(crate) fn detail(&self, verbosity: Verbosity, text: impl Into<StyledText>) {
+        if self.shows(verbosity) {
+            self.write_stderr(&text.into());
         }
     }
 
-    /// Something that is not right, and stops nothing.
+    /// Prints a warning.
     pub(crate) fn warn(&self, text: impl Into<String>) {
-        self.note(Text::new().with(Style::Warning, "warning").plain(": ").plain(text));
+        self.note(StyledText::new().with(Style::Warning, "warning").plain(": ").plain(text));
     }
 
-    /// Why something was not done. An error that the server answered with is data for programs.
-    pub(crate) fn failure(&self, failure: &Failure) {
-        if let (true, Some(answer)) = (self.is_json(), failure.answer()) {
-            // If it cannot be written, the words below still can.
-            let _ = self.json_text(answer);
+    /// Prints an error. With `--json`, an error response of the server is printed as data, too.
+    pub(crate) fn error(&self, error: &CliError) {
+        if let (true, Some(response)) = (self.is_json(), error.response()) {
+            // If standard output fails, the message below still goes to standard error.
+            let _ = self.json_text(response);
         }
-        let mut text = Text::new().with(Style::Bad, "error").plain(": ").plain(failure.message());
-        for cause in failure.causes() {
-            text = text.plain("\n  because ").plain(cause);
+        let mut text = StyledText::new().with(Style::Error, "error").plain(": ").plain(error.message());
+        for cause in error.causes() {
+            text = text.plain("\n  caused by: ").plain(cause);
         }
-        for hint in failure.hints() {
+        for hint in error.hints() {
             text = text.plain("\n").with(Style::Hint, "hint").plain(": ").plain(hint);
         }
-        self.say(&text);
+        self.write_stderr(&text);
     }
 
-    /// Writes over the line of progress, if standard error is a terminal; false if it is none.
+    /// Replaces the progress line. Returns `false` if standard error is not a terminal.
     pub(crate) fn progress(&self, line: &str) -> bool {
-        if !io::stderr().is_terminal() || !self.tells(Verbosity::Usual) {
+        if !io::stderr().is_terminal() || !self.shows(Verbosity::Normal) {
             return false;
         }
-        self.0.unfinished.store(true, Ordering::Relaxed);
-        let _ = write!(io::stderr().lock(), "\r\x1b[K{}", shown_line(line));
+        self.0.progress_shown.store(true, Ordering::Relaxed);
+        let _ = write!(io::stderr().lock(), "\r\x1b[K{}", escape_line(line));
         true
     }
 
-    /// Takes the line of progress away.
+    /// Removes the progress line.
     pub(crate) fn clear_progress(&self) {
-        if self.0.unfinished.swap(false, Ordering::Relaxed) {
+        if self.0.progress_shown.swap(false, Ordering::Relaxed) {
             let _ = write!(io::stderr().lock(), "\r\x1b[K");
         }
     }
 
-    /// If even this cannot be written, only the exit status is left to say it.
-    fn say(&self, text: &Text) {
+    /// Writes to standard error. A failure is ignored: the exit status remains.
+    fn write_stderr(&self, text: &StyledText) {
         self.clear_progress();
         let mut rendered = text.render(self.0.colour_err);
         rendered.push('\n');
-        match &*self.0.beside.read() {
+        match &*self.0.external.read() {
             Some(print) => print(rendered),
             None => drop(io::stderr().lock().write_all(rendered.as_bytes())),
         }

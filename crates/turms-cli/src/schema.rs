@@ -1,31 +1,31 @@
-//! What a JSON Schema says about one value: what to call its type, which values there are, and what typed text means.
+//! Properties of a JSON Schema: their types, allowed values, and conversion from text.
 
 use serde_json::{Map, Value};
 
-/// One property of an object.
+/// A property of an object schema.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Property<'a> {
+pub(crate) struct SchemaProperty<'a> {
     pub(crate) name: &'a str,
     pub(crate) required: bool,
     schema: &'a Value,
-    /// The whole, which references point into.
+    /// The whole schema, for references.
     root: &'a Value,
 }
 
-/// The properties of an object, as they stand in its schema.
-pub(crate) fn properties(root: &Value) -> Vec<Property<'_>> {
+/// Returns the properties of an object schema, in order.
+pub(crate) fn properties(root: &Value) -> Vec<SchemaProperty<'_>> {
     let required: Vec<&str> = root["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = root["properties"].as_object().into_iter().flatten();
-    let property = |(name, schema)| Property { name, required: required.contains(&name), schema, root };
+    let property = |(name, schema)| SchemaProperty { name, required: required.contains(&name), schema, root };
     properties.map(|(name, schema)| (name.as_str(), schema)).map(property).collect()
 }
 
-/// The property of this name, if the schema has it.
-pub(crate) fn property<'a>(root: &'a Value, name: &str) -> Option<Property<'a>> {
+/// Returns the property of this name.
+pub(crate) fn property<'a>(root: &'a Value, name: &str) -> Option<SchemaProperty<'a>> {
     properties(root).into_iter().find(|property| property.name == name)
 }
 
-impl<'a> Property<'a> {
+impl<'a> SchemaProperty<'a> {
     pub(crate) fn description(&self) -> Option<&'a str> {
         let own = |schema: &'a Value| schema["description"].as_str().or_else(|| schema["title"].as_str());
         own(self.schema).or_else(|| own(self.resolved()))
@@ -35,30 +35,30 @@ impl<'a> Property<'a> {
         self.schema.get("default").or_else(|| self.resolved().get("default")).filter(|value| !value.is_null())
     }
 
-    /// The texts that it may be, if there are only so many.
+    /// Returns the allowed strings; empty if any is allowed.
     pub(crate) fn choices(&self) -> Vec<&'a str> {
         let schema = self.resolved();
-        // Lists of choices are typed as their items.
+        // A list of choices is entered as its items.
         let schema = if schema["items"].is_object() { &schema["items"] } else { schema };
         let listed = schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let titled = ["oneOf", "anyOf"]
             .into_iter()
             .filter_map(|name| schema[name].as_array())
             .flatten()
-            .flat_map(|choice| choice["const"].as_str().into_iter().chain(self.named(choice)));
+            .flat_map(|choice| choice["const"].as_str().into_iter().chain(self.choice_values(choice)));
         listed.chain(titled).collect()
     }
 
-    /// The texts of one alternative.
-    fn named(&self, choice: &'a Value) -> impl Iterator<Item = &'a str> + use<'a> {
-        follow(choice, self.root)["enum"].as_array().into_iter().flatten().filter_map(Value::as_str)
+    /// Returns the strings of one alternative.
+    fn choice_values(&self, choice: &'a Value) -> impl Iterator<Item = &'a str> + use<'a> {
+        resolve_refs(choice, self.root)["enum"].as_array().into_iter().flatten().filter_map(Value::as_str)
     }
 
     pub(crate) fn is_list(&self) -> bool {
         self.types() == ["array"]
     }
 
-    /// Its type in a word or two: `number`, `"a"|"b"`, `string|null`.
+    /// Returns a short name of the type: `number`, `"a"|"b"`, `string|integer`.
     pub(crate) fn kind(&self) -> String {
         let choices = self.choices();
         if (1..=6).contains(&choices.len()) && !self.is_list() {
@@ -68,34 +68,35 @@ impl<'a> Property<'a> {
         if types.is_empty() { "any".to_owned() } else { types.join("|") }
     }
 
-    /// What typed text means as a value of this type.
+    /// Converts text to a value of this type.
     ///
     /// # Errors
-    /// What was expected, in words.
-    pub(crate) fn value_of(&self, text: &str) -> Result<Value, String> {
+    /// A message with the expected type.
+    pub(crate) fn parse_value(&self, text: &str) -> Result<Value, String> {
         let types = self.types();
         let choices = self.choices();
         if self.is_list() && !text.trim_start().starts_with('[') {
-            return self.list_of(text, &choices);
+            return self.parse_list(text, &choices);
         }
         if types == ["string"] || (types.is_empty() && !choices.is_empty()) {
             return one_of(text, &choices).map(Value::from);
         }
         let parsed = serde_json::from_str::<Value>(text).ok();
         match parsed {
-            Some(value) if types.is_empty() || types.iter().any(|kind| is_of(&value, kind)) => Ok(value),
+            Some(value) if types.is_empty() || types.iter().any(|kind| has_type(&value, kind)) => Ok(value),
             _ if types.is_empty() => Ok(Value::from(text)),
             _ if types.contains(&"string") => one_of(text, &choices).map(Value::from),
             _ => Err(format!("expected {}, found {text:?}", expected(&types))),
         }
     }
 
-    /// Lists of texts are typed with commas between them.
-    fn list_of(&self, text: &str, choices: &[&str]) -> Result<Value, String> {
+    /// Converts a comma-separated list.
+    fn parse_list(&self, text: &str, choices: &[&str]) -> Result<Value, String> {
         let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-        let item = Property { name: self.name, required: true, schema: &self.resolved()["items"], root: self.root };
+        let item =
+            SchemaProperty { name: self.name, required: true, schema: &self.resolved()["items"], root: self.root };
         let value =
-            |text| if choices.is_empty() { item.value_of(text) } else { one_of(text, choices).map(Value::from) };
+            |text| if choices.is_empty() { item.parse_value(text) } else { one_of(text, choices).map(Value::from) };
         items.map(value).collect::<Result<Vec<_>, _>>().map(Value::from)
     }
 
@@ -104,27 +105,27 @@ impl<'a> Property<'a> {
     }
 
     fn resolved(&self) -> &'a Value {
-        follow(self.schema, self.root)
+        resolve_refs(self.schema, self.root)
     }
 }
 
-/// What is not given, but has to be.
-pub(crate) fn missing<'a>(root: &'a Value, given: &Map<String, Value>) -> Vec<Property<'a>> {
+/// Returns the required properties that are not given.
+pub(crate) fn missing<'a>(root: &'a Value, given: &Map<String, Value>) -> Vec<SchemaProperty<'a>> {
     properties(root).into_iter().filter(|property| property.required && !given.contains_key(property.name)).collect()
 }
 
-/// How deep references and alternatives are followed. Schemas come from servers, and may go in circles.
-const DEPTH: usize = 8;
+/// Maximum depth of references and alternatives. Schemas of servers may have cycles.
+const MAX_DEPTH: usize = 8;
 
 fn types_of<'a>(schema: &'a Value, root: &'a Value, depth: usize) -> Vec<&'a str> {
-    let schema = follow(schema, root);
+    let schema = resolve_refs(schema, root);
     let mut types: Vec<&str> = match &schema["type"] {
         Value::String(kind) => vec![kind],
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
         _ if schema.get("const").is_some_and(Value::is_string) => vec!["string"],
         _ => Vec::new(),
     };
-    if types.is_empty() && depth < DEPTH {
+    if types.is_empty() && depth < MAX_DEPTH {
         let alternatives = ["anyOf", "oneOf"].into_iter().filter_map(|name| schema[name].as_array()).flatten();
         types = alternatives.flat_map(|schema| types_of(schema, root, depth + 1)).collect();
         types.dedup();
@@ -132,9 +133,9 @@ fn types_of<'a>(schema: &'a Value, root: &'a Value, depth: usize) -> Vec<&'a str
     types
 }
 
-/// Where references within the schema lead.
-fn follow<'a>(mut schema: &'a Value, root: &'a Value) -> &'a Value {
-    for _ in 0..DEPTH {
+/// Resolves references within the schema.
+fn resolve_refs<'a>(mut schema: &'a Value, root: &'a Value) -> &'a Value {
+    for _ in 0..MAX_DEPTH {
         let target = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
         match target.and_then(|pointer| root.pointer(pointer)) {
             Some(found) => schema = found,
@@ -152,7 +153,7 @@ fn one_of<'t>(text: &'t str, choices: &[&str]) -> Result<&'t str, String> {
     Err(format!("expected one of {}, found {text:?}", choices.join(", ")))
 }
 
-fn is_of(value: &Value, kind: &str) -> bool {
+fn has_type(value: &Value, kind: &str) -> bool {
     match kind {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
@@ -175,9 +176,9 @@ fn expected(types: &[&str]) -> String {
         "object" => "a JSON object",
         _ => "text",
     };
-    // What may be null may be left out, which is what people do.
-    let told = types.iter().filter(|kind| **kind != "null" || types.len() == 1);
-    told.map(word).collect::<Vec<_>>().join(" or ")
+    // `null` is not mentioned: the property can be omitted.
+    let named = types.iter().filter(|kind| **kind != "null" || types.len() == 1);
+    named.map(word).collect::<Vec<_>>().join(" or ")
 }
 
 #[cfg(test)]
@@ -188,11 +189,11 @@ mod tests {
 
     fn value(schema: &Value, text: &str) -> Result<Value, String> {
         let root = json!({ "properties": { "it": schema }, "$defs": { "colour": { "enum": ["red", "blue"] } } });
-        property(&root, "it").unwrap().value_of(text)
+        property(&root, "it").unwrap().parse_value(text)
     }
 
     #[test]
-    fn typed_text_means_what_the_schema_says() {
+    fn text_is_converted_by_the_schema() {
         for (schema, text, meaning) in [
             (json!({ "type": "string" }), "1", json!("1")),
             (json!({ "type": "number" }), "1.5", json!(1.5)),
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_says_what_would() {
+    fn errors_name_the_expected_type() {
         assert_eq!(value(&json!({ "type": "number" }), "x").unwrap_err(), "expected a number, found \"x\"");
         assert_eq!(value(&json!({ "type": "integer" }), "1.5").unwrap_err(), "expected a whole number, found \"1.5\"");
         let error = value(&json!({ "type": ["integer", "null"] }), "x").unwrap_err();
@@ -223,18 +224,18 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_in_circles_is_left_alone() {
+    fn a_cyclic_schema_accepts_anything() {
         let root = json!({
             "properties": { "it": { "$ref": "#/properties/it" }, "all": { "anyOf": [{ "$ref": "#/properties/all" }] } }
         });
         for property in properties(&root) {
             assert_eq!(property.kind(), "any");
-            assert_eq!(property.value_of("x"), Ok(json!("x")));
+            assert_eq!(property.parse_value("x"), Ok(json!("x")));
         }
     }
 
     #[test]
-    fn what_is_missing_is_what_is_required_and_not_given() {
+    fn required_properties_that_are_not_given_are_missing() {
         let root = json!({ "properties": { "a": {}, "b": {}, "c": {} }, "required": ["a", "b"] });
         let given = Map::from_iter([("a".to_owned(), json!(1))]);
         let names: Vec<_> = missing(&root, &given).into_iter().map(|property| property.name).collect();

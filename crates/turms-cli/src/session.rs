@@ -1,4 +1,4 @@
-//! A server that is connected, and everything that commands need to talk to it.
+//! The connection to a server, with all that commands need.
 
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
@@ -13,108 +13,119 @@ use turms::proto::method::Method;
 use turms::types::{LogMessage, LoggingLevel};
 
 use crate::args::{ServerArgs, ServerOptions};
-use crate::ask::{self, Person};
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{CliError, CliResult, ExitStatus};
 use crate::explain;
+use crate::input::{self, TerminalPrompt};
 use crate::printer::{Printer, Verbosity};
-use crate::progress::Progress;
+use crate::progress_bar::ProgressBar;
 use crate::show;
-use crate::target::{Record, Target};
+use crate::target::{CliTarget, RecordedResults};
 
-/// How long to wait for an answer where nobody can press Ctrl-C.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout for a response without a terminal, where Ctrl-C is not an option.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long to wait for a server to be ready.
-const START: Duration = Duration::from_secs(30);
+/// Timeout for the handshake.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long to wait for a server to say whether it speaks the newest revision.
-const PROBE: Duration = Duration::from_secs(3);
+/// Timeout for the probe for the newest revision.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long a server may take before a person wonders.
-const WONDER: Duration = Duration::from_secs(4);
+/// Time after which the user is told that the server has not responded yet.
+const SLOW_NOTICE_DELAY: Duration = Duration::from_secs(4);
 
-/// A connected server.
+/// A connection to a server.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct CliSession {
     pub(crate) client: Client,
     pub(crate) printer: Printer,
-    /// Whoever can be asked, if there is anybody.
-    pub(crate) person: Option<Person>,
-    target: Target,
-    stay: Stay,
-    /// What the server said in its own words, for those who want to see exactly that.
-    record: Record,
+    /// Prompts the user; `None` without a terminal.
+    pub(crate) terminal: Option<TerminalPrompt>,
+    target: CliTarget,
+    kind: SessionKind,
+    /// Results exactly as the server sent them, for `--json`.
+    record: RecordedResults,
     timeout: Option<Duration>,
     /// Timeout that progress does not renew.
     max_time: Option<Duration>,
-    /// The time that was typed, if one was.
-    limit: Option<Duration>,
-    /// Ids of the tasks that were begun here: not every server lists them.
+    /// Value of `--timeout`.
+    timeout_option: Option<Duration>,
+    /// Ids of the tasks that this session started. Not every server lists its tasks.
     tasks: Mutex<Vec<String>>,
 }
 
-/// For how long a session is opened.
+/// Purpose of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stay {
+pub(crate) enum SessionKind {
     /// One command.
-    Once,
-    /// One command, which wants the server's log: revisions where a server logs unasked are spoken rather than others.
-    ForLog,
-    /// Until the person leaves: the connection is kept up, and the server's log is heard.
-    Long,
+    OneCommand,
+    /// The command `log`. Prefers revisions in which a server sends log messages at any time.
+    Log,
+    /// The shell. Reconnects, and prints the server's log.
+    Interactive,
 }
 
-impl Session {
-    /// Connects, unless Ctrl-C comes first: what was started is then ended in good order.
-    pub(crate) async fn open(args: &ServerArgs, printer: &Printer, person: Option<Person>, stay: Stay) -> Done<Self> {
+impl CliSession {
+    /// Connects. On Ctrl-C, shuts down what was started.
+    pub(crate) async fn open(
+        args: &ServerArgs,
+        printer: &Printer,
+        terminal: Option<TerminalPrompt>,
+        kind: SessionKind,
+    ) -> CliResult<Self> {
         tokio::select! {
             biased;
-            _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "interrupted before it was connected")),
-            opened = Self::connect(args, printer, person, stay) => opened,
+            _ = tokio::signal::ctrl_c() => Err(CliError::new(ExitStatus::Interrupted, "interrupted while connecting")),
+            session = Self::connect(args, printer, terminal, kind) => session,
         }
     }
 
-    async fn connect(args: &ServerArgs, printer: &Printer, person: Option<Person>, stay: Stay) -> Done<Self> {
-        let target = Target::resolve(args)?;
+    async fn connect(
+        args: &ServerArgs,
+        printer: &Printer,
+        terminal: Option<TerminalPrompt>,
+        kind: SessionKind,
+    ) -> CliResult<Self> {
+        let target = CliTarget::resolve(args)?;
         let options = &args.options;
-        warn_of_roots(options, printer);
-        let record = Record::default();
-        let attempt = async |choice| -> Done<Result<Client, ConnectError>> {
-            let answers = ask::answers(options.answers.as_deref(), person.as_ref())?.roots(ask::roots(&options.root)?);
-            let builder = builder(options, printer, stay).versions(choice).answers(answers);
-            Ok(wondering(printer, &target, builder.connect(target.connector(printer, &record)?)).await)
+        warn_about_missing_roots(options, printer);
+        let record = RecordedResults::default();
+        let attempt = async |choice| -> CliResult<Result<Client, ConnectError>> {
+            let handlers =
+                input::handlers(options.answers.as_deref(), terminal.as_ref())?.roots(input::roots(&options.root)?);
+            let builder = builder(options, printer, kind).versions(choice).answers(handlers);
+            Ok(with_slow_notice(printer, &target, builder.connect(target.connector(printer, &record)?)).await)
         };
-        let connected = match (stay, options.protocol.0) {
-            (Stay::ForLog, VersionChoice::Auto) => match attempt(VersionChoice::Handshake).await? {
+        let connected = match (kind, options.protocol.0) {
+            (SessionKind::Log, VersionChoice::Auto) => match attempt(VersionChoice::Handshake).await? {
                 Err(ConnectError::Refused(_) | ConnectError::Rejected { .. }) => attempt(VersionChoice::Auto).await?,
                 connected => connected,
             },
             (_, choice) => attempt(choice).await?,
         };
-        let client = connected.map_err(|error| explain::connect(&target, &error))?;
-        // A person who is being asked takes their time, and can press Ctrl-C.
-        let timeout = options.timeout.or_else(|| person.is_none().then_some(PATIENCE));
+        let client = connected.map_err(|error| explain::connect_error(&target, &error))?;
+        // A user at the terminal may take any time to answer, and can press Ctrl-C.
+        let timeout = options.timeout.or_else(|| terminal.is_none().then_some(DEFAULT_TIMEOUT));
         Ok(Self {
             client,
             printer: printer.clone(),
             target,
-            stay,
+            kind,
             record,
             timeout,
             max_time: options.max_time,
-            limit: options.timeout,
-            person,
+            timeout_option: options.timeout,
+            terminal,
             tasks: Mutex::default(),
         })
     }
 
-    /// Whoever sits at the terminal, if somebody does.
-    pub(crate) fn person_at_terminal(printer: &Printer) -> Option<Person> {
-        (io::stdin().is_terminal() && io::stderr().is_terminal()).then(|| Person::new(printer))
+    /// Returns a prompt if standard input and standard error are a terminal.
+    pub(crate) fn terminal_prompt(printer: &Printer) -> Option<TerminalPrompt> {
+        (io::stdin().is_terminal() && io::stderr().is_terminal()).then(|| TerminalPrompt::new(printer))
     }
 
-    /// Makes a call, and shows how far it comes.
-    pub(crate) async fn call<T: 'static>(&self, call: Call<T>) -> Done<T> {
+    /// Makes a call.
+    pub(crate) async fn call<T: 'static>(&self, call: Call<T>) -> CliResult<T> {
         let call = match self.timeout {
             Some(timeout) => call.timeout(timeout),
             None => call.without_timeout(),
@@ -125,60 +136,60 @@ impl Session {
         };
         let outcome = call.await;
         self.printer.clear_progress();
-        outcome.map_err(|error| explain::call(&error))
+        outcome.map_err(|error| explain::call_error(&error))
     }
 
-    /// The same for what may take long enough to be worth a report.
-    pub(crate) async fn long_call<T: 'static>(&self, call: Call<T>) -> Done<T> {
-        let progress = Progress::new(&self.printer);
+    /// Makes a call and shows its progress.
+    pub(crate) async fn long_call<T: 'static>(&self, call: Call<T>) -> CliResult<T> {
+        let progress = ProgressBar::new(&self.printer);
         self.call(call.on_progress(move |report| progress.show(report))).await
     }
 
-    /// Prints the last result of a method as the server sent it.
-    pub(crate) fn print_exactly<M: Method>(&self, result: &impl Serialize) -> Done {
+    /// Prints the last result of a method exactly as the server sent it.
+    pub(crate) fn print_result<M: Method>(&self, result: &impl Serialize) -> CliResult {
         self.print_json(self.record.last(M::NAME), result)
     }
 
-    /// The same of a list, all pages of which are one.
-    pub(crate) fn print_list_exactly<M: Method>(&self, member: &str, list: &impl Serialize) -> Done {
+    /// Prints the last list of a method exactly as the server sent it, with all pages joined.
+    pub(crate) fn print_list_result<M: Method>(&self, member: &str, list: &impl Serialize) -> CliResult {
         self.print_json(self.record.list(M::NAME, member), list)
     }
 
-    /// Prints JSON as it came, or a value if nothing came: not everything that is known was a result by itself.
-    pub(crate) fn print_json(&self, came: Option<String>, otherwise: &impl Serialize) -> Done {
-        match came {
+    /// Prints recorded JSON, or `value` if nothing was recorded.
+    pub(crate) fn print_json(&self, recorded: Option<String>, value: &impl Serialize) -> CliResult {
+        match recorded {
             Some(json) => self.printer.json_text(&json),
-            None => self.printer.json(otherwise),
+            None => self.printer.json(value),
         }
     }
 
-    pub(crate) fn record(&self) -> &Record {
+    pub(crate) fn record(&self) -> &RecordedResults {
         &self.record
     }
 
-    /// Waits for the next of what is listened to, for as long as was said.
-    pub(crate) async fn next<T>(&self, next: impl Future<Output = Option<T>>) -> Done<T> {
-        let came = match self.limit {
+    /// Waits for the next message of a stream, up to the timeout of `--timeout`.
+    pub(crate) async fn next<T>(&self, next: impl Future<Output = Option<T>>) -> CliResult<T> {
+        let message = match self.timeout_option {
             Some(limit) => tokio::time::timeout(limit, next).await.map_err(|_| {
-                Failure::new(Exit::Timeout, format!("nothing came within {}", show::seconds(limit)))
-                    .hint("without --timeout it is listened until Ctrl-C")
+                CliError::new(ExitStatus::Timeout, format!("nothing received within {}", show::duration(limit)))
+                    .hint("without --timeout, the command runs until Ctrl-C")
             })?,
             None => next.await,
         };
-        came.ok_or_else(|| {
-            Failure::new(Exit::Connect, "the server tells no more")
-                .hint("-v shows what it writes to its standard error")
+        message.ok_or_else(|| {
+            CliError::new(ExitStatus::Connect, "the server closed the stream")
+                .hint("-v shows the server's standard error")
         })
     }
 
-    /// Waits until the terminal is free.
-    pub(crate) async fn settled(&self) {
-        if let Some(person) = &self.person {
-            person.settled().await;
+    /// Waits until no prompt is open on the terminal.
+    pub(crate) async fn wait_until_idle(&self) {
+        if let Some(terminal) = &self.terminal {
+            terminal.wait_until_idle().await;
         }
     }
 
-    /// Hangs up. A server that takes its time to end is not waited for by whoever presses Ctrl-C.
+    /// Closes the connection. Ctrl-C skips waiting for a server that does not exit.
     pub(crate) async fn close(&self) {
         tokio::select! {
             biased;
@@ -187,113 +198,113 @@ impl Session {
         }
     }
 
-    /// Warns of a server that writes something else between its messages, which other clients may not forgive.
-    pub(crate) fn warn_of_noise(&self) {
+    /// Warns if the server wrote invalid messages to standard output. Other clients may reject such a server.
+    pub(crate) fn warn_about_stray_output(&self) {
         let lines = self.client.stats().connection.parse_errors;
         if lines > 0 {
             let lines = show::count(usize::try_from(lines).unwrap_or(usize::MAX), "line", "lines");
-            let sample = self.target.overheard().first().map(|line| format!(", such as {line:?}")).unwrap_or_default();
+            let sample =
+                self.target.stray_output().first().map(|line| format!(", such as {line:?}")).unwrap_or_default();
             self.printer.warn(format!(
-                "the server wrote {lines} to its standard output that no client understands{sample}; what is for people \
-                 belongs on standard error"
+                "the server wrote invalid messages to standard output ({lines}{sample}); logs belong on standard error"
             ));
         }
     }
 
-    /// Whether the server is gone when the command is done, with all that it still does.
-    pub(crate) fn ends_with_its_server(&self) -> bool {
-        self.stay != Stay::Long && !self.target.is_elsewhere()
+    /// Returns `true` if the server exits when the command ends, and its tasks with it.
+    pub(crate) fn server_exits_with_command(&self) -> bool {
+        self.kind != SessionKind::Interactive && !self.target.is_remote()
     }
 
-    /// A command as it is typed where this one was: in the shell, or after it.
-    pub(crate) fn as_typed(&self, command: &str) -> String {
-        match (self.stay, command.split_once(' ')) {
-            (Stay::Long, _) => command.to_owned(),
+    /// Returns the command line for a command on the same server: in the shell, or with `turms` and the target.
+    pub(crate) fn command_line(&self, command: &str) -> String {
+        match (self.kind, command.split_once(' ')) {
+            (SessionKind::Interactive, _) => command.to_owned(),
             (_, Some((name, rest))) => format!("turms {name} {} {rest}", self.target),
             (_, None) => format!("turms {command} {}", self.target),
         }
     }
 
-    pub(crate) fn remember_task(&self, id: &str) {
+    pub(crate) fn add_task(&self, id: &str) {
         self.tasks.lock().push(id.to_owned());
     }
 
-    pub(crate) fn remembered_tasks(&self) -> Vec<String> {
+    pub(crate) fn started_tasks(&self) -> Vec<String> {
         self.tasks.lock().clone()
     }
 
-    /// How the server is spoken to.
+    /// Returns the name of the transport.
     pub(crate) fn transport(&self) -> &'static str {
         self.target.transport()
     }
 
-    /// What is at the other end, without secrets.
+    /// Returns the target, without secrets.
     pub(crate) fn target(&self) -> String {
         self.target.to_string()
     }
 }
 
-/// A server that is told of a folder looks into it.
-fn warn_of_roots(options: &ServerOptions, printer: &Printer) {
+/// Warns about roots that do not exist.
+fn warn_about_missing_roots(options: &ServerOptions, printer: &Printer) {
     for root in options.root.iter().filter(|root| !root.contains("://") && !Path::new(root).exists()) {
-        printer.warn(format!("--root: there is nothing at {root}"));
+        printer.warn(format!("--root: {root} does not exist"));
     }
 }
 
-/// A client as the options have it.
-fn builder(options: &ServerOptions, printer: &Printer, stay: Stay) -> ClientBuilder {
+/// Builds a client with the options.
+fn builder(options: &ServerOptions, printer: &Printer, kind: SessionKind) -> ClientBuilder {
     let log = printer.clone();
     let mut builder = Client::builder("turms", env!("CARGO_PKG_VERSION"))
-        .handshake_timeout(options.timeout.unwrap_or(START))
-        .timeout(options.timeout.unwrap_or(PATIENCE))
-        // Longer than this nobody waits for a server that does not say no to what it does not know.
-        .probe_timeout(options.timeout.unwrap_or(PROBE).min(PROBE))
+        .handshake_timeout(options.timeout.unwrap_or(CONNECT_TIMEOUT))
+        .timeout(options.timeout.unwrap_or(DEFAULT_TIMEOUT))
+        // Some servers do not respond to unknown methods; do not wait long for those.
+        .probe_timeout(options.timeout.unwrap_or(PROBE_TIMEOUT).min(PROBE_TIMEOUT))
         .tasks()
         .without_log_tracing()
-        .on_log(move |message| tell_log(&log, message, stay));
+        .on_log(move |message| print_log(&log, message, kind));
     if printer.is_json() {
-        // What is printed is what the server says each time.
+        // Each list that is printed is requested anew.
         builder = builder.without_cache();
     }
-    if let Some(level) = log_level(printer, stay) {
+    if let Some(level) = log_level(printer, kind) {
         builder = builder.log_level(level);
     }
-    match stay {
+    match kind {
         // A server that does not respond at the start is reported at once.
-        Stay::Long => builder.reconnect(Backoff::new()).connect_timeout(Duration::ZERO),
-        Stay::Once | Stay::ForLog => builder,
+        SessionKind::Interactive => builder.reconnect(Backoff::new()).connect_timeout(Duration::ZERO),
+        SessionKind::OneCommand | SessionKind::Log => builder,
     }
 }
 
-/// Tells a person who may wonder that the server has not answered yet.
-async fn wondering<T>(printer: &Printer, target: &Target, connect: impl Future<Output = T>) -> T {
+/// Tells the user when connecting takes long.
+async fn with_slow_notice<T>(printer: &Printer, target: &CliTarget, connect: impl Future<Output = T>) -> T {
     let mut connect = std::pin::pin!(connect);
-    match tokio::time::timeout(WONDER, &mut connect).await {
+    match tokio::time::timeout(SLOW_NOTICE_DELAY, &mut connect).await {
         Ok(connected) => connected,
         Err(_) => {
-            printer.note(format!("{target} has not answered yet; Ctrl-C gives up"));
+            printer.note(format!("waiting for {target}; Ctrl-C cancels"));
             connect.await
         }
     }
 }
 
-/// Asking for the log costs an older server a request, so it is only asked for where it is shown.
-fn log_level(printer: &Printer, stay: Stay) -> Option<LoggingLevel> {
-    match stay {
-        // The command asks, with the level that was typed.
-        Stay::ForLog => None,
-        _ if printer.tells(Verbosity::Debug) => Some(LoggingLevel::Debug),
-        Stay::Long => Some(LoggingLevel::Info),
-        Stay::Once => printer.tells(Verbosity::Talkative).then_some(LoggingLevel::Info),
+/// Returns the logging level to request. In older revisions that costs a request, so it is only done if the log is shown.
+fn log_level(printer: &Printer, kind: SessionKind) -> Option<LoggingLevel> {
+    match kind {
+        // The command sends its own level.
+        SessionKind::Log => None,
+        _ if printer.shows(Verbosity::Debug) => Some(LoggingLevel::Debug),
+        SessionKind::Interactive => Some(LoggingLevel::Info),
+        SessionKind::OneCommand => printer.shows(Verbosity::Verbose).then_some(LoggingLevel::Info),
     }
 }
 
-/// Many servers log without being asked.
-fn tell_log(printer: &Printer, message: &LogMessage, stay: Stay) {
-    match stay {
-        Stay::Long => printer.note(show::log(message)),
-        Stay::Once => printer.detail(Verbosity::Talkative, show::log(message)),
-        // There the log is the data.
-        Stay::ForLog => {}
+/// Prints a log message. Many servers send them without a request for a level.
+fn print_log(printer: &Printer, message: &LogMessage, kind: SessionKind) {
+    match kind {
+        SessionKind::Interactive => printer.note(show::log(message)),
+        SessionKind::OneCommand => printer.detail(Verbosity::Verbose, show::log(message)),
+        // The command prints log messages as data.
+        SessionKind::Log => {}
     }
 }

@@ -1,17 +1,17 @@
-//! Text that goes to a terminal: spans with a style, whose content is shown and never obeyed.
+//! Styled text for a terminal, with control characters escaped.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// What a span looks like, where colours are shown. None of it carries meaning alone.
+/// Style of a span. Colours never carry meaning alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Style {
     #[default]
     Plain,
     Name,
-    Faint,
+    Dim,
     Warning,
-    Bad,
+    Error,
     Hint,
 }
 
@@ -20,19 +20,19 @@ impl Style {
         match self {
             Self::Plain => "",
             Self::Name => "\x1b[1m",
-            Self::Faint => "\x1b[2m",
+            Self::Dim => "\x1b[2m",
             Self::Warning => "\x1b[33m",
-            Self::Bad => "\x1b[1;31m",
+            Self::Error => "\x1b[1;31m",
             Self::Hint => "\x1b[36m",
         }
     }
 }
 
-/// Spans of text, which may have several lines.
+/// Text of styled spans, which may have several lines.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Text(Vec<(Style, String)>);
+pub(crate) struct StyledText(Vec<(Style, String)>);
 
-impl Text {
+impl StyledText {
     pub(crate) fn new() -> Self {
         Self::default()
     }
@@ -54,19 +54,19 @@ impl Text {
     }
 
     #[must_use]
-    pub(crate) fn faint(self, text: impl Into<String>) -> Self {
-        self.with(Style::Faint, text)
+    pub(crate) fn dim(self, text: impl Into<String>) -> Self {
+        self.with(Style::Dim, text)
     }
 
-    /// As it is written to a terminal or a file: the only escape sequences in it are those of our own styles.
+    /// Renders the text. The only escape sequences in it are those of the styles.
     pub(crate) fn render(&self, colour: bool) -> String {
         let mut rendered = String::new();
         for (style, text) in &self.0 {
-            let shown = shown(text);
+            let escaped = escape(text);
             match style.code() {
                 code if colour && !code.is_empty() => {
-                    // A style ends with its line, so that a reader that cuts lines cuts no style.
-                    for (index, line) in shown.split('\n').enumerate() {
+                    // A style ends with its line, so that tools that process single lines keep it intact.
+                    for (index, line) in escaped.split('\n').enumerate() {
                         if index > 0 {
                             rendered.push('\n');
                         }
@@ -75,71 +75,70 @@ impl Text {
                         }
                     }
                 }
-                _ => rendered.push_str(&shown),
+                _ => rendered.push_str(&escaped),
             }
         }
         rendered
     }
 }
 
-impl<T: Into<String>> From<T> for Text {
+impl<T: Into<String>> From<T> for StyledText {
     fn from(text: T) -> Self {
         Self::new().plain(text)
     }
 }
 
-/// The text with everything escaped that a terminal would obey, or that a person would not see: control characters (all but
-/// line feed and tab), marks that turn the direction of writing, and characters without a shape, with which instructions can
-/// be hidden from people.
-pub(crate) fn shown(text: &str) -> Cow<'_, str> {
-    if text.chars().all(is_harmless) {
+/// Escapes characters that control a terminal or are invisible: control characters except line feed and tab, bidirectional
+/// formatting characters, and zero-width and tag characters, which can hide instructions from people.
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_printable) {
         return Cow::Borrowed(text);
     }
-    let mut shown = String::with_capacity(text.len() + 16);
+    let mut escaped = String::with_capacity(text.len() + 16);
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {
         match character {
             '\r' if characters.peek() == Some(&'\n') => {}
-            '\r' => shown.push_str("\\r"),
-            _ if is_harmless(character) => shown.push(character),
-            _ => drop(write!(shown, "{}", character.escape_unicode())),
+            '\r' => escaped.push_str("\\r"),
+            _ if is_printable(character) => escaped.push(character),
+            _ => drop(write!(escaped, "{}", character.escape_unicode())),
         }
     }
-    Cow::Owned(shown)
+    Cow::Owned(escaped)
 }
 
-/// The same on one line.
-pub(crate) fn shown_line(text: &str) -> String {
-    shown(text).replace('\n', "\\n").replace('\t', " ")
+/// Escapes text as [`escape`] does, on one line.
+pub(crate) fn escape_line(text: &str) -> String {
+    escape(text).replace('\n', "\\n").replace('\t', " ")
 }
 
-/// JSON with the same characters escaped as JSON escapes them: the value stays what it is.
-pub(crate) fn shown_json(json: &str) -> Cow<'_, str> {
-    if json.chars().all(is_harmless) {
+/// Escapes the same characters in JSON, as `\uXXXX`. The value does not change.
+pub(crate) fn escape_json(json: &str) -> Cow<'_, str> {
+    if json.chars().all(is_printable) {
         return Cow::Borrowed(json);
     }
-    let mut shown = String::with_capacity(json.len() + 16);
+    let mut escaped = String::with_capacity(json.len() + 16);
     for character in json.chars() {
-        // Between values JSON has carriage returns of its own.
-        if is_harmless(character) || character == '\r' {
-            shown.push(if character == '\r' { ' ' } else { character });
+        // Carriage returns between values are whitespace.
+        if is_printable(character) || character == '\r' {
+            escaped.push(if character == '\r' { ' ' } else { character });
         } else {
             for unit in character.encode_utf16(&mut [0; 2]) {
-                let _ = write!(shown, "\\u{unit:04x}");
+                let _ = write!(escaped, "\\u{unit:04x}");
             }
         }
     }
-    Cow::Owned(shown)
+    Cow::Owned(escaped)
 }
 
-/// JSON on one line: without the space between values, if that has lines.
+/// Returns JSON on one line. Whitespace between values is removed if it contains line breaks.
 pub(crate) fn json_line(json: &str) -> Cow<'_, str> {
     let json = json.trim();
     if !json.contains(['\n', '\r']) {
         return Cow::Borrowed(json);
     }
     let (mut in_string, mut escaped) = (false, false);
-    let stays = |character: &char| {
+    let keep = |character: &char| {
         match character {
             _ if escaped => escaped = false,
             '\\' => escaped = in_string,
@@ -148,10 +147,10 @@ pub(crate) fn json_line(json: &str) -> Cow<'_, str> {
         }
         in_string || !character.is_ascii_whitespace()
     };
-    Cow::Owned(json.chars().filter(stays).collect())
+    Cow::Owned(json.chars().filter(keep).collect())
 }
 
-fn is_harmless(character: char) -> bool {
+fn is_printable(character: char) -> bool {
     match character {
         '\n' | '\t' => true,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}' => false,
@@ -168,38 +167,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_shown() {
-        assert_eq!(shown("\u{1b}[2Jhi\u{9b}1m\u{7f}\u{7}"), "\\u{1b}[2Jhi\\u{9b}1m\\u{7f}\\u{7}");
-        assert_eq!(shown("over\rwritten"), "over\\rwritten");
-        assert_eq!(shown("one\r\ntwo\tthree"), "one\ntwo\tthree");
-        assert_eq!(shown("a\u{202e}b\u{e0041}"), "a\\u{202e}b\\u{e0041}");
-        assert!(matches!(shown("caf\u{e9} \u{1f469}\u{200d}\u{1f680}"), Cow::Borrowed(_)));
-        assert_eq!(shown_line("one\ntwo"), "one\\ntwo");
+    fn control_characters_are_escaped() {
+        assert_eq!(escape("\u{1b}[2Jhi\u{9b}1m\u{7f}\u{7}"), "\\u{1b}[2Jhi\\u{9b}1m\\u{7f}\\u{7}");
+        assert_eq!(escape("over\rwritten"), "over\\rwritten");
+        assert_eq!(escape("one\r\ntwo\tthree"), "one\ntwo\tthree");
+        assert_eq!(escape("a\u{202e}b\u{e0041}"), "a\\u{202e}b\\u{e0041}");
+        assert!(matches!(escape("caf\u{e9} \u{1f469}\u{200d}\u{1f680}"), Cow::Borrowed(_)));
+        assert_eq!(escape_line("one\ntwo"), "one\\ntwo");
     }
 
     #[test]
-    fn styles_end_with_their_lines_and_vanish_without_colour() {
-        let text = Text::new().name("a\nb").plain("c");
+    fn styles_end_at_line_breaks_and_need_colour() {
+        let text = StyledText::new().name("a\nb").plain("c");
         assert_eq!(text.render(true), "\u{1b}[1ma\u{1b}[0m\n\u{1b}[1mb\u{1b}[0mc");
         assert_eq!(text.render(false), "a\nbc");
     }
 
     proptest! {
         #[test]
-        fn nothing_that_steers_a_terminal_gets_through(text in any::<String>()) {
-            let shown = shown(&text);
-            prop_assert!(shown.chars().all(is_harmless));
-            prop_assert!(shown.chars().all(|character| !character.is_control() || matches!(character, '\n' | '\t')));
+        fn escaped_text_has_no_control_characters(text in any::<String>()) {
+            let escaped = escape(&text);
+            prop_assert!(escaped.chars().all(is_printable));
+            prop_assert!(escaped.chars().all(|character| !character.is_control() || matches!(character, '\n' | '\t')));
         }
 
         #[test]
-        fn without_colour_no_text_can_bring_a_style(text in any::<String>()) {
-            let rendered = Text::new().name(text).render(false);
+        fn without_colour_there_are_no_escape_sequences(text in any::<String>()) {
+            let rendered = StyledText::new().name(text).render(false);
             prop_assert!(!rendered.contains('\x1b'));
         }
 
         #[test]
-        fn json_on_one_line_keeps_its_value(texts in proptest::collection::vec(any::<String>(), 0..4)) {
+        fn json_on_one_line_has_the_same_value(texts in proptest::collection::vec(any::<String>(), 0..4)) {
             let pretty = serde_json::to_string_pretty(&texts).unwrap();
             let line = json_line(&pretty);
             prop_assert!(!line.contains('\n'));
@@ -207,11 +206,11 @@ mod tests {
         }
 
         #[test]
-        fn json_keeps_its_value(text in any::<String>()) {
+        fn escaped_json_has_the_same_value(text in any::<String>()) {
             let json = serde_json::to_string(&text).unwrap();
-            let shown = shown_json(&json);
-            prop_assert!(shown.chars().all(is_harmless));
-            prop_assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), text);
+            let escaped = escape_json(&json);
+            prop_assert!(escaped.chars().all(is_printable));
+            prop_assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), text);
         }
     }
 }

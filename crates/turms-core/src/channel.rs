@@ -9,7 +9,7 @@ use bytestring::ByteString;
 use tokio::sync::watch;
 use turms_proto::session::{ClientOptions, ConnectionStats, OpenError, Opened, RequestOptions};
 use turms_proto::types::{Meta, ProgressParams};
-use turms_proto::{EncodeError, Notification, Object, RawJson};
+use turms_proto::{EncodeError, Notification, Object, RawJson, format_duration};
 
 use crate::cancellation::CancellationToken;
 use crate::clock::CallClock;
@@ -543,10 +543,10 @@ pub enum ConnectError {
     #[error("connection closed: {0}")]
     Lost(Ended),
     /// The server was not ready in time.
-    #[error("the server was not ready within {0:?}")]
+    #[error("the server was not ready within {}", format_duration(*.0))]
     TimedOut(Duration),
     /// The server at this address was not ready in time.
-    #[error("the server at {server} was not ready within {limit:?}")]
+    #[error("the server at {server} was not ready within {}", format_duration(*limit))]
     Late {
         /// The server.
         server: String,

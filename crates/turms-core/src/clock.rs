@@ -36,7 +36,7 @@ struct ClockTimes {
 /// The event that the clock waits for next.
 enum ClockWait {
     Forever,
-    Until(Instant, fn(Duration) -> RequestError),
+    Until(Instant, RequestError),
     Resumed,
 }
 
@@ -63,7 +63,7 @@ impl CallClock {
     }
 
     async fn run_timed<F: Future>(&self, mut call: Pin<&mut F>) -> Result<F::Output, RequestError> {
-        let started = self.start();
+        self.start();
         loop {
             match self.next_wait() {
                 ClockWait::Forever => return Ok(call.await),
@@ -83,7 +83,7 @@ impl CallClock {
                 && moment <= Instant::now()
             {
                 self.0.is_over.store(true, Ordering::Release);
-                return Err(error(started.elapsed()));
+                return Err(error);
             }
         }
     }
@@ -108,11 +108,11 @@ impl CallClock {
         self.0.is_over.load(Ordering::Acquire)
     }
 
-    fn start(&self) -> Instant {
+    fn start(&self) {
         let mut times = self.0.times.lock();
         let now = Instant::now();
         times.renewed = Some(now);
-        *times.started.get_or_insert(now)
+        times.started.get_or_insert(now);
     }
 
     fn next_wait(&self) -> ClockWait {
@@ -122,12 +122,14 @@ impl CallClock {
             return ClockWait::Resumed;
         }
         let deadline = |from: Option<Instant>, limit: &Option<Duration>| {
-            from.zip(*limit).and_then(|(from, limit)| from.checked_add(limit))
+            from.zip(*limit).and_then(|(from, limit)| Some((from.checked_add(limit)?, limit)))
         };
         match (deadline(times.renewed, timeout), deadline(times.started, max_duration)) {
-            (Some(next), Some(last)) if last < next => ClockWait::Until(last, RequestError::MaxDuration),
-            (Some(next), _) => ClockWait::Until(next, RequestError::TimedOut),
-            (None, Some(last)) => ClockWait::Until(last, RequestError::MaxDuration),
+            (Some((next, _)), Some((last, limit))) if last < next => {
+                ClockWait::Until(last, RequestError::MaxDuration(limit))
+            }
+            (Some((next, limit)), _) => ClockWait::Until(next, RequestError::TimedOut(limit)),
+            (None, Some((last, limit))) => ClockWait::Until(last, RequestError::MaxDuration(limit)),
             (None, None) => ClockWait::Forever,
         }
     }

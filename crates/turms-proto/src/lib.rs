@@ -28,6 +28,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod duration;
 pub mod header;
 mod json;
 pub mod jsonrpc;
@@ -40,6 +41,8 @@ pub mod skill;
 pub mod types;
 pub mod uri_template;
 
+#[doc(hidden)]
+pub use self::duration::format_duration;
 pub use self::json::{
     CanonicalError, DecodeError, DecodeErrorKind, EncodeError, JsonVisitor, MAX_DEPTH, Members, Number, Object,
     Problem, RawJson, SyntaxError, decode, decode_strings, decode_value,

@@ -7,16 +7,16 @@ use turms::types::LoggingLevel;
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct DemoArgs {
-    /// Over standard input and output
+    /// Serve over standard input and output
     #[arg(long)]
     pub(crate) stdio: bool,
-    /// Over Streamable HTTP at an address such as 127.0.0.1:8080, or at a port of this machine
+    /// Serve over Streamable HTTP on HOST:PORT, or on a port of 127.0.0.1
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<String>,
-    /// Over WebSocket at an address
+    /// Serve over WebSocket on HOST:PORT or PORT
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) ws: Option<String>,
-    /// Over HTTP+SSE, the transport of 2024-11-05, at an address
+    /// Serve over HTTP+SSE, the transport of 2024-11-05, on HOST:PORT or PORT
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) sse: Option<String>,
 }
@@ -24,26 +24,25 @@ pub(crate) struct DemoArgs {
 /// `tools`
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
-    /// Only this tool, with its schemas
+    /// Show only this tool, with its schemas
     pub(crate) name: Option<String>,
 }
 
 /// `call`
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
-    /// The tool
+    /// Name of the tool
     pub(crate) name: String,
-    /// Arguments: KEY=VALUE, where the tool's schema says what the value is, or KEY:=JSON; @FILE as a value is what the file
-    /// holds
+    /// Arguments: KEY=VALUE, converted by the tool's schema, or KEY:=JSON; a value @FILE reads the file
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) arguments: Vec<String>,
-    /// A file with all arguments as a JSON object, sent as it is; `-` reads standard input
+    /// Read all arguments from a file with a JSON object, without checks; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "arguments")]
     pub(crate) args_json: Option<PathBuf>,
-    /// Do not wait: if the server makes a task of the call, print its id
+    /// Do not wait: if the call becomes a task, print the task id
     #[arg(long)]
     pub(crate) task: bool,
-    /// Save images, audio and other binary content to this file, or into this folder; `-` is standard output
+    /// Save images, audio and other binary content to this file or directory; `-` is standard output
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -51,15 +50,15 @@ pub(crate) struct CallArgs {
 /// `tasks`
 #[derive(Debug, Args)]
 pub(crate) struct TasksArgs {
-    /// The task; without one, all of them are listed
+    /// Id of the task; without one, list all tasks
     pub(crate) id: Option<String>,
-    /// Wait until it is over, and print what came of it
+    /// Wait until the task ends, and print its result
     #[arg(long, short, requires = "id")]
     pub(crate) wait: bool,
-    /// Tell the server that nobody wants it any more
+    /// Cancel the task
     #[arg(long, requires = "id", conflicts_with = "wait")]
     pub(crate) cancel: bool,
-    /// Save images, audio and other binary content to this file, or into this folder; `-` is standard output
+    /// Save images, audio and other binary content to this file or directory; `-` is standard output
     #[arg(long, short, value_name = "PATH", requires = "id")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -67,9 +66,9 @@ pub(crate) struct TasksArgs {
 /// `read`
 #[derive(Debug, Args)]
 pub(crate) struct ReadArgs {
-    /// The resource
+    /// URI of the resource
     pub(crate) uri: String,
-    /// Save the content to this file, or into this folder, byte for byte; `-` is standard output
+    /// Save the content to this file or directory, byte for byte; `-` is standard output
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -77,12 +76,12 @@ pub(crate) struct ReadArgs {
 /// `prompt`
 #[derive(Debug, Args)]
 pub(crate) struct PromptArgs {
-    /// The prompt
+    /// Name of the prompt
     pub(crate) name: String,
-    /// Arguments, which are text; @FILE as a value is what the file holds
+    /// Arguments: KEY=VALUE; a value @FILE reads the file
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) arguments: Vec<String>,
-    /// Save images, audio and other binary content to this file, or into this folder; `-` is standard output
+    /// Save images, audio and other binary content to this file or directory; `-` is standard output
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -90,26 +89,26 @@ pub(crate) struct PromptArgs {
 /// `complete`
 #[derive(Debug, Args)]
 pub(crate) struct CompleteArgs {
-    /// A prompt by its name, or a template of resources by its URI
+    /// Name of a prompt, or URI of a resource template
     #[arg(value_name = "PROMPT|TEMPLATE")]
     pub(crate) reference: String,
-    /// The argument
+    /// Name of the argument to complete
     pub(crate) argument: String,
-    /// What has been typed of it
+    /// Beginning of its value
     #[arg(default_value = "")]
     pub(crate) value: String,
-    /// Another argument that is known already
+    /// Value of another argument
     #[arg(long = "with", value_name = "KEY=VALUE")]
-    pub(crate) known: Vec<String>,
+    pub(crate) arguments: Vec<String>,
 }
 
 /// `listen`
 #[derive(Debug, Args)]
 pub(crate) struct ListenArgs {
-    /// Watch this resource, beside the lists
+    /// Subscribe to this resource, in addition to the lists
     #[arg(long, short, value_name = "URI")]
     pub(crate) resource: Vec<String>,
-    /// Stop after so many changes
+    /// Stop after this number of changes
     #[arg(long, short = 'n', value_name = "NUMBER")]
     pub(crate) count: Option<usize>,
 }
@@ -117,10 +116,10 @@ pub(crate) struct ListenArgs {
 /// `log`
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
-    /// From which level on: debug, info, notice, warning, error, critical, alert or emergency
+    /// Minimum level: debug, info, notice, warning, error, critical, alert or emergency
     #[arg(default_value = "debug", value_parser = parse_level)]
     pub(crate) level: LoggingLevel,
-    /// Stop after so many messages
+    /// Stop after this number of messages
     #[arg(long, short = 'n', value_name = "NUMBER")]
     pub(crate) count: Option<usize>,
 }
@@ -128,12 +127,12 @@ pub(crate) struct LogArgs {
 /// `raw`
 #[derive(Debug, Args)]
 pub(crate) struct RawArgs {
-    /// The method, such as tools/list
+    /// Method, such as tools/list
     pub(crate) method: String,
-    /// Its parameters; `@FILE` reads them from a file, `-` from standard input
+    /// Parameters; `@FILE` reads them from a file, `-` from standard input
     #[arg(value_name = "JSON")]
     pub(crate) params: Option<String>,
-    /// Tell it as a notification, which has no answer
+    /// Send a notification, which has no response
     #[arg(long)]
     pub(crate) notify: bool,
 }
@@ -141,7 +140,7 @@ pub(crate) struct RawArgs {
 /// `servers`
 #[derive(Debug, Args)]
 pub(crate) struct ServersArgs {
-    /// A configuration file, rather than those of other clients
+    /// Configuration file to read, instead of those of other clients
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Vec<PathBuf>,
 }
@@ -149,21 +148,21 @@ pub(crate) struct ServersArgs {
 /// `completions`
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell
     pub(crate) shell: clap_complete::Shell,
 }
 
 /// `man`
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// The command; without one, the page about all of them
+    /// Command; without one, print the main page
     pub(crate) command: Option<String>,
 }
 
-/// A level by its name.
+/// Parses the name of a logging level.
 pub(crate) fn parse_level(text: &str) -> Result<LoggingLevel, String> {
     let json = turms::proto::RawJson::string(text);
     json.decode().map_err(|_| {
-        "not a level; there are debug, info, notice, warning, error, critical, alert and emergency".to_owned()
+        "not a logging level; expected debug, info, notice, warning, error, critical, alert or emergency".to_owned()
     })
 }

@@ -1,8 +1,8 @@
-//! What was typed after `turms`.
+//! Command-line arguments.
 
 mod command;
-mod hint;
 mod server;
+mod usage_hint;
 
 use std::ffi::{OsStr, OsString};
 
@@ -12,14 +12,14 @@ pub(crate) use self::command::{
     CallArgs, CompleteArgs, CompletionsArgs, DemoArgs, ListenArgs, LogArgs, ManArgs, PromptArgs, RawArgs, ReadArgs,
     ServersArgs, TasksArgs, ToolsArgs, parse_level,
 };
-pub(crate) use self::hint::hint;
-pub(crate) use self::server::{BEARER, On, ServerArgs, ServerOptions};
-use crate::exit::Exit;
+pub(crate) use self::server::{BEARER, ServerArgs, ServerOptions, WithServer};
+pub(crate) use self::usage_hint::usage_hint;
+use crate::error::ExitStatus;
 use crate::printer::{ColourChoice, Printer, Verbosity};
 
-/// Operates Model Context Protocol (MCP) servers from a terminal.
+/// A command-line client for Model Context Protocol (MCP) servers.
 ///
-/// Without a command, opens the interactive shell on the demo server that is built in.
+/// Without a command, opens the interactive shell on the built-in demo server.
 #[derive(Debug, Parser)]
 #[command(name = "turms", version, after_help = TARGETS, after_long_help = long_help(), propagate_version = true)]
 pub(crate) struct Cli {
@@ -29,16 +29,16 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
 }
 
-/// What is printed, and how.
+/// Output options.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputArgs {
-    /// Print exact MCP objects on standard output, one on a line
+    /// Print the exact MCP objects on standard output, one per line
     #[arg(long, global = true, help_heading = "Output")]
     json: bool,
-    /// Tell more: -v what the server says unasked, -vv what Turms does, -vvv every request and answer
+    /// Print more: -v the server's log and standard error, -vv Turms' own log, -vvv every request and response
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Output")]
     verbose: u8,
-    /// Tell nothing but errors beside the data
+    /// Print only data and errors
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Output")]
     quiet: bool,
     /// When to use colours
@@ -57,8 +57,8 @@ impl OutputArgs {
     pub(crate) fn printer(&self) -> Printer {
         let verbosity = match (self.quiet, self.verbose) {
             (true, _) => Verbosity::Quiet,
-            (false, 0) => Verbosity::Usual,
-            (false, 1) => Verbosity::Talkative,
+            (false, 0) => Verbosity::Normal,
+            (false, 1) => Verbosity::Verbose,
             (false, 2) => Verbosity::Debug,
             (false, _) => Verbosity::Trace,
         };
@@ -66,58 +66,58 @@ impl OutputArgs {
     }
 }
 
-/// What the command was asked to do. One file of `commands/` does each.
+/// The subcommands. Each has a file in `commands/`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Open the interactive shell
-    Shell(On),
-    /// Serve the demo server to others
+    Shell(WithServer),
+    /// Serve the built-in demo server
     Demo(DemoArgs),
-    /// Show who the server is and what it can do
-    Info(On),
-    /// See whether the server answers, and how fast
-    Ping(On),
+    /// Show the server's name, version and capabilities
+    Info(WithServer),
+    /// Ping the server and show the round-trip time
+    Ping(WithServer),
     /// List the tools
     #[command(visible_alias = "list_tools")]
-    Tools(On<ToolsArgs>),
+    Tools(WithServer<ToolsArgs>),
     /// Call a tool
     #[command(visible_alias = "call_tool")]
-    Call(On<CallArgs>),
+    Call(WithServer<CallArgs>),
     /// List the resources
     #[command(visible_alias = "list_resources")]
-    Resources(On),
-    /// List the templates of resources
-    Templates(On),
+    Resources(WithServer),
+    /// List the resource templates
+    Templates(WithServer),
     /// Read a resource
     #[command(visible_alias = "read_resource")]
-    Read(On<ReadArgs>),
+    Read(WithServer<ReadArgs>),
     /// List the prompts
     #[command(visible_alias = "list_prompts")]
-    Prompts(On),
+    Prompts(WithServer),
     /// Get a prompt
     #[command(visible_alias = "get_prompt")]
-    Prompt(On<PromptArgs>),
-    /// Ask the server how an argument could go on
-    Complete(On<CompleteArgs>),
-    /// Show changes at the server as they happen
-    Listen(On<ListenArgs>),
-    /// Show the server's log as it comes
-    Log(On<LogArgs>),
-    /// List the tasks, or look after one
-    Tasks(On<TasksArgs>),
-    /// Make any request
-    Raw(On<RawArgs>),
-    /// List the servers that configuration files name
+    Prompt(WithServer<PromptArgs>),
+    /// Complete an argument of a prompt or a resource template
+    Complete(WithServer<CompleteArgs>),
+    /// Show changes of lists and resources as they happen
+    Listen(WithServer<ListenArgs>),
+    /// Show the server's log messages as they arrive
+    Log(WithServer<LogArgs>),
+    /// List the tasks, or show, wait for or cancel one
+    Tasks(WithServer<TasksArgs>),
+    /// Send any request or notification
+    Raw(WithServer<RawArgs>),
+    /// List the servers in configuration files
     Servers(ServersArgs),
-    /// Print a script that completes this command's arguments in your shell
+    /// Print a completion script for your shell
     Completions(CompletionsArgs),
-    /// Print the manual page, or that of one command
+    /// Print the manual page of `turms` or of one command
     Man(ManArgs),
 }
 
-/// What can be done at a server, whichever it is.
+/// A command that runs against a connected server.
 #[derive(Debug)]
-pub(crate) enum Verb {
+pub(crate) enum ServerCommand {
     Info,
     Ping,
     Tools(ToolsArgs),
@@ -134,60 +134,60 @@ pub(crate) enum Verb {
     Raw(RawArgs),
 }
 
-impl Verb {
-    /// Whether it goes on until somebody ends it.
-    pub(crate) fn lasts(&self) -> bool {
+impl ServerCommand {
+    /// Returns `true` if the command normally runs until Ctrl-C.
+    pub(crate) fn runs_until_stopped(&self) -> bool {
         matches!(self, Self::Listen(_) | Self::Log(_))
     }
 }
 
 impl Command {
-    /// Which server, and what to do there, unless the command needs none.
-    pub(crate) fn split(self) -> Option<(ServerArgs, Verb)> {
-        let only = |on: On| on.split().0;
+    /// Splits into the server and the command to run there; `None` if the command needs no server.
+    pub(crate) fn split(self) -> Option<(ServerArgs, ServerCommand)> {
+        let only = |on: WithServer| on.split().0;
         Some(match self {
-            Self::Info(on) => (only(on), Verb::Info),
-            Self::Ping(on) => (only(on), Verb::Ping),
-            Self::Tools(on) => with(on, Verb::Tools),
-            Self::Call(on) => with(on, Verb::Call),
-            Self::Resources(on) => (only(on), Verb::Resources),
-            Self::Templates(on) => (only(on), Verb::Templates),
-            Self::Read(on) => with(on, Verb::Read),
-            Self::Prompts(on) => (only(on), Verb::Prompts),
-            Self::Prompt(on) => with(on, Verb::Prompt),
-            Self::Complete(on) => with(on, Verb::Complete),
-            Self::Listen(on) => with(on, Verb::Listen),
-            Self::Log(on) => with(on, Verb::Log),
-            Self::Tasks(on) => with(on, Verb::Tasks),
-            Self::Raw(on) => with(on, Verb::Raw),
+            Self::Info(on) => (only(on), ServerCommand::Info),
+            Self::Ping(on) => (only(on), ServerCommand::Ping),
+            Self::Tools(on) => split_with(on, ServerCommand::Tools),
+            Self::Call(on) => split_with(on, ServerCommand::Call),
+            Self::Resources(on) => (only(on), ServerCommand::Resources),
+            Self::Templates(on) => (only(on), ServerCommand::Templates),
+            Self::Read(on) => split_with(on, ServerCommand::Read),
+            Self::Prompts(on) => (only(on), ServerCommand::Prompts),
+            Self::Prompt(on) => split_with(on, ServerCommand::Prompt),
+            Self::Complete(on) => split_with(on, ServerCommand::Complete),
+            Self::Listen(on) => split_with(on, ServerCommand::Listen),
+            Self::Log(on) => split_with(on, ServerCommand::Log),
+            Self::Tasks(on) => split_with(on, ServerCommand::Tasks),
+            Self::Raw(on) => split_with(on, ServerCommand::Raw),
             Self::Shell(_) | Self::Demo(_) | Self::Servers(_) | Self::Completions(_) | Self::Man(_) => return None,
         })
     }
 }
 
-fn with<A: Args>(on: On<A>, verb: impl FnOnce(A) -> Verb) -> (ServerArgs, Verb) {
+fn split_with<A: Args>(on: WithServer<A>, command: impl FnOnce(A) -> ServerCommand) -> (ServerArgs, ServerCommand) {
     let (server, args) = on.split();
-    (server, verb(args))
+    (server, command(args))
 }
 
 const TARGETS: &str = "\
 TARGET is one of
-  demo                 the server that is built in
-  URL                  http:// or https://, ws:// or wss://
-  NAME                 a server of a configuration file; `turms servers` lists them
-or, in its place, a program to start comes last, after `--`:
+  demo                 the built-in demo server
+  URL                  http://, https://, ws:// or wss://
+  NAME                 a server from a configuration file, listed by `turms servers`
+To start a program as the server, omit TARGET and put the program last, after `--`:
   turms tools -- npx -y @modelcontextprotocol/server-everything";
 
 fn long_help() -> String {
-    format!("{TARGETS}\n\n{}", Exit::TABLE)
+    format!("{TARGETS}\n\n{}", ExitStatus::TABLE)
 }
 
-/// The arguments as clap knows them, for completions and the manual page.
+/// Returns the clap definition, for completions and the manual page.
 pub(crate) fn definition() -> clap::Command {
     Cli::command()
 }
 
-/// Reads the arguments, the program's own name first.
+/// Parses the arguments; the first is the program name.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let args: Vec<OsString> = args.into_iter().collect();
     let mut definition = definition();
@@ -198,7 +198,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut definition))
 }
 
-/// Where a program is given after `--`, the words before it are about what to do: TARGET is none of them.
+/// Removes TARGET from the positional arguments of a command. Used when a program is given after `--`.
 fn without_target(command: clap::Command) -> clap::Command {
     if !command.get_arguments().any(|arg| arg.get_id() == "target") {
         return command;
@@ -215,18 +215,18 @@ mod tests {
     }
 
     #[test]
-    fn the_definitions_agree_with_themselves() {
+    fn the_definitions_are_consistent() {
         definition().debug_assert();
         definition().mut_subcommands(without_target).debug_assert();
     }
 
     #[test]
-    fn no_command_is_a_command() {
+    fn the_command_is_optional() {
         assert!(parsed("").unwrap().command.is_none());
     }
 
     #[test]
-    fn the_first_word_is_the_target() {
+    fn the_first_argument_is_the_target() {
         let Some(Command::Call(call)) = parsed("call demo add a=1 b:=2").unwrap().command else { panic!() };
         let (server, args) = call.split();
         assert_eq!(server.target.as_deref(), Some("demo"));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn unless_a_program_comes_last() {
+    fn there_is_no_target_before_a_program() {
         let Some(Command::Call(call)) = parsed("call add a=1 --json -- server --json x").unwrap().command else {
             panic!()
         };
@@ -245,12 +245,12 @@ mod tests {
     }
 
     #[test]
-    fn a_target_must_be_named() {
+    fn the_target_is_required() {
         assert_eq!(parsed("tools").unwrap_err().kind(), clap::error::ErrorKind::MissingRequiredArgument);
     }
 
     #[test]
-    fn other_clients_names_for_commands_are_understood() {
+    fn command_names_of_other_clients_are_aliases() {
         assert!(matches!(parsed("list_tools demo").unwrap().command, Some(Command::Tools(_))));
         assert!(matches!(parsed("call_tool demo add").unwrap().command, Some(Command::Call(_))));
     }

@@ -6,13 +6,13 @@ use turms::client::VersionChoice;
 use turms::core::UrlTransport;
 use turms::proto::ProtocolVersion;
 
-/// The variable that has a token for servers about which nothing else is said.
+/// Environment variable with the bearer token for servers that have no other credentials.
 pub(crate) const BEARER: &str = "TURMS_BEARER";
 
-/// The variable that names a file of certificates.
+/// Environment variable with the path of a certificate file.
 const CA_FILE: &str = "TURMS_CA_FILE";
 
-/// Which server, and how to speak to it. The same for every command.
+/// The server and the connection options. The same for every command.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServerArgs {
     pub(crate) target: Option<String>,
@@ -20,15 +20,15 @@ pub(crate) struct ServerArgs {
     pub(crate) options: ServerOptions,
 }
 
-/// A server, and what to do there.
+/// Arguments of a command that runs against a server.
 #[derive(Debug, Args)]
-pub(crate) struct On<A: Args = Nothing> {
-    /// The server: a URL, a name from a configuration file, or `demo`
+pub(crate) struct WithServer<A: Args = NoArgs> {
+    /// Server: a URL, a name from a configuration file, or `demo`
     #[arg(required = true)]
     target: Option<String>,
     #[command(flatten)]
     pub(crate) args: A,
-    /// A program to start as the server, and its arguments; there is no TARGET then
+    /// Program to start as the server, with its arguments, in place of TARGET
     #[arg(last = true)]
     program: Vec<String>,
     #[command(flatten)]
@@ -37,10 +37,10 @@ pub(crate) struct On<A: Args = Nothing> {
 
 /// No further arguments.
 #[derive(Debug, Args)]
-pub(crate) struct Nothing {}
+pub(crate) struct NoArgs {}
 
-impl<A: Args> On<A> {
-    /// The server, and what to do there, apart from each other.
+impl<A: Args> WithServer<A> {
+    /// Splits into the server and the arguments of the command.
     pub(crate) fn split(self) -> (ServerArgs, A) {
         let Self { target, args, program, options } = self;
         (ServerArgs { target, program, options }, args)
@@ -48,61 +48,61 @@ impl<A: Args> On<A> {
 }
 
 impl ServerArgs {
-    /// Without anything said about it.
+    /// The demo server, with default options.
     pub(crate) fn demo() -> Self {
         Self { target: Some("demo".to_owned()), ..Self::default() }
     }
 }
 
-/// How to speak to the server.
+/// Connection options.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerOptions {
-    /// How to speak to an http:// address, if the server cannot be asked
+    /// Transport for an http:// or https:// URL; detected if not given
     #[arg(long, value_name = "KIND")]
     pub(crate) transport: Option<TransportChoice>,
-    /// A header for every request
+    /// Header to send with every request
     #[arg(long, short = 'H', value_name = "NAME: VALUE")]
     pub(crate) header: Vec<String>,
-    /// A bearer token for every request; `@FILE` reads it from a file
+    /// Bearer token to send with every request; `@FILE` reads it from a file
     #[arg(long, value_name = "TOKEN", env = BEARER, hide_env_values = true)]
     pub(crate) bearer: Option<String>,
-    /// A proxy for addresses, in place of HTTPS_PROXY and the like: http://USER:PASSWORD@HOST:PORT, or none; `@FILE` reads it from a file
+    /// Proxy, instead of those in HTTPS_PROXY, HTTP_PROXY and ALL_PROXY: http://USER:PASSWORD@HOST:PORT, or none; `@FILE` reads it from a file
     #[arg(long, value_name = "URL")]
     pub(crate) proxy: Option<String>,
-    /// A file of certificates in PEM that are trusted beside those of the system
+    /// PEM file with certificates to trust in addition to those of the system
     #[arg(long, value_name = "FILE", env = CA_FILE)]
     pub(crate) ca_file: Option<PathBuf>,
-    /// A variable for the environment of the program
+    /// Environment variable for the program
     #[arg(long, short = 'e', value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
-    /// The folder to start the program in
+    /// Working directory of the program
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
-    /// How long to wait for an answer, or for what is listened to, in seconds; progress renews it
+    /// Timeout for a response, renewed by progress; for `listen` and `log`, timeout for the next message
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub(crate) timeout: Option<Duration>,
-    /// How long to wait for an answer in all, whatever progress is reported, in seconds [default: 3600]
+    /// Timeout for a response that progress does not renew [default: 3600]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub(crate) max_time: Option<Duration>,
-    /// The revision to speak: auto, modern, legacy, or one such as 2025-11-25
+    /// Protocol revision: auto, modern (stateless), legacy (with handshake), or a date such as 2025-11-25
     #[arg(long, value_name = "REVISION", default_value = "auto", value_parser = parse_protocol)]
     pub(crate) protocol: ProtocolChoice,
-    /// A configuration file to look names up in, rather than those of other clients
+    /// Configuration file for NAME, instead of those of other clients
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Vec<PathBuf>,
-    /// A file or folder that the server may know of
+    /// File or directory to offer to the server as a root
     #[arg(long, value_name = "PATH")]
     pub(crate) root: Vec<String>,
-    /// A file with answers to what the server asks: forms, pages, the model
+    /// JSON file with answers to the server's input requests (elicitation and sampling)
     ///
-    /// It is written as a JSON object: {"form": {"name": "Ann"}, "url": "accept", "sampling": "Paris"}. Each may be a list
-    /// of answers, which are given one after another, and "decline" or "cancel" says no to a form or a page.
+    /// It holds an object: {"form": {"name": "Ann"}, "url": "accept", "sampling": "Paris"}. Each value may be a list of
+    /// answers, which are used in order. "decline" and "cancel" are answers to a form or a URL.
     #[arg(long, value_name = "FILE")]
     pub(crate) answers: Option<PathBuf>,
 }
 
-/// How to speak to an `http://` address.
+/// Transport for an `http://` or `https://` URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum TransportChoice {
     /// Streamable HTTP
@@ -120,7 +120,7 @@ impl From<TransportChoice> for UrlTransport {
     }
 }
 
-/// Which revisions may be spoken.
+/// Allowed protocol revisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ProtocolChoice(pub(crate) VersionChoice);
 
@@ -130,8 +130,8 @@ fn parse_protocol(text: &str) -> Result<ProtocolChoice, String> {
         "modern" => VersionChoice::Stateless,
         "legacy" => VersionChoice::Handshake,
         version => VersionChoice::Only(version.parse().map_err(|_| {
-            let known = ProtocolVersion::ALL.map(ProtocolVersion::as_str).join(", ");
-            format!("not a revision of the protocol; there are auto, modern, legacy, {known}")
+            let versions = ProtocolVersion::ALL.map(ProtocolVersion::as_str).join(", ");
+            format!("not a protocol revision; expected auto, modern, legacy, {versions}")
         })?),
     };
     Ok(ProtocolChoice(choice))
@@ -140,10 +140,10 @@ fn parse_protocol(text: &str) -> Result<ProtocolChoice, String> {
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     if seconds < 0.0 {
-        return Err("nobody can wait for less than no time".to_owned());
+        return Err("must be greater than 0".to_owned());
     }
-    let duration = Duration::try_from_secs_f64(seconds).map_err(|_| "not a time that can be waited for".to_owned())?;
-    if duration.is_zero() { Err("too short to be answered in".to_owned()) } else { Ok(duration) }
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|_| "too large".to_owned())?;
+    if duration.is_zero() { Err("must be greater than 0".to_owned()) } else { Ok(duration) }
 }
 
 #[cfg(test)]
@@ -151,14 +151,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn revisions_have_names_and_dates() {
+    fn a_revision_is_a_name_or_a_date() {
         assert_eq!(parse_protocol("modern").unwrap().0, VersionChoice::Stateless);
         assert_eq!(parse_protocol("2025-06-18").unwrap().0, VersionChoice::Only(ProtocolVersion::V2025_06_18));
         assert!(parse_protocol("2025").unwrap_err().contains("2024-11-05"));
     }
 
     #[test]
-    fn a_time_is_more_than_nothing() {
+    fn a_timeout_is_greater_than_zero() {
         assert_eq!(parse_seconds("0.5").unwrap(), Duration::from_millis(500));
         for wrong in ["0", "-1", "soon", "inf"] {
             assert!(parse_seconds(wrong).is_err(), "{wrong}");

@@ -7,13 +7,13 @@ use turms::ws::ServeWs as _;
 
 use crate::args::DemoArgs;
 use crate::demo;
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{CliError, CliResult, ExitStatus};
 use crate::explain;
 use crate::printer::Printer;
-use crate::text::Text;
+use crate::text::StyledText;
 
-/// Serves the demo server to others, until told to end.
-pub(crate) async fn run(args: &DemoArgs, printer: &Printer) -> Done {
+/// Serves the demo server until shutdown.
+pub(crate) async fn run(args: &DemoArgs, printer: &Printer) -> CliResult {
     let server = demo::server();
     let served = match args {
         DemoArgs { http: Some(address), .. } => {
@@ -30,19 +30,19 @@ pub(crate) async fn run(args: &DemoArgs, printer: &Printer) -> Done {
         }
         _ => server.serve_stdio().await,
     };
-    served.map_err(|error| Failure::of(Exit::Failure, &error))
+    served.map_err(|error| CliError::of(ExitStatus::Failure, &error))
 }
 
-/// Listens, and says where: whoever asks for port 0 wants to know which it became.
-async fn listen(address: &str, scheme: &str, path: &str, printer: &Printer) -> Done<Listener> {
+/// Binds a listener and prints its URL, which has the actual port if port 0 was requested.
+async fn listen(address: &str, scheme: &str, path: &str, printer: &Printer) -> CliResult<Listener> {
     let address = with_host(address);
-    let listener = Listener::bind(&*address).await.map_err(|error| failure(&error))?;
+    let listener = Listener::bind(&*address).await.map_err(|error| bind_error(&error))?;
     let bound = listener.local_addr().map_or_else(|| address.into_owned(), |bound| bound.to_string());
-    printer.note(Text::new().plain("the demo server listens at ").name(format!("{scheme}://{bound}{path}")));
+    printer.note(StyledText::new().plain("the demo server is listening on ").name(format!("{scheme}://{bound}{path}")));
     Ok(listener.until_told_to_end())
 }
 
-/// A port alone is one of this machine, and only for it.
+/// Adds the loopback address to a port.
 fn with_host(address: &str) -> Cow<'_, str> {
     let port = address.strip_prefix(':').unwrap_or(address);
     match port.parse::<u16>() {
@@ -51,14 +51,14 @@ fn with_host(address: &str) -> Cow<'_, str> {
     }
 }
 
-fn failure(error: &(dyn Error + 'static)) -> Failure {
+fn bind_error(error: &(dyn Error + 'static)) -> CliError {
     match explain::cause::<io::Error>(error).map(io::Error::kind) {
         Some(io::ErrorKind::InvalidInput) => {
-            Failure::of(Exit::Usage, error).hint("an address is written HOST:PORT, such as 127.0.0.1:8080")
+            CliError::of(ExitStatus::Usage, error).hint("expected HOST:PORT, such as 127.0.0.1:8080")
         }
         Some(io::ErrorKind::AddrInUse) => {
-            Failure::of(Exit::Failure, error).hint("another program listens there; port 0 takes one that is free")
+            CliError::of(ExitStatus::Failure, error).hint("another program uses the port; port 0 selects a free one")
         }
-        _ => Failure::of(Exit::Failure, error),
+        _ => CliError::of(ExitStatus::Failure, error),
     }
 }

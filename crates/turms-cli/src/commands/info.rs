@@ -1,11 +1,11 @@
-use crate::exit::Done;
-use crate::session::Session;
+use crate::error::CliResult;
+use crate::session::CliSession;
 use crate::show;
 
-/// Shows who the server is and what it can do.
-pub(crate) fn run(session: &Session) -> Done {
-    match session.client.opened().and_then(|opened| show::greeting(&opened).1) {
+/// Shows the server's name, version and capabilities.
+pub(crate) fn run(session: &CliSession) -> CliResult {
+    match session.client.opened().and_then(|opened| show::handshake_result(&opened).1) {
         Some(server) if session.printer.is_json() => session.printer.json_text(server.as_str()),
-        _ => session.printer.line(show::information(session)),
+        _ => session.printer.line(show::info(session)),
     }
 }

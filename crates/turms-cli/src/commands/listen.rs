@@ -5,21 +5,21 @@ use turms::types::{
 };
 
 use crate::args::ListenArgs;
-use crate::exit::Done;
-use crate::session::Session;
+use crate::error::CliResult;
+use crate::session::CliSession;
 use crate::show;
 
-/// Shows changes at the server as they happen.
-pub(crate) async fn run(session: &Session, args: &ListenArgs) -> Done {
+/// Prints change notifications until Ctrl-C.
+pub(crate) async fn run(session: &CliSession, args: &ListenArgs) -> CliResult {
     let mut filter =
         SubscriptionFilter::new().tools_list_changed(true).prompts_list_changed(true).resources_list_changed(true);
     if !args.resource.is_empty() {
         filter = filter.resource_subscriptions(args.resource.clone());
     }
     let mut changes = session.call(session.client.listen(filter)).await?;
-    session.printer.note("listening; Ctrl-C ends it");
+    session.printer.note("listening; Ctrl-C stops");
     let mut left = args.count;
-    while left != Some(0) && !session.printer.is_unread() {
+    while left != Some(0) && !session.printer.is_stdout_closed() {
         let change = session.next(changes.next()).await?;
         print(session, &change)?;
         left = left.map(|left| left - 1);
@@ -27,20 +27,20 @@ pub(crate) async fn run(session: &Session, args: &ListenArgs) -> Done {
     Ok(())
 }
 
-fn print(session: &Session, change: &Change) -> Done {
+fn print(session: &CliSession, change: &Change) -> CliResult {
     if !session.printer.is_json() {
         return session.printer.line(show::change(change));
     }
     match change {
-        Change::Tools => told(session, ToolListChanged::NAME, None),
-        Change::Prompts => told(session, PromptListChanged::NAME, None),
-        Change::Resources => told(session, ResourceListChanged::NAME, None),
-        Change::Resource { uri } => told(session, ResourceUpdated::NAME, Some(ResourceParams::new(uri))),
+        Change::Tools => print_notification(session, ToolListChanged::NAME, None),
+        Change::Prompts => print_notification(session, PromptListChanged::NAME, None),
+        Change::Resources => print_notification(session, ResourceListChanged::NAME, None),
+        Change::Resource { uri } => print_notification(session, ResourceUpdated::NAME, Some(ResourceParams::new(uri))),
         _ => Ok(()),
     }
 }
 
-fn told(session: &Session, method: &str, params: Option<ResourceParams>) -> Done {
+fn print_notification(session: &CliSession, method: &str, params: Option<ResourceParams>) -> CliResult {
     match params {
         Some(params) => session.printer.json(&serde_json::json!({ "method": method, "params": params })),
         None => session.printer.json(&serde_json::json!({ "method": method })),

@@ -4,20 +4,20 @@ use turms::proto::method::Notification as _;
 use turms::types::{Log, LogMessage};
 
 use crate::args::LogArgs;
-use crate::exit::{Done, Exit, Failure};
-use crate::session::Session;
+use crate::error::{CliError, CliResult, ExitStatus};
+use crate::session::CliSession;
 use crate::show;
 
-/// Shows the server's log as it comes.
-pub(crate) async fn run(session: &Session, args: &LogArgs) -> Done {
+/// Prints log messages until Ctrl-C.
+pub(crate) async fn run(session: &CliSession, args: &LogArgs) -> CliResult {
     if session.client.protocol_version().is_some_and(|version| version.has(Ability::Stateless)) {
-        return Err(nothing_to_hear());
+        return Err(unsupported_revision());
     }
     let mut events = session.client.events();
     session.call(session.client.set_log_level(args.level)).await?;
-    session.printer.note("listening; Ctrl-C ends it");
+    session.printer.note("listening; Ctrl-C stops");
     let mut left = args.count;
-    while left != Some(0) && !session.printer.is_unread() {
+    while left != Some(0) && !session.printer.is_stdout_closed() {
         let message = session
             .next(async {
                 loop {
@@ -35,14 +35,14 @@ pub(crate) async fn run(session: &Session, args: &LogArgs) -> Done {
     Ok(())
 }
 
-/// Since 2026-07-28 (server/utilities/logging) a level belongs to a request, and so do the messages.
-fn nothing_to_hear() -> Failure {
-    Failure::new(Exit::Protocol, "in this revision a server logs only about the request that it works on")
-        .hint("`call ... -v` shows the log of a call, -vv from the level debug on; in the shell, `log LEVEL` does")
-        .hint("--protocol legacy asks for an older revision, where a server logs unasked")
+/// Returns the error for 2026-07-28 (server/utilities/logging), in which log messages belong to a request.
+fn unsupported_revision() -> CliError {
+    CliError::new(ExitStatus::Protocol, "in this protocol revision, a server only sends log messages during a request")
+        .hint("`call ... -v` shows the log messages of a call, -vv those of level debug, too; in the shell, `log LEVEL` sets the level")
+        .hint("--protocol legacy requests an older revision, in which a server sends log messages at any time")
 }
 
-fn print(session: &Session, message: &LogMessage) -> Done {
+fn print(session: &CliSession, message: &LogMessage) -> CliResult {
     if session.printer.is_json() {
         let notification = serde_json::json!({ "method": Log::NAME, "params": message });
         return session.printer.json(&notification);

@@ -1,10 +1,10 @@
 use crate::args::{self, ManArgs};
-use crate::exit::{Done, Exit, Failure};
-use crate::near;
+use crate::error::{CliError, CliResult, ExitStatus};
 use crate::printer::Printer;
+use crate::suggest;
 
-/// Prints the manual page, or that of one command.
-pub(crate) fn run(args: &ManArgs, printer: &Printer) -> Done {
+/// Prints the manual page of `turms` or of one command.
+pub(crate) fn run(args: &ManArgs, printer: &Printer) -> CliResult {
     let mut definition = args::definition();
     definition.build();
     let page = match &args.command {
@@ -15,11 +15,12 @@ pub(crate) fn run(args: &ManArgs, printer: &Printer) -> Done {
         },
     };
     let mut text = Vec::new();
-    clap_mangen::Man::new(page).render(&mut text).map_err(|error| Failure::of(Exit::Failure, &error))?;
+    clap_mangen::Man::new(page).render(&mut text).map_err(|error| CliError::of(ExitStatus::Failure, &error))?;
     printer.write(&text)
 }
 
-fn unknown(name: &str, definition: &clap::Command) -> Failure {
-    let near = near::nearest(name, definition.get_subcommands().map(clap::Command::get_name));
-    Failure::usage(format!("there is no command {name:?}")).hint_if(near.map(|near| format!("did you mean {near:?}?")))
+fn unknown(name: &str, definition: &clap::Command) -> CliError {
+    let closest = suggest::closest(name, definition.get_subcommands().map(clap::Command::get_name));
+    CliError::usage(format!("unknown command {name:?}"))
+        .hint_if(closest.map(|closest| format!("did you mean {closest:?}?")))
 }

@@ -1,4 +1,4 @@
-//! Doing it: one file for each command.
+//! The commands, one file each.
 
 pub(crate) mod call;
 pub(crate) mod complete;
@@ -19,37 +19,37 @@ pub(crate) mod tasks;
 pub(crate) mod templates;
 pub(crate) mod tools;
 
-use crate::args::Verb;
-use crate::exit::Done;
+use crate::args::ServerCommand;
+use crate::error::CliResult;
 use crate::printer::{Printer, Verbosity};
-use crate::session::Session;
-use crate::text::Text;
+use crate::session::CliSession;
+use crate::text::StyledText;
 
-/// Does one thing at a server, for the command line and for the shell.
-pub(crate) async fn run(session: &Session, verb: &Verb) -> Done {
-    match verb {
-        Verb::Info => info::run(session),
-        Verb::Ping => ping::run(session).await,
-        Verb::Tools(args) => tools::run(session, args).await,
-        Verb::Call(args) => call::run(session, args).await,
-        Verb::Resources => resources::run(session).await,
-        Verb::Templates => templates::run(session).await,
-        Verb::Read(args) => read::run(session, args).await,
-        Verb::Prompts => prompts::run(session).await,
-        Verb::Prompt(args) => prompt::run(session, args).await,
-        Verb::Complete(args) => complete::run(session, args).await,
-        Verb::Listen(args) => listen::run(session, args).await,
-        Verb::Log(args) => log::run(session, args).await,
-        Verb::Tasks(args) => tasks::run(session, args).await,
-        Verb::Raw(args) => raw::run(session, args).await,
+/// Runs a command on a connected server, for the command line and the shell.
+pub(crate) async fn run(session: &CliSession, command: &ServerCommand) -> CliResult {
+    match command {
+        ServerCommand::Info => info::run(session),
+        ServerCommand::Ping => ping::run(session).await,
+        ServerCommand::Tools(args) => tools::run(session, args).await,
+        ServerCommand::Call(args) => call::run(session, args).await,
+        ServerCommand::Resources => resources::run(session).await,
+        ServerCommand::Templates => templates::run(session).await,
+        ServerCommand::Read(args) => read::run(session, args).await,
+        ServerCommand::Prompts => prompts::run(session).await,
+        ServerCommand::Prompt(args) => prompt::run(session, args).await,
+        ServerCommand::Complete(args) => complete::run(session, args).await,
+        ServerCommand::Listen(args) => listen::run(session, args).await,
+        ServerCommand::Log(args) => log::run(session, args).await,
+        ServerCommand::Tasks(args) => tasks::run(session, args).await,
+        ServerCommand::Raw(args) => raw::run(session, args).await,
     }
 }
 
-/// Prints a list, or that there is nothing in it.
-fn print_list<T>(printer: &Printer, what: &str, items: &[T], show: impl Fn(&T, bool) -> Text) -> Done {
+/// Prints a list, or a note if it is empty.
+fn print_list<T>(printer: &Printer, what: &str, items: &[T], show: impl Fn(&T, bool) -> StyledText) -> CliResult {
     if items.is_empty() {
         printer.note(format!("the server has no {what}"));
     }
-    let in_full = printer.tells(Verbosity::Talkative);
+    let in_full = printer.shows(Verbosity::Verbose);
     items.iter().try_for_each(|item| printer.line(show(item, in_full)))
 }

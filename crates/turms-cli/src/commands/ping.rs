@@ -1,15 +1,15 @@
 use tokio::time::Instant;
 use turms::types::{EmptyResult, Ping};
 
-use crate::exit::Done;
-use crate::session::Session;
+use crate::error::CliResult;
+use crate::session::CliSession;
 
-/// Sees whether the server answers, and how fast.
-pub(crate) async fn run(session: &Session) -> Done {
-    let asked = Instant::now();
+/// Pings the server and prints the round-trip time.
+pub(crate) async fn run(session: &CliSession) -> CliResult {
+    let started = Instant::now();
     session.call(session.client.ping()).await?;
     if session.printer.is_json() {
-        return session.print_exactly::<Ping>(&EmptyResult::new());
+        return session.print_result::<Ping>(&EmptyResult::new());
     }
-    session.printer.line(format!("the server answered in {:.1?}", asked.elapsed()))
+    session.printer.line(format!("response in {:.1?}", started.elapsed()))
 }

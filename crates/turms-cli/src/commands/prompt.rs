@@ -6,21 +6,21 @@ use turms::types::{GetPrompt, Prompt, PromptArgument, Reference};
 use super::complete;
 use crate::args::PromptArgs;
 use crate::arguments;
-use crate::ask::Person;
-use crate::editor::{Choices, Line};
-use crate::exit::{Done, Exit, Failure};
-use crate::near;
-use crate::session::Session;
-use crate::show::{self, Saver};
-use crate::text::shown_line;
+use crate::error::{CliError, CliResult, ExitStatus};
+use crate::input::TerminalPrompt;
+use crate::line_editor::{AnswerChoices, LineInput};
+use crate::session::CliSession;
+use crate::show::{self, ContentSaver};
+use crate::suggest;
+use crate::text::escape_line;
 
 /// Gets a prompt.
-pub(crate) async fn run(session: &Session, args: &PromptArgs) -> Done {
-    let mut saver = Saver::new(args.output.as_deref(), &session.printer)?;
-    let given = arguments::of_text(&args.arguments)?;
+pub(crate) async fn run(session: &CliSession, args: &PromptArgs) -> CliResult {
+    let mut saver = ContentSaver::new(args.output.as_deref(), &session.printer)?;
+    let given = arguments::parse_text(&args.arguments)?;
     let prompt = find(session, &args.name).await?;
-    check(&prompt, &given)?;
-    let arguments = completed(session, &prompt, given).await?;
+    check_names(&prompt, &given)?;
+    let arguments = prompt_missing(session, &prompt, given).await?;
     let result = session.long_call(session.client.get_prompt(&*prompt.name, arguments)).await?;
     for message in &result.messages {
         let shown = show::message(message, &mut saver)?;
@@ -28,87 +28,89 @@ pub(crate) async fn run(session: &Session, args: &PromptArgs) -> Done {
             saver.print(shown)?;
         }
     }
-    saver.warn_of_nothing();
-    if session.printer.is_json() { session.print_exactly::<GetPrompt>(&result) } else { Ok(()) }
+    saver.warn_if_unused();
+    if session.printer.is_json() { session.print_result::<GetPrompt>(&result) } else { Ok(()) }
 }
 
-/// The prompt of this name.
-async fn find(session: &Session, name: &str) -> Done<Prompt> {
+/// Returns the prompt of this name.
+async fn find(session: &CliSession, name: &str) -> CliResult<Prompt> {
     let prompts = session.call(session.client.list_prompts()).await?;
-    let near = near::nearest(name, prompts.iter().map(|prompt| prompt.name.as_str())).map(ToOwned::to_owned);
+    let closest = suggest::closest(name, prompts.iter().map(|prompt| prompt.name.as_str())).map(ToOwned::to_owned);
     prompts.into_iter().find(|prompt| prompt.name == name).ok_or_else(|| {
-        Failure::usage(format!("the server has no prompt {name:?}")).hint(match near {
-            Some(near) => format!("did you mean {near:?}?"),
-            None => "`prompts` lists those that it has".to_owned(),
+        CliError::usage(format!("the server has no prompt {name:?}")).hint(match closest {
+            Some(closest) => format!("did you mean {closest:?}?"),
+            None => "`prompts` lists the prompts".to_owned(),
         })
     })
 }
 
-/// An argument that the prompt does not tell of is a slip, unless it tells of none at all.
-fn check(prompt: &Prompt, given: &BTreeMap<String, String>) -> Done {
+/// Rejects arguments that the prompt does not declare, unless it declares none.
+fn check_names(prompt: &Prompt, given: &BTreeMap<String, String>) -> CliResult {
     let names: Vec<&str> = prompt.arguments.iter().flatten().map(|argument| argument.name.as_str()).collect();
-    let stranger = given.keys().find(|key| !names.contains(&key.as_str()));
-    let (Some(stranger), false) = (stranger, names.is_empty()) else { return Ok(()) };
+    let unknown = given.keys().find(|key| !names.contains(&key.as_str()));
+    let (Some(unknown), false) = (unknown, names.is_empty()) else { return Ok(()) };
     let takes = names.join(", ");
-    Err(Failure::usage(format!("prompt {:?} has no argument {stranger:?}", prompt.name)).hint(
-        match near::nearest(stranger, names) {
-            Some(near) => format!("did you mean {near:?}? It takes {takes}"),
-            None => format!("it takes {takes}"),
+    Err(CliError::usage(format!("prompt {:?} has no argument {unknown:?}", prompt.name)).hint(
+        match suggest::closest(unknown, names) {
+            Some(closest) => format!("did you mean {closest:?}? expected one of {takes}"),
+            None => format!("expected one of {takes}"),
         },
     ))
 }
 
-/// Asks for what is missing, if there is anybody to ask.
-async fn completed(
-    session: &Session,
+/// Prompts for missing arguments at the terminal.
+async fn prompt_missing(
+    session: &CliSession,
     prompt: &Prompt,
     mut given: BTreeMap<String, String>,
-) -> Done<BTreeMap<String, String>> {
+) -> CliResult<BTreeMap<String, String>> {
     let required = prompt.arguments.iter().flatten().filter(|argument| argument.required == Some(true));
     let missing: Vec<&PromptArgument> = required.filter(|argument| !given.contains_key(&argument.name)).collect();
     if missing.is_empty() {
         return Ok(given);
     }
-    let Some(person) = &session.person else { return Err(needs(prompt, &missing)) };
+    let Some(terminal) = &session.terminal else { return Err(missing_arguments(prompt, &missing)) };
     for argument in missing {
-        let choices = known_to_the_server(session, prompt, argument, given.clone());
-        match ask(person, argument, choices).await {
+        let choices = server_completions(session, prompt, argument, given.clone());
+        match read_argument(terminal, argument, choices).await {
             Some(value) => drop(given.insert(argument.name.clone(), value)),
-            None => return Err(Failure::new(Exit::Interrupted, format!("prompt {:?} was not got", prompt.name))),
+            None => {
+                return Err(CliError::new(ExitStatus::Interrupted, format!("prompt {:?}: cancelled", prompt.name)));
+            }
         }
     }
     Ok(given)
 }
 
-fn needs(prompt: &Prompt, missing: &[&PromptArgument]) -> Failure {
+fn missing_arguments(prompt: &Prompt, missing: &[&PromptArgument]) -> CliError {
     let names: Vec<String> = missing.iter().map(|argument| format!("{:?}", argument.name)).collect();
     let usage: Vec<String> = missing.iter().map(|argument| format!("{}=TEXT", argument.name)).collect();
-    Failure::usage(format!("prompt {:?} needs {}", prompt.name, names.join(" and ")))
-        .hint(format!("write {}", usage.join(" ")))
+    CliError::usage(format!("prompt {:?} needs {}", prompt.name, names.join(" and ")))
+        .hint(format!("give {}", usage.join(" ")))
 }
 
-/// `None` if the person would rather not.
-async fn ask(person: &Person, argument: &PromptArgument, choices: Choices) -> Option<String> {
+/// Prompts for an argument; `None` if the user cancels.
+async fn read_argument(terminal: &TerminalPrompt, argument: &PromptArgument, choices: AnswerChoices) -> Option<String> {
     let description = argument.description.as_deref().and_then(|description| description.lines().next());
     let gap = if description.is_some() { " " } else { "" };
     let question = format!("  {}{gap}{}: ", argument.name, description.unwrap_or_default());
-    match person.answer(shown_line(&question), choices).await {
-        Line::Typed(text) => Some(text.trim().to_owned()),
-        Line::Interrupted | Line::End => None,
+    match terminal.read_answer(escape_line(&question), choices).await {
+        LineInput::Entered(text) => Some(text.trim().to_owned()),
+        LineInput::Interrupted | LineInput::Eof => None,
     }
 }
 
-/// What the server would complete, which may depend on the other arguments.
-fn known_to_the_server(
-    session: &Session,
+/// Returns completions from the server, which may depend on the other arguments.
+fn server_completions(
+    session: &CliSession,
     prompt: &Prompt,
     argument: &PromptArgument,
-    known: BTreeMap<String, String>,
-) -> Choices {
+    arguments: BTreeMap<String, String>,
+) -> AnswerChoices {
     let (client, runtime) = (session.client.clone(), Handle::current());
     let (prompt, argument) = (prompt.name.clone(), argument.name.clone());
-    Choices::from(move |begun| {
+    AnswerChoices::from(move |prefix| {
         let reference = Reference::prompt(&*prompt);
-        runtime.block_on(complete::values(&client, reference, &argument, begun, known.clone()))
+        runtime.block_on(complete::values(&client, reference, &argument, prefix, arguments.clone()))
     })
 }

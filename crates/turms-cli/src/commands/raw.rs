@@ -2,23 +2,23 @@ use turms::proto::Object;
 
 use crate::args::RawArgs;
 use crate::arguments;
-use crate::exit::{Done, Failure};
+use crate::error::{CliError, CliResult};
 use crate::explain;
-use crate::session::Session;
+use crate::session::CliSession;
 use crate::show;
 
-/// Makes any request, and prints the result as it came.
-pub(crate) async fn run(session: &Session, args: &RawArgs) -> Done {
+/// Sends any request or notification, and prints the result.
+pub(crate) async fn run(session: &CliSession, args: &RawArgs) -> CliResult {
     let params = match &args.params {
-        Some(typed) => Some(Object::parse(arguments::of_params(typed)?.into_owned()).map_err(|error| {
-            Failure::usage(format!("the parameters are not a JSON object: {error}"))
-                .hint(format!("such as: raw {} '{{\"name\":\"value\"}}'", args.method))
+        Some(typed) => Some(Object::parse(arguments::read_params(typed)?.into_owned()).map_err(|error| {
+            CliError::usage(format!("invalid parameters: not a JSON object: {error}"))
+                .hint(format!("for example: raw {} '{{\"name\":\"value\"}}'", args.method))
         })?),
         None => None,
     };
     if args.notify {
-        let told = session.client.notify_raw(&*args.method, params.map(Into::into)).await;
-        return told.map_err(|error| explain::call(&error));
+        let sent = session.client.notify_raw(&*args.method, params.map(Into::into)).await;
+        return sent.map_err(|error| explain::call_error(&error));
     }
     let result = match params {
         Some(params) => session.long_call(session.client.request_raw(&*args.method, params)).await?,

@@ -1,16 +1,16 @@
 use turms::types::ReadResource;
 
 use crate::args::ReadArgs;
-use crate::exit::{Done, Exit};
-use crate::near;
-use crate::session::Session;
-use crate::show::{self, Saver};
+use crate::error::{CliResult, ExitStatus};
+use crate::session::CliSession;
+use crate::show::{self, ContentSaver};
+use crate::suggest;
 
 /// Reads a resource.
-pub(crate) async fn run(session: &Session, args: &ReadArgs) -> Done {
-    let mut saver = Saver::new(args.output.as_deref(), &session.printer)?;
+pub(crate) async fn run(session: &CliSession, args: &ReadArgs) -> CliResult {
+    let mut saver = ContentSaver::new(args.output.as_deref(), &session.printer)?;
     let result = match session.long_call(session.client.read_resource(&*args.uri)).await {
-        Err(failure) if failure.exit == Exit::Protocol => {
+        Err(failure) if failure.exit == ExitStatus::Protocol => {
             let hint = hint(session, &args.uri).await;
             return Err(failure.hint_if(hint));
         }
@@ -20,7 +20,7 @@ pub(crate) async fn run(session: &Session, args: &ReadArgs) -> Done {
         for contents in &result.contents {
             show::contents(contents, &mut saver)?;
         }
-        return session.print_exactly::<ReadResource>(&result);
+        return session.print_result::<ReadResource>(&result);
     }
     for contents in &result.contents {
         let shown = show::contents(contents, &mut saver)?;
@@ -29,12 +29,12 @@ pub(crate) async fn run(session: &Session, args: &ReadArgs) -> Done {
     Ok(())
 }
 
-/// What could have been meant.
-async fn hint(session: &Session, uri: &str) -> Option<String> {
+/// Returns a hint for a URI that was not found.
+async fn hint(session: &CliSession, uri: &str) -> Option<String> {
     if uri.contains('{') {
-        return Some("a template becomes a URI when what is in braces is filled in".to_owned());
+        return Some("this is a template: replace the variables in braces".to_owned());
     }
     let resources = session.client.list_resources().await.ok()?;
-    let near = near::nearest(uri, resources.iter().map(|resource| resource.uri.as_str()))?;
-    Some(format!("did you mean {near:?}?"))
+    let closest = suggest::closest(uri, resources.iter().map(|resource| resource.uri.as_str()))?;
+    Some(format!("did you mean {closest:?}?"))
 }

@@ -2,58 +2,58 @@ use serde_json::json;
 use turms::client::Target as Entry;
 
 use crate::args::ServersArgs;
-use crate::exit::Done;
+use crate::error::CliResult;
 use crate::printer::{Printer, Verbosity};
-use crate::target::{Catalogue, Known};
-use crate::text::{Style, Text};
+use crate::target::{ConfiguredServer, ConfiguredServers};
+use crate::text::{Style, StyledText};
 
-/// Lists the servers that configuration files name. Neither arguments nor environments are shown: they may hold secrets.
-pub(crate) fn run(args: &ServersArgs, printer: &Printer) -> Done {
-    let catalogue = Catalogue::read(&args.config)?;
-    for error in &catalogue.broken {
-        printer.warn(format!("a file was passed over: {error}"));
+/// Lists the servers in configuration files, without arguments and environments, which may contain secrets.
+pub(crate) fn run(args: &ServersArgs, printer: &Printer) -> CliResult {
+    let configured = ConfiguredServers::read(&args.config)?;
+    for error in &configured.errors {
+        printer.warn(format!("skipped a configuration file: {error}"));
     }
-    for place in catalogue.looked() {
-        printer.detail(Verbosity::Talkative, Text::new().faint("looked in ").plain(place));
+    for file in configured.searched() {
+        printer.detail(Verbosity::Verbose, StyledText::new().dim("searched ").plain(file));
     }
-    if catalogue.known.is_empty() {
-        printer.note("no server was found; -v tells where was looked, --config names another file");
+    if configured.servers.is_empty() {
+        printer.note("no servers found; -v shows the files that were searched, --config FILE reads another one");
     }
     if printer.is_json() {
-        let servers: Vec<_> = catalogue.known.iter().map(object).collect();
+        let servers: Vec<_> = configured.servers.iter().map(object).collect();
         return printer.json(&json!({ "servers": servers }));
     }
-    let mut place = "";
-    for known in &catalogue.known {
-        if known.place != place {
-            place = &known.place;
-            printer.line(Text::new().faint(place))?;
+    let mut file = "";
+    for server in &configured.servers {
+        if server.file != file {
+            file = &server.file;
+            printer.line(StyledText::new().dim(file))?;
         }
-        printer.line(line(known))?;
+        printer.line(line(server))?;
     }
     Ok(())
 }
 
-fn line(known: &Known) -> Text {
-    let text = Text::new().plain("  ").name(&known.name).plain("  ");
-    match (&known.entry, known.is_enabled()) {
-        (_, false) => text.faint("(switched off) ").plain(known.whereabouts()),
-        (Err(_), true) => text.with(Style::Warning, known.whereabouts()),
-        (Ok(_), true) => text.plain(known.whereabouts()),
+fn line(server: &ConfiguredServer) -> StyledText {
+    let text = StyledText::new().plain("  ").name(&server.name).plain("  ");
+    match (&server.entry, server.is_enabled()) {
+        (_, false) => text.dim("(disabled) ").plain(server.target()),
+        (Err(_), true) => text.with(Style::Warning, server.target()),
+        (Ok(_), true) => text.plain(server.target()),
     }
 }
 
-fn object(known: &Known) -> serde_json::Value {
-    let kind = match known.entry.as_ref().map(|entry| &entry.target) {
+fn object(server: &ConfiguredServer) -> serde_json::Value {
+    let kind = match server.entry.as_ref().map(|entry| &entry.target) {
         Ok(Entry::Command { .. }) => "command",
         Ok(Entry::Url { .. }) => "url",
         _ => "unusable",
     };
     json!({
-        "name": known.name,
-        "place": known.place,
+        "name": server.name,
+        "place": server.file,
         "kind": kind,
-        "target": known.whereabouts(),
-        "enabled": known.is_enabled(),
+        "target": server.target(),
+        "enabled": server.is_enabled(),
     })
 }

@@ -5,24 +5,24 @@ use turms::types::{CallTool, GetCoreTaskResult, GetTask, ListCoreTasks, Task, To
 
 use super::call;
 use crate::args::TasksArgs;
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{CliError, CliResult, ExitStatus};
 use crate::explain;
-use crate::session::Session;
-use crate::show::{self, Saver};
+use crate::session::CliSession;
+use crate::show::{self, ContentSaver};
 
-/// Lists the tasks, or looks after one.
-pub(crate) async fn run(session: &Session, args: &TasksArgs) -> Done {
+/// Lists the tasks, or shows, waits for or cancels one.
+pub(crate) async fn run(session: &CliSession, args: &TasksArgs) -> CliResult {
     let Some(id) = &args.id else { return list(session).await };
-    let saver = Saver::new(args.output.as_deref(), &session.printer)?;
+    let saver = ContentSaver::new(args.output.as_deref(), &session.printer)?;
     let handle = session.call(session.client.task(id.as_str())).await?;
-    let told = |error| explain::call(&error);
+    let failed = |error| explain::call_error(&error);
     if args.wait {
-        let result = handle.wait().await.map_err(told)?;
-        return call::print(session, id, &result, exactly(session), saver);
+        let result = handle.wait().await.map_err(failed)?;
+        return call::print(session, id, &result, recorded_result(session), saver);
     }
     if args.cancel {
-        handle.cancel().await.map_err(told)?;
-        handle.refresh().await.map_err(told)?;
+        handle.cancel().await.map_err(failed)?;
+        handle.refresh().await.map_err(failed)?;
     }
     match handle.task() {
         Some(task) => print(session, &task, saver),
@@ -30,33 +30,35 @@ pub(crate) async fn run(session: &Session, args: &TasksArgs) -> Done {
     }
 }
 
-/// A call that goes on as a task: its id is what there is to print.
-pub(super) fn begun(session: &Session, task: &Task) -> Done {
-    session.remember_task(&task.task_id);
-    if session.ends_with_its_server() {
+/// Prints the id of a task that a call started.
+pub(super) fn print_started(session: &CliSession, task: &Task) -> CliResult {
+    session.add_task(&task.task_id);
+    if session.server_exits_with_command() {
         session.printer.warn(
-            "the server ends with this command, and the task with it; `call` without --task waits, and a shell or a server \
-             at an address stays",
+            "the server exits with this command, and the task with it; omit --task to wait, or use the shell or a server \
+             at a URL",
         );
     } else {
-        let command = session.as_typed(&format!("tasks {} --wait", task.task_id));
-        session.printer.note(format!("the call goes on as a task; `{command}` waits for it"));
+        let command = session.command_line(&format!("tasks {} --wait", task.task_id));
+        session.printer.note(format!("the call continues as a task; `{command}` waits for it"));
     }
     match session.printer.is_json() {
-        true => session.print_exactly::<CallTool>(task),
+        true => session.print_result::<CallTool>(task),
         false => session.printer.line(task.task_id.as_str()),
     }
 }
 
-/// All tasks where the server lists them, those of this session where it does not.
-async fn list(session: &Session) -> Done {
+/// Lists the tasks of the server, or those of this session if the server does not list tasks.
+async fn list(session: &CliSession) -> CliResult {
     if !session.client.server_capabilities().is_some_and(|offered| show::has_tasks(&offered)) {
-        return Err(Failure::new(Exit::Protocol, "the server makes no tasks").hint("`info` shows what it offers"));
+        return Err(CliError::new(ExitStatus::Protocol, "the server does not support tasks")
+            .hint("`info` shows its capabilities"));
     }
-    let lists = session.client.protocol_version().is_some_and(|version| version.has(Ability::CoreTasks));
-    let tasks = if lists { session.call(session.client.list_tasks()).await? } else { remembered(session).await? };
+    let is_listed = session.client.protocol_version().is_some_and(|version| version.has(Ability::CoreTasks));
+    let tasks =
+        if is_listed { session.call(session.client.list_tasks()).await? } else { session_tasks(session).await? };
     if session.printer.is_json() {
-        return session.print_list_exactly::<ListCoreTasks>("tasks", &json!({ "tasks": tasks }));
+        return session.print_list_result::<ListCoreTasks>("tasks", &json!({ "tasks": tasks }));
     }
     if tasks.is_empty() {
         session.printer.note("there are no tasks");
@@ -64,21 +66,21 @@ async fn list(session: &Session) -> Done {
     tasks.iter().try_for_each(|task| session.printer.line(show::task(task)))
 }
 
-async fn remembered(session: &Session) -> Done<Vec<Task>> {
-    let known = session.remembered_tasks();
-    if known.is_empty() {
-        return Err(Failure::usage("in this revision a server does not list tasks")
-            .hint("name one by its id; `call --task` prints the id of the task that it begins"));
+async fn session_tasks(session: &CliSession) -> CliResult<Vec<Task>> {
+    let ids = session.started_tasks();
+    if ids.is_empty() {
+        return Err(CliError::usage("in this protocol revision, a server does not list tasks")
+            .hint("give the id of a task; `call --task` prints it"));
     }
     let mut tasks = Vec::new();
-    for id in known {
+    for id in ids {
         tasks.extend(session.call(session.client.task(id)).await?.task());
     }
     Ok(tasks)
 }
 
-/// What came of a task as the server sent it: by itself, or with the task.
-pub(super) fn exactly(session: &Session) -> Option<String> {
+/// Returns the recorded result of a task: sent separately, or as part of the task.
+pub(super) fn recorded_result(session: &CliSession) -> Option<String> {
     let record = session.record();
     record.last(GetCoreTaskResult::NAME).or_else(|| {
         let task: Value = serde_json::from_str(&record.last(GetTask::NAME)?).ok()?;
@@ -86,10 +88,10 @@ pub(super) fn exactly(session: &Session) -> Option<String> {
     })
 }
 
-/// How a task stands, and what came of it if that is known.
-fn print(session: &Session, task: &Task, saver: Saver) -> Done {
+/// Prints the status of a task, and its result if it has one.
+fn print(session: &CliSession, task: &Task, saver: ContentSaver) -> CliResult {
     if session.printer.is_json() {
-        return session.print_exactly::<GetTask>(task);
+        return session.print_result::<GetTask>(task);
     }
     session.printer.line(show::task(task))?;
     match task.result.as_ref().map(|result| result.decode::<ToolResult>()) {

@@ -1,18 +1,18 @@
 use turms::types::{ListResourceTemplates, ListResourceTemplatesResult};
 
 use super::print_list;
-use crate::exit::Done;
-use crate::session::Session;
+use crate::error::CliResult;
+use crate::session::CliSession;
 use crate::show;
 
-/// Lists the templates of resources.
-pub(crate) async fn run(session: &Session) -> Done {
+/// Lists the resource templates.
+pub(crate) async fn run(session: &CliSession) -> CliResult {
     let templates = session.call(session.client.list_resource_templates()).await?;
     if session.printer.is_json() {
-        return session.print_list_exactly::<ListResourceTemplates>(
+        return session.print_list_result::<ListResourceTemplates>(
             "resourceTemplates",
             &ListResourceTemplatesResult::new(templates),
         );
     }
-    print_list(&session.printer, "templates of resources", &templates, show::template)
+    print_list(&session.printer, "resource templates", &templates, show::template)
 }

@@ -1,36 +1,36 @@
-//! The server that is built in: some of everything, written as any user of `turms` would write it.
+//! The built-in demo server. It uses most features of the protocol, and is written like any program that uses `turms`.
 
-mod ask;
+mod input;
 mod notes;
 mod prompts;
-mod work;
+mod tools;
 
 use turms::prelude::*;
 use turms::proto::ProtocolVersion;
 
-/// Whom `turms demo --sse` serves: clients of the revision that had HTTP+SSE.
+/// The revision of `turms demo --sse`: the one that has HTTP+SSE.
 pub(crate) const SSE_VERSIONS: [ProtocolVersion; 1] = [ProtocolVersion::V2024_11_05];
 
 const LOGO: &[u8] = include_bytes!("logo.png");
 
-/// The demo server, not yet served anywhere.
+/// Returns the demo server.
 pub(crate) fn server() -> Server {
     let notes = notes::Notes::default();
     Server::new("turms-demo", env!("CARGO_PKG_VERSION"))
         .title("Turms demo")
-        .description("Some of everything that the Model Context Protocol has")
-        .instructions("Read demo://readme first. It says what is worth trying.")
-        .tool(work::add)
-        .tool(work::divide)
-        .tool(work::weather)
-        .tool(work::countdown)
-        .tool(work::report)
-        .tool(work::logo)
-        .tool(work::mischief)
-        .tool(ask::sign_up)
-        .tool(ask::visit)
-        .tool(ask::ask_model)
-        .tool(ask::show_roots)
+        .description("A demo of the features of the Model Context Protocol")
+        .instructions("Read demo://readme first. It lists examples to try.")
+        .tool(tools::add)
+        .tool(tools::divide)
+        .tool(tools::weather)
+        .tool(tools::countdown)
+        .tool(tools::report)
+        .tool(tools::logo)
+        .tool(tools::mischief)
+        .tool(input::sign_up)
+        .tool(input::visit)
+        .tool(input::ask_model)
+        .tool(input::show_roots)
         .resource(readme)
         .resource(logo_file)
         .resource(notes.template())
@@ -39,13 +39,13 @@ pub(crate) fn server() -> Server {
         .prompt(prompts::journey())
 }
 
-/// What this server is, and what is worth trying.
+/// Introduction with examples to try.
 #[resource("demo://readme", mime_type = "text/markdown")]
 async fn readme() -> &'static str {
     include_str!("readme.md")
 }
 
-/// The logo, a picture.
+/// The logo as an image.
 #[resource("demo://logo", mime_type = "image/png")]
 async fn logo_file() -> Vec<u8> {
     LOGO.to_vec()

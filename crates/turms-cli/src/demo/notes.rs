@@ -1,4 +1,4 @@
-//! Notes: resources that come, change and go.
+//! Notes: resources that are added, changed and deleted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use turms::RegistrationError;
 use turms::prelude::*;
 use turms::types::LoggingLevel;
 
-/// Notes by name. Clones are the same notes.
+/// Notes by name. Clones share the notes.
 #[derive(Debug, Clone)]
 pub(super) struct Notes(Arc<Mutex<BTreeMap<String, String>>>);
 
@@ -22,21 +22,21 @@ impl Default for Notes {
 }
 
 impl Notes {
-    fn with<T>(&self, look: impl FnOnce(&mut BTreeMap<String, String>) -> T) -> T {
-        look(&mut self.0.lock())
+    fn with<T>(&self, access: impl FnOnce(&mut BTreeMap<String, String>) -> T) -> T {
+        access(&mut self.0.lock())
     }
 }
 
 #[server]
 impl Notes {
-    /// Writes a note, in the place of one of the same name. Whoever watches it is told.
+    /// Writes a note, or replaces the one of the same name. Subscribers are notified.
     #[tool(idempotent)]
     async fn remember(
         &self,
-        /// what to call it
+        /// name of the note
         #[schemars(length(min = 1, max = 40))]
         name: String,
-        /// what it says
+        /// text of the note
         text: String,
         context: Context,
     ) -> String {
@@ -47,24 +47,24 @@ impl Notes {
         format!("written to {uri}")
     }
 
-    /// Throws a note away.
+    /// Deletes a note.
     #[tool(destructive, idempotent)]
     async fn forget(
         &self,
-        /// which
+        /// name of the note
         name: String,
     ) -> Result<String, String> {
         match self.with(|notes| notes.remove(&name)) {
-            Some(_) => Ok(format!("{name} is gone")),
-            None => Err(format!("there is no note {name:?}")),
+            Some(_) => Ok(format!("deleted {name}")),
+            None => Err(format!("no note {name:?}")),
         }
     }
 
-    /// Teaches the server a new tool, shout, so that its list of tools changes.
+    /// Adds the tool `shout`, which changes the list of tools.
     #[tool(idempotent)]
     async fn learn(&self, context: Context) -> Result<&'static str, RegistrationError> {
         context.server().replace_tool(shout)?;
-        Ok("There is a new tool: shout.")
+        Ok("Added the tool shout.")
     }
 
     /// All notes.
@@ -75,11 +75,11 @@ impl Notes {
 }
 
 impl Notes {
-    /// One note: a template written by hand, so that names can be completed.
+    /// Returns the resource template of a note, with completion of the name.
     pub(super) fn template(&self) -> Resource {
         #[derive(Deserialize, JsonSchema)]
-        struct Which {
-            /// which note
+        struct NoteArgs {
+            /// name of the note
             name: String,
         }
         let (names, notes) = (self.clone(), self.clone());
@@ -87,21 +87,21 @@ impl Notes {
             .name("note")
             .description("One note.")
             .mime_type("text/plain")
-            .completion("name", move |asked: Completing| {
+            .completion("name", move |request: Completing| {
                 let names = names.with(|notes| notes.keys().cloned().collect::<Vec<_>>());
-                async move { names.into_iter().filter(|name| name.starts_with(&asked.value)).collect::<Vec<_>>() }
+                async move { names.into_iter().filter(|name| name.starts_with(&request.value)).collect::<Vec<_>>() }
             })
-            .handler(move |Args(Which { name }): Args<Which>| {
+            .handler(move |Args(NoteArgs { name }): Args<NoteArgs>| {
                 let note = notes.with(|notes| notes.get(&name).cloned());
                 async move { note }
             })
     }
 }
 
-/// Says something loudly.
+/// Converts text to upper case.
 #[tool(read_only)]
 fn shout(
-    /// what to say
+    /// the text
     text: String,
 ) -> String {
     text.to_uppercase()

@@ -9,7 +9,7 @@ use turms::prelude::*;
 pub(super) async fn review(
     /// the text
     text: String,
-    /// in which tone
+    /// tone of the review
     tone: Option<String>,
 ) -> PromptResult {
     let tone = tone.unwrap_or_else(|| "plain".to_owned());
@@ -27,22 +27,22 @@ const CITIES: [(&str, &[&str]); 3] = [
 struct Journey {
     /// the country
     country: String,
-    /// the city, which is completed if the country is known
+    /// the city; its completion depends on the country
     city: String,
 }
 
-/// A prompt written by hand, whose second argument is completed by what the first one is.
+/// Returns a prompt with completions. Those of the second argument depend on the first.
 pub(super) fn journey() -> Prompt {
     Prompt::builder("journey")
         .description("Asks for a journey to be planned.")
-        .completion("country", |asked: Completing| async move {
-            starting_with(&asked.value, CITIES.iter().map(|(country, _)| *country))
+        .completion("country", |request: Completing| async move {
+            starting_with(&request.value, CITIES.iter().map(|(country, _)| *country))
         })
-        .completion("city", |asked: Completing| async move {
-            let country = asked.known.get("country").cloned().unwrap_or_default();
+        .completion("city", |request: Completing| async move {
+            let country = request.known.get("country").cloned().unwrap_or_default();
             let cities =
                 CITIES.iter().filter(|(name, _)| *name == country).flat_map(|(_, cities)| cities.iter().copied());
-            starting_with(&asked.value, cities)
+            starting_with(&request.value, cities)
         })
         .handler(|Args(Journey { country, city }): Args<Journey>| async move {
             format!("Plan a journey to {city} in {country}.")

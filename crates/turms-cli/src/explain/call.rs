@@ -3,53 +3,54 @@ use turms::client::{
 };
 use turms::proto::{ErrorCode, ErrorObject};
 
-use super::{Credentials, chain, ending, hint_for_status, said_to_stderr, status, too_long};
-use crate::exit::{Exit, Failure};
+use super::{Credentials, chain, close_reason, hint_for_status, status, too_large, with_stderr};
+use crate::error::{CliError, ExitStatus};
 use crate::show;
 
-/// Questions are only declared where somebody can answer them.
-pub(crate) const ANSWERS: &str = "questions are answered at a terminal, or from a file with --answers FILE";
+/// Hint for a tool that needs input requests, which the client only declares if they can be answered.
+pub(crate) const ANSWERS_HINT: &str =
+    "the server requests input: run the command at a terminal, or give answers with --answers FILE";
 
-/// Why a call has no result.
-pub(crate) fn call(error: &CallError) -> Failure {
+/// Converts the error of a call.
+pub(crate) fn call_error(error: &CallError) -> CliError {
     let exit = match error.kind() {
-        CallErrorKind::Unauthorized(_) => Exit::Unauthorized,
-        _ if error.is_timeout() => Exit::Timeout,
-        CallErrorKind::Cancelled => Exit::Interrupted,
-        CallErrorKind::Encode(_) => Exit::Usage,
-        _ if error.is_disconnected() => Exit::Connect,
-        _ => Exit::Protocol,
+        CallErrorKind::Unauthorized(_) => ExitStatus::Unauthorized,
+        _ if error.is_timeout() => ExitStatus::Timeout,
+        CallErrorKind::Cancelled => ExitStatus::Interrupted,
+        CallErrorKind::Encode(_) => ExitStatus::Usage,
+        _ if error.is_disconnected() => ExitStatus::Connect,
+        _ => ExitStatus::Protocol,
     };
-    let failure = Failure::new(exit, message(error)).caused_by(std::error::Error::source(error)).hint_if(hint(error));
+    let failure = CliError::new(exit, message(error)).caused_by(std::error::Error::source(error)).hint_if(hint(error));
     match error.kind() {
-        CallErrorKind::Closed(ClosedCause::Lost(ended)) => said_to_stderr(failure, ended),
-        CallErrorKind::ErrorResponse(object) => failure.answered(object),
+        CallErrorKind::Closed(ClosedCause::Lost(ended)) => with_stderr(failure, ended),
+        CallErrorKind::ErrorResponse(object) => failure.error_response(object),
         _ => failure,
     }
 }
 
 fn message(error: &CallError) -> String {
-    let subject = error.target();
-    // Whether it has run only matters where that changes something.
-    let ran = if error.may_have_run() && subject.starts_with("tools/call") { "; it may have run" } else { "" };
+    let target = error.target();
+    // Only tools have side effects.
+    let ran = if error.may_have_run() && target.starts_with("tools/call") { "; the call may have run" } else { "" };
     match error.kind() {
         CallErrorKind::Timeout(TimeoutCause::Response(limit)) => {
-            format!("{subject}: no answer within {}{ran}", show::seconds(*limit))
+            format!("{target}: no response within {}{ran}", show::duration(*limit))
         }
         CallErrorKind::Timeout(TimeoutCause::MaxDuration(limit)) => {
-            format!("{subject}: no answer within {} in all{ran}", show::seconds(*limit))
+            format!("{target}: no response within {} in total{ran}", show::duration(*limit))
         }
         CallErrorKind::Decode(DecodeCause::TooLarge { limit }) => {
-            format!("{subject}: {}{ran}", too_long(*limit))
+            format!("{target}: {}{ran}", too_large(*limit))
         }
         CallErrorKind::Closed(ClosedCause::Lost(ended)) => {
-            format!("{subject}: {}{ran}", ending(ended, "before it answered"))
+            format!("{target}: {}{ran}", close_reason(ended, "before the response"))
         }
         CallErrorKind::ErrorResponse(ErrorObject { data: Some(data), .. }) => {
-            format!("{subject}: {}\n  with the data {}", error.kind(), show::beginning(data.as_str(), 1000))
+            format!("{target}: {}\n  data: {}", error.kind(), show::truncate(data.as_str(), 1000))
         }
         CallErrorKind::Task(TaskCause::NotFound { .. }) | CallErrorKind::Task(TaskCause::Cancelled { .. }) => {
-            format!("{subject}: {}", error.kind())
+            format!("{target}: {}", error.kind())
         }
         _ => error.to_string(),
     }
@@ -60,31 +61,29 @@ fn hint(error: &CallError) -> Option<&'static str> {
         return Some(hint);
     }
     match error.kind() {
-        CallErrorKind::Timeout(TimeoutCause::Response(_)) => Some("--timeout SECONDS waits longer"),
-        CallErrorKind::Timeout(TimeoutCause::MaxDuration(_)) => Some("--max-time SECONDS waits longer in all"),
+        CallErrorKind::Timeout(TimeoutCause::Response(_)) => Some("--timeout SECONDS sets a longer timeout"),
+        CallErrorKind::Timeout(TimeoutCause::MaxDuration(_)) => Some("--max-time SECONDS sets a longer timeout"),
         CallErrorKind::ErrorResponse(error) => hint_for_code(error),
         CallErrorKind::Input(InputCause::Refused { reason, .. }) if reason.contains("not filled in right") => {
-            Some("the form in the file of answers does not fit what the server asks for")
+            Some("the form in the answers file does not match the server's schema")
         }
-        CallErrorKind::Input(InputCause::Refused { .. }) => Some(ANSWERS),
+        CallErrorKind::Input(InputCause::Refused { .. }) => Some(ANSWERS_HINT),
         CallErrorKind::Closed(ClosedCause::Lost(ended)) if ended.stderr.is_empty() => {
-            Some("start it by hand to see why")
+            Some("start the server by hand to see why")
         }
-        CallErrorKind::Closed(ClosedCause::Lost(_)) => {
-            Some("-v shows all that the server writes to its standard error")
-        }
+        CallErrorKind::Closed(ClosedCause::Lost(_)) => Some("-v shows the server's standard error"),
         CallErrorKind::Unsupported(UnsupportedCause::Revision { .. }) => {
-            Some("`info` shows the revision that is spoken; --protocol legacy asks for an older one")
+            Some("`info` shows the protocol revision; --protocol legacy requests an older one")
         }
-        _ if chain(error).any(super::connect::is_refusal) => Some(super::connect::NOBODY),
+        _ if chain(error).any(super::connect::is_refusal) => Some(super::connect::CONNECTION_REFUSED_HINT),
         _ => None,
     }
 }
 
 fn hint_for_code(error: &ErrorObject) -> Option<&'static str> {
     match error.code {
-        ErrorCode::METHOD_NOT_FOUND => Some("the server does not offer this; `info` shows what it does"),
-        ErrorCode::MISSING_CLIENT_CAPABILITY => Some(ANSWERS),
+        ErrorCode::METHOD_NOT_FOUND => Some("the server does not support this method; `info` shows its capabilities"),
+        ErrorCode::MISSING_CLIENT_CAPABILITY => Some(ANSWERS_HINT),
         _ => None,
     }
 }

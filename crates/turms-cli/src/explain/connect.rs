@@ -9,58 +9,60 @@ use turms::proto::session::OpenError;
 use turms::ws::WsConnectError;
 
 use super::{
-    Credentials, PROXY_CREDENTIALS, cause, chain, ending, hint_for_status, is_authorization, said_to_stderr, status,
-    too_long,
+    Credentials, PROXY_CREDENTIALS, cause, chain, close_reason, hint_for_status, is_authorization, status, too_large,
+    with_stderr,
 };
-use crate::exit::{Exit, Failure};
-use crate::target::Target;
+use crate::error::{CliError, ExitStatus};
+use crate::target::CliTarget;
 
-/// Why there is no connection.
-pub(crate) fn connect(target: &Target, error: &ConnectError) -> Failure {
-    let failure = Failure::new(exit(error), message(target, error));
+/// Converts the error of a connection attempt.
+pub(crate) fn connect_error(target: &CliTarget, error: &ConnectError) -> CliError {
+    let failure = CliError::new(exit(error), message(target, error));
     let failure = match error {
         ConnectError::Unreachable { .. } => unreachable(failure, error),
         _ => match cause::<HttpError>(error) {
-            Some(HttpError::TooLong(limit)) => failure.because(too_long(*limit)),
+            Some(HttpError::TooLong(limit)) => failure.because(too_large(*limit)),
             _ => failure.caused_by(error.source()),
         },
     };
     let failure = failure.hint_if(hint(target, error));
     let failure = match error {
-        ConnectError::Ended(ended) => said_to_stderr(failure, ended),
+        ConnectError::Ended(ended) => with_stderr(failure, ended),
         _ => failure,
     };
-    said_to_stdout(failure, target)
+    with_stray_output(failure, target)
 }
 
-fn exit(error: &ConnectError) -> Exit {
+fn exit(error: &ConnectError) -> ExitStatus {
     match error {
-        _ if status(error).is_some_and(is_authorization) => Exit::Unauthorized,
-        _ if error.is_timeout() => Exit::Timeout,
-        ConnectError::Refused(_) => Exit::Protocol,
-        ConnectError::Rejected { .. } if is_no_answer(error) => Exit::Protocol,
-        _ => Exit::Connect,
+        _ if status(error).is_some_and(is_authorization) => ExitStatus::Unauthorized,
+        _ if error.is_timeout() => ExitStatus::Timeout,
+        ConnectError::Refused(_) => ExitStatus::Protocol,
+        ConnectError::Rejected { .. } if is_not_mcp(error) => ExitStatus::Protocol,
+        _ => ExitStatus::Connect,
     }
 }
 
-/// Of addresses all of the path is told: it is what is wrong most often.
-fn message(target: &Target, error: &ConnectError) -> String {
+/// Returns the message. It shows the path of a URL, which is the most frequent mistake.
+fn message(target: &CliTarget, error: &ConnectError) -> String {
     match error {
         ConnectError::Unreachable { .. } => format!("cannot reach {target}"),
-        ConnectError::Rejected { .. } if is_no_answer(error) => {
-            format!("{target} does not answer as an MCP server does")
+        ConnectError::Rejected { .. } if is_not_mcp(error) => {
+            format!("{target} did not send a valid MCP response")
         }
-        ConnectError::Rejected { .. } => format!("{target} turned the connection down"),
-        ConnectError::Late { limit, .. } => format!("{target} was not ready within {}", crate::show::seconds(*limit)),
+        ConnectError::Rejected { .. } => format!("{target} rejected the connection"),
+        ConnectError::Late { limit, .. } => {
+            format!("cannot connect to {target}: no response within {}", crate::show::duration(*limit))
+        }
         ConnectError::Ended(ended) => {
-            format!("cannot connect to {target}: {}", ending(ended, "before the connection was open"))
+            format!("cannot connect to {target}: {}", close_reason(ended, "before the connection was open"))
         }
         _ => format!("cannot connect to {target}: {error}"),
     }
 }
 
-/// Whether the server was there, and what it answered means nothing.
-fn is_no_answer(error: &ConnectError) -> bool {
+/// Returns `true` if the server responded with something other than an MCP message.
+fn is_not_mcp(error: &ConnectError) -> bool {
     let is = |error: &HttpError| {
         matches!(
             error,
@@ -70,13 +72,13 @@ fn is_no_answer(error: &ConnectError) -> bool {
     cause::<HttpError>(error).is_some_and(is)
 }
 
-/// What the system says is worth more than what each library on the way says about it.
-fn unreachable(failure: Failure, error: &ConnectError) -> Failure {
-    if let Some(spoken) = cause::<HttpError>(error).filter(|error| matches!(error, HttpError::Scheme { .. })) {
-        return failure.because(spoken.to_string());
+/// Adds the cause of an unreachable server. The error of the system says more than those of the libraries around it.
+fn unreachable(failure: CliError, error: &ConnectError) -> CliError {
+    if let Some(scheme) = cause::<HttpError>(error).filter(|error| matches!(error, HttpError::Scheme { .. })) {
+        return failure.because(scheme.to_string());
     }
     if let Some(spawned) = cause::<SpawnError>(error) {
-        // That there is no such program says more than that there is no such file or directory.
+        // "no such program" says more than the system's "no such file or directory".
         let system = if spawned.is_not_found() { None } else { spawned.source() };
         return failure.because(spawned.to_string()).caused_by(system);
     }
@@ -89,21 +91,22 @@ fn unreachable(failure: Failure, error: &ConnectError) -> Failure {
     }
 }
 
-/// For those to whom nobody listens.
-pub(super) const NOBODY: &str = "nobody listens there: is the server running, and is the port right?";
+/// Hint for a refused connection.
+pub(super) const CONNECTION_REFUSED_HINT: &str = "is the server running, and is the port right?";
 
-const PROXY: &str = "is the proxy right? it comes from --proxy, HTTPS_PROXY, HTTP_PROXY or ALL_PROXY; `--proxy none` connects without one";
+const PROXY_HINT: &str = "is the proxy right? it is set by --proxy, HTTPS_PROXY, HTTP_PROXY or ALL_PROXY; `--proxy none` connects without one";
 
-const PATH: &str = "is the path right? MCP servers are often at /mcp, older ones at /sse with --transport sse";
+const PATH_HINT: &str =
+    "is the path right? MCP servers are often at /mcp, HTTP+SSE servers at /sse (with --transport sse)";
 
-fn hint(target: &Target, error: &ConnectError) -> Option<String> {
+fn hint(target: &CliTarget, error: &ConnectError) -> Option<String> {
     if let Some(spawned) = cause::<SpawnError>(error) {
         return hint_for_spawning(target, spawned).map(ToOwned::to_owned);
     }
     let hint = match target {
-        Target::Program { .. } => hint_for_program(target, error),
-        Target::Url { .. } => hint_for_address(target, error),
-        Target::Demo => None,
+        CliTarget::Program { .. } => hint_for_program(target, error),
+        CliTarget::Url { .. } => hint_for_address(target, error),
+        CliTarget::Demo => None,
     };
     match (hint, error) {
         (Some(hint), _) => Some(hint.to_owned()),
@@ -112,70 +115,74 @@ fn hint(target: &Target, error: &ConnectError) -> Option<String> {
     }
 }
 
-fn hint_for_spawning(target: &Target, error: &SpawnError) -> Option<&'static str> {
-    let is_several_words = matches!(target, Target::Program { program, .. } if program.contains(' '));
+fn hint_for_spawning(target: &CliTarget, error: &SpawnError) -> Option<&'static str> {
+    let is_several_words = matches!(target, CliTarget::Program { program, .. } if program.contains(' '));
     match error {
         SpawnError::NotFound { .. } if is_several_words => {
-            Some("the program and each of its arguments are words of their own: without quotes around all of them")
+            Some("give the program and its arguments as separate words, not in one pair of quotes")
         }
         SpawnError::NotFound { .. } => {
-            Some("is it installed, and in PATH? a program in this folder is written with its path, such as ./server")
+            Some("is it installed, and in PATH? a program in the current directory needs its path, such as ./server")
         }
         SpawnError::Refused { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some(
-            "is it a program? a script is made one by `chmod +x`, or comes after its interpreter, as in `-- python3 server.py`",
+            "is it executable? make a script executable with `chmod +x`, or run it with its interpreter, as in `-- python3 server.py`",
         ),
         _ => None,
     }
 }
 
-fn hint_for_program(target: &Target, error: &ConnectError) -> Option<&'static str> {
+fn hint_for_program(target: &CliTarget, error: &ConnectError) -> Option<&'static str> {
     match error {
-        _ if !target.overheard().is_empty() => Some(
-            "a server's standard output is for messages alone: is it an MCP server, and does it want to be told to use \
+        _ if !target.stray_output().is_empty() => Some(
+            "standard output must only contain MCP messages: is it an MCP server, and does it need an option to use \
              standard input and output?",
         ),
-        ConnectError::Ended(ended) if ended.stderr.is_empty() => {
-            Some("it said nothing before that; start it by hand to see whether it needs arguments or variables (--env)")
-        }
+        ConnectError::Ended(ended) if ended.stderr.is_empty() => Some(
+            "it wrote nothing to standard error; start it by hand to see whether it needs arguments or variables (--env)",
+        ),
         ConnectError::Ended(_) => {
-            Some("its own words should tell why; variables are given with --env, its folder with --cwd")
+            Some("see its standard error for the reason; --env sets variables, --cwd the working directory")
         }
         _ if error.is_timeout() => Some(
-            "is it a server that speaks MCP over standard input and output? -v shows what it writes to standard error, \
-             --timeout gives it more time",
+            "is it an MCP server that uses standard input and output? -v shows its standard error, --timeout SECONDS sets a \
+             longer timeout",
         ),
         _ => None,
     }
 }
 
-fn hint_for_address(target: &Target, error: &ConnectError) -> Option<&'static str> {
+fn hint_for_address(target: &CliTarget, error: &ConnectError) -> Option<&'static str> {
     let credentials = if target.has_credentials() { Credentials::Given } else { Credentials::None };
     if let Some(hint) = status(error).and_then(|status| hint_for_status(status, credentials)) {
         return Some(hint);
     }
     if let Some(DialError::Proxy(source)) = cause::<DialError>(error) {
         // hyper-util has no type for it.
-        let wants_credentials = source.to_string().contains("authorization required");
-        return Some(if wants_credentials { PROXY_CREDENTIALS } else { PROXY });
+        let needs_credentials = source.to_string().contains("authorization required");
+        return Some(if needs_credentials { PROXY_CREDENTIALS } else { PROXY_HINT });
     }
     match error {
-        _ if error.is_timeout() => Some("is it an MCP server, and is the path right? --timeout gives it more time"),
-        _ if chain(error).any(is_refusal) => Some(NOBODY),
+        _ if error.is_timeout() => {
+            Some("is it an MCP server, and is the path right? --timeout SECONDS sets a longer timeout")
+        }
+        _ if chain(error).any(is_refusal) => Some(CONNECTION_REFUSED_HINT),
         _ if cause::<WsConnectError>(error).is_some_and(|error| matches!(error, WsConnectError::Tls { .. })) => Some(
-            "does it speak TLS, with a certificate that this machine trusts? --ca-file adds an authority; without TLS an address begins with ws://",
+            "does the server use TLS, with a trusted certificate? --ca-file adds a certificate authority; without TLS, use ws://",
         ),
-        _ if chain(error).any(is_certificate) => Some(
-            "its certificate is none that this machine trusts, or is for another host; --ca-file adds an authority",
-        ),
-        _ if chain(error).any(is_unknown_host) => Some("is the name of the host right, and is there a network?"),
-        ConnectError::Rejected { .. } if cause::<HttpError>(error).and_then(hint_for_redirect).is_none() => Some(PATH),
+        _ if chain(error).any(is_certificate) => {
+            Some("the certificate is not trusted, or is for another host; --ca-file adds a certificate authority")
+        }
+        _ if chain(error).any(is_unknown_host) => Some("is the host name right, and is the network up?"),
+        ConnectError::Rejected { .. } if cause::<HttpError>(error).and_then(hint_for_redirect).is_none() => {
+            Some(PATH_HINT)
+        }
         _ => None,
     }
 }
 
 fn hint_for_redirect(error: &HttpError) -> Option<String> {
     match error {
-        HttpError::Redirect { to, .. } => Some(format!("if you trust it, connect to the address at {to} itself")),
+        HttpError::Redirect { to, .. } => Some(format!("if you trust {to}, connect to it directly")),
         _ => None,
     }
 }
@@ -183,10 +190,10 @@ fn hint_for_redirect(error: &HttpError) -> Option<String> {
 fn hint_for_versions(error: &OpenError) -> Option<&'static str> {
     match error {
         OpenError::NoCommonVersion { ours, .. } if ours.len() == ProtocolVersion::ALL.len() => {
-            Some("the server is older or newer than this command; is there another version of either?")
+            Some("the server and this command have no common revision; try another version of either")
         }
         OpenError::NoCommonVersion { .. } | OpenError::OnlyOlder { .. } => {
-            Some("leave --protocol out, so that whatever the server speaks is spoken")
+            Some("omit --protocol to use any revision that the server supports")
         }
         _ => None,
     }
@@ -196,20 +203,20 @@ pub(super) fn is_refusal(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// The words are those of the library that checks certificates, and stand nowhere else.
+/// Matches the text of rustls: its error type is not reachable here.
 fn is_certificate(error: &(dyn Error + 'static)) -> bool {
     error.to_string().contains("invalid peer certificate")
 }
 
-/// The system has no kind of error for it.
+/// Matches the text of the standard library, which has no `ErrorKind` for it.
 fn is_unknown_host(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.to_string().contains("lookup address"))
 }
 
-/// What a program wrote where only messages belong: it is often why it is not understood.
-fn said_to_stdout(failure: Failure, target: &Target) -> Failure {
-    match target.overheard() {
+/// Adds the lines of a program's standard output that are not messages: often they are the reason.
+fn with_stray_output(failure: CliError, target: &CliTarget) -> CliError {
+    match target.stray_output() {
         lines if lines.is_empty() => failure,
-        lines => failure.because(format!("it wrote to its standard output:\n    {}", lines.join("\n    "))),
+        lines => failure.because(format!("the server wrote to standard output:\n    {}", lines.join("\n    "))),
     }
 }

@@ -1,4 +1,4 @@
-//! Errors of the libraries, told to a person: what happened, on what, and what to try.
+//! Converts errors of the libraries to [`CliError`]: the message, its causes, and hints.
 
 mod call;
 mod connect;
@@ -11,11 +11,11 @@ use turms::core::Ended;
 use turms::http::HttpError;
 use turms::ws::WsConnectError;
 
-pub(crate) use self::call::{ANSWERS, call};
-pub(crate) use self::connect::connect;
-use crate::exit::Failure;
+pub(crate) use self::call::{ANSWERS_HINT, call_error};
+pub(crate) use self::connect::connect_error;
+use crate::error::CliError;
 
-/// An error and all that caused it. What is shared stands behind an `Arc`, which is looked through.
+/// Iterates over an error and its sources. Errors in an `Arc` are unwrapped.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     let bare = |error: &'a (dyn Error + 'static)| match error.downcast_ref::<Arc<dyn Error + Send + Sync>>() {
         Some(inner) => &**inner as &(dyn Error + 'static),
@@ -24,12 +24,12 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
     std::iter::successors(Some(bare(error)), move |&error: &&'a (dyn Error + 'static)| error.source().map(bare))
 }
 
-/// The first of a kind among an error and its causes.
+/// Returns the first error of type `E` among an error and its sources.
 pub(crate) fn cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     chain(error).find_map(|error| error.downcast_ref())
 }
 
-/// The HTTP status that the server answered with, if it is an error.
+/// Returns the HTTP status of an error response.
 fn status(error: &(dyn Error + 'static)) -> Option<StatusCode> {
     chain(error).find_map(|error| match (error.downcast_ref::<HttpError>(), error.downcast_ref::<WsConnectError>()) {
         (Some(HttpError::NothingUnderstood(tried)), _) => tried.iter().find_map(|(_, error)| error.status()),
@@ -43,7 +43,7 @@ fn is_authorization(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 
-/// What can be said of a status, whatever was asked.
+/// Returns a hint for an HTTP status.
 fn hint_for_status(status: StatusCode, credentials: Credentials) -> Option<&'static str> {
     match (status, credentials) {
         (StatusCode::UNAUTHORIZED, Credentials::Given) => {
@@ -52,43 +52,42 @@ fn hint_for_status(status: StatusCode, credentials: Credentials) -> Option<&'sta
         (StatusCode::UNAUTHORIZED, _) => {
             Some("give a token with --bearer TOKEN, or a header with --header \"NAME: VALUE\"")
         }
-        (StatusCode::FORBIDDEN, _) => {
-            Some("the server knows of this address or these credentials, and does not let them in")
-        }
+        (StatusCode::FORBIDDEN, _) => Some("the server does not allow access from this host or with these credentials"),
         (StatusCode::PROXY_AUTHENTICATION_REQUIRED, _) => Some(PROXY_CREDENTIALS),
-        (StatusCode::TOO_MANY_REQUESTS, _) => Some("the server is asked too often: try again in a while"),
-        (status, _) if status.is_server_error() => Some("the fault is at the server, whose own log should say more"),
+        (StatusCode::TOO_MANY_REQUESTS, _) => Some("too many requests: try again later"),
+        (status, _) if status.is_server_error() => Some("the server failed: its log should tell why"),
         _ => None,
     }
 }
 
-/// For proxies that want credentials.
-const PROXY_CREDENTIALS: &str = "the proxy wants credentials: write them into its URL, http://USER:PASSWORD@HOST:PORT, with --proxy or in HTTPS_PROXY or HTTP_PROXY";
+/// Hint for a proxy that requires credentials.
+const PROXY_CREDENTIALS: &str = "the proxy requires credentials: put them into its URL, http://USER:PASSWORD@HOST:PORT, with --proxy, HTTPS_PROXY or HTTP_PROXY";
 
-/// Whether the server was given any.
+/// Credentials of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Credentials {
     Given,
     None,
 }
 
-/// The limit of the library has a setting; that of this command has none.
-fn too_long(limit: usize) -> String {
-    format!("the answer is longer than {limit} bytes, the most that this command reads")
+/// Returns the message for a response that exceeds the limit. Unlike that of the library, it names no setting: the command has
+/// none.
+fn too_large(limit: usize) -> String {
+    format!("the response is larger than {limit} bytes, the maximum of this command")
 }
 
-/// How a server ended, before what, with its last words if there are few.
-fn ending(ended: &Ended, before: &str) -> String {
+/// Describes how the connection closed, with the last line of the server's standard error if there is only one.
+fn close_reason(ended: &Ended, before: &str) -> String {
     match ended.stderr.as_slice() {
         [_, _, ..] => Ended::clone(ended).stderr(Vec::new()).before(before),
         _ => ended.before(before),
     }
 }
 
-/// The last words of a program, if there are more than fit into the message.
-fn said_to_stderr(failure: Failure, ended: &Ended) -> Failure {
+/// Adds the last lines of a program's standard error, if there is more than one.
+fn with_stderr(failure: CliError, ended: &Ended) -> CliError {
     match ended.stderr.len() {
         0 | 1 => failure,
-        _ => failure.because(format!("it wrote to its standard error:\n    {}", ended.stderr.join("\n    "))),
+        _ => failure.because(format!("standard error of the server:\n    {}", ended.stderr.join("\n    "))),
     }
 }

@@ -2,13 +2,15 @@
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use super::words;
-use crate::args::{CallArgs, CompleteArgs, PromptArgs, RawArgs, ReadArgs, TasksArgs, ToolsArgs, Verb, parse_level};
-use crate::exit::{Done, Failure};
-use crate::near;
+use super::tokens;
+use crate::args::{
+    CallArgs, CompleteArgs, PromptArgs, RawArgs, ReadArgs, ServerCommand, TasksArgs, ToolsArgs, parse_level,
+};
+use crate::error::{CliError, CliResult};
+use crate::suggest;
 use turms::types::LoggingLevel;
 
-/// A line that was typed.
+/// A line of the shell.
 #[derive(Debug, Parser)]
 #[command(
     name = "",
@@ -18,25 +20,25 @@ use turms::types::LoggingLevel;
     disable_version_flag = true,
     help_template = "{subcommands}"
 )]
-struct Typed {
+struct ShellLine {
     #[command(subcommand)]
     command: ShellCommand,
 }
 
-/// What can be typed.
+/// Commands of the shell.
 #[derive(Debug, Subcommand)]
 pub(super) enum ShellCommand {
-    /// Show these commands, or how one is written
+    /// Show all commands, or the usage of one
     #[command(visible_alias = "?")]
     Help { command: Option<String> },
-    /// Show who the server is and what it can do
+    /// Show the server's name, version and capabilities
     Info,
-    /// See whether the server answers, and how fast
+    /// Ping the server and show the round-trip time
     Ping,
     /// List the tools, or show one with its schemas
     #[command(visible_alias = "list_tools")]
     Tools(ToolsArgs),
-    /// Call a tool; what is missing is asked for
+    /// Call a tool; prompts for missing arguments
     #[command(visible_alias = "call_tool")]
     Call(CallArgs),
     /// List the prompts
@@ -51,36 +53,36 @@ pub(super) enum ShellCommand {
     /// Read a resource
     #[command(visible_alias = "read_resource")]
     Read(ReadArgs),
-    /// List the templates of resources
+    /// List the resource templates
     Templates,
-    /// Ask the server how an argument could go on
+    /// Complete an argument of a prompt or a resource template
     Complete(CompleteArgs),
-    /// Watch a resource: changes are shown as they come
+    /// Subscribe to a resource and show its changes
     Subscribe(UriArgs),
-    /// Watch a resource no more
+    /// Unsubscribe from a resource
     Unsubscribe(UriArgs),
-    /// Say from which level on the server's log is shown
+    /// Set the minimum level of the server's log
     Log {
         /// debug, info, notice, warning, error, critical, alert or emergency
         #[arg(value_parser = parse_level)]
         level: LoggingLevel,
     },
-    /// Show the files and folders that the server may know of, or change them
+    /// Show or change the roots: files and directories offered to the server
     Roots {
-        /// add or remove
+        /// Either add or remove
         #[arg(requires = "path", value_parser = ["add", "remove"])]
         change: Option<String>,
         /// A path or a URI
         path: Option<String>,
     },
-    /// Show how the connection stands: protocol, capabilities, transport, pending calls, statistics
+    /// Show the state of the connection: protocol, capabilities, transport, pending calls, statistics
     #[command(visible_alias = "show_state")]
     State,
-    /// List the tasks, or look after one
+    /// List the tasks, or show, wait for or cancel one
     Tasks(TasksArgs),
-    /// Make any request
+    /// Send any request or notification
     Raw(RawArgs),
-    /// Show what was typed
+    /// Show the command history
     History,
     /// Clear the screen
     Clear,
@@ -89,81 +91,81 @@ pub(super) enum ShellCommand {
     Exit,
 }
 
-/// A resource.
+/// Arguments of `subscribe` and `unsubscribe`.
 #[derive(Debug, Args)]
 pub(super) struct UriArgs {
-    /// The resource
+    /// URI of the resource
     pub(super) uri: String,
 }
 
 impl ShellCommand {
-    /// Reads a line; `None` if there is nothing on it, or only a remark.
-    pub(super) fn parse(line: &str) -> Done<Option<Self>> {
+    /// Parses a line; `None` if it is empty or a comment.
+    pub(super) fn parse(line: &str) -> CliResult<Option<Self>> {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             return Ok(None);
         }
-        let words = with_json(line).map_or_else(|| words::split(line), Ok);
-        let words = words.map_err(Failure::usage)?;
-        match Typed::try_parse_from(&words) {
+        let words = split_json(line).map_or_else(|| tokens::split(line), Ok);
+        let words = words.map_err(CliError::usage)?;
+        match ShellLine::try_parse_from(&words) {
             Ok(typed) => Ok(Some(typed.command)),
-            Err(error) => Err(explained(&words, &error)),
+            Err(error) => Err(usage_error(&words, &error)),
         }
     }
 
-    /// What it is at any server, if it is that.
-    pub(super) fn into_verb(self) -> Result<Verb, Self> {
+    /// Returns the same command of the command line, or the command itself if only the shell has it.
+    pub(super) fn into_server_command(self) -> Result<ServerCommand, Self> {
         Ok(match self {
-            Self::Info => Verb::Info,
-            Self::Ping => Verb::Ping,
-            Self::Tools(args) => Verb::Tools(args),
-            Self::Call(args) => Verb::Call(args),
-            Self::Prompts => Verb::Prompts,
-            Self::Prompt(args) => Verb::Prompt(args),
-            Self::Resources => Verb::Resources,
-            Self::Read(args) => Verb::Read(args),
-            Self::Templates => Verb::Templates,
-            Self::Complete(args) => Verb::Complete(args),
-            Self::Tasks(args) => Verb::Tasks(args),
-            Self::Raw(args) => Verb::Raw(args),
+            Self::Info => ServerCommand::Info,
+            Self::Ping => ServerCommand::Ping,
+            Self::Tools(args) => ServerCommand::Tools(args),
+            Self::Call(args) => ServerCommand::Call(args),
+            Self::Prompts => ServerCommand::Prompts,
+            Self::Prompt(args) => ServerCommand::Prompt(args),
+            Self::Resources => ServerCommand::Resources,
+            Self::Read(args) => ServerCommand::Read(args),
+            Self::Templates => ServerCommand::Templates,
+            Self::Complete(args) => ServerCommand::Complete(args),
+            Self::Tasks(args) => ServerCommand::Tasks(args),
+            Self::Raw(args) => ServerCommand::Raw(args),
             other => return Err(other),
         })
     }
 }
 
-/// The names of commands that begin so; those of other clients only if there is no other.
-pub(super) fn names(begun: &str) -> Vec<String> {
-    let definition = Typed::command();
+/// Returns the names of all commands, or the aliases if no name has this prefix.
+pub(super) fn names(prefix: &str) -> Vec<String> {
+    let definition = ShellLine::command();
     let own: Vec<String> = definition.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    if own.iter().any(|name| name.starts_with(begun)) {
+    if own.iter().any(|name| name.starts_with(prefix)) {
         return own;
     }
     definition.get_subcommands().flat_map(clap::Command::get_visible_aliases).map(ToOwned::to_owned).collect()
 }
 
-/// The options of a command, by whichever of its names.
+/// Returns the options of a command, given its name or an alias.
 pub(super) fn options(name: &str) -> Vec<String> {
-    let definition = Typed::command();
+    let definition = ShellLine::command();
     let arguments = definition.find_subcommand(name).into_iter().flat_map(clap::Command::get_arguments);
     arguments.filter_map(clap::Arg::get_long).map(|long| format!("--{long}")).collect()
 }
 
-/// The commands, or how one of them is written.
-pub(super) fn help(command: Option<&str>) -> Done<String> {
-    let mut definition = Typed::command();
+/// Returns the help of all commands or of one.
+pub(super) fn help(command: Option<&str>) -> CliResult<String> {
+    let mut definition = ShellLine::command();
     let Some(name) = command else {
         return Ok(definition.render_help().to_string().trim_end().to_owned());
     };
     definition.build();
     match definition.find_subcommand_mut(name) {
-        // The name of the whole stands before it, and is empty.
+        // The name of the parent command is empty and leaves a space.
         Some(command) => Ok(command.render_long_help().to_string().trim_end().replace("Usage:  ", "Usage: ")),
         None => Err(unknown(name)),
     }
 }
 
-/// JSON may follow the name of a tool, or a method, as it is: without quotes around it.
-fn with_json(line: &str) -> Option<Vec<String>> {
+/// Splits a line with JSON after the name of a tool or a method. The JSON needs no quotes.
+fn split_json(line: &str) -> Option<Vec<String>> {
     let (before, _) = line.split_once('{')?;
     let mut words: Vec<String> = before.split_whitespace().map(ToOwned::to_owned).collect();
     let json = &line[before.len()..];
@@ -174,7 +176,7 @@ fn with_json(line: &str) -> Option<Vec<String>> {
     })
 }
 
-fn explained(words: &[String], error: &clap::Error) -> Failure {
+fn usage_error(words: &[String], error: &clap::Error) -> CliError {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let name = words.first().map_or("", String::as_str);
     if error.kind() == ErrorKind::InvalidSubcommand {
@@ -190,23 +192,23 @@ fn explained(words: &[String], error: &clap::Error) -> Failure {
             lines.join("\n").trim().trim_start_matches("error: ").to_owned()
         }
     };
-    let usage = usage(name).map_or_else(String::new, |usage| format!("it is written `{usage}`; "));
-    Failure::usage(message).hint(format!("{usage}`help {name}` tells more"))
+    let usage = usage(name).map_or_else(String::new, |usage| format!("usage: `{usage}`; "));
+    CliError::usage(message).hint(format!("{usage}`help {name}` shows more"))
 }
 
-/// How a command is written.
+/// Returns the usage line of a command.
 fn usage(name: &str) -> Option<String> {
-    let mut definition = Typed::command();
+    let mut definition = ShellLine::command();
     definition.build();
     let usage = definition.find_subcommand(name)?.clone().bin_name(name).render_usage().to_string();
     Some(usage.trim_start_matches("Usage:").trim().to_owned())
 }
 
-fn unknown(name: &str) -> Failure {
+fn unknown(name: &str) -> CliError {
     let names = names("");
-    Failure::usage(format!("there is no command {name:?}")).hint(
-        match near::nearest(name, names.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean {near:?}?"),
+    CliError::usage(format!("unknown command {name:?}")).hint(
+        match suggest::closest(name, names.iter().map(String::as_str)) {
+            Some(closest) => format!("did you mean {closest:?}?"),
             None => "`help` shows all commands".to_owned(),
         },
     )
@@ -221,12 +223,12 @@ mod tests {
     }
 
     #[test]
-    fn the_definitions_agree_with_themselves() {
-        Typed::command().debug_assert();
+    fn the_definitions_are_consistent() {
+        ShellLine::command().debug_assert();
     }
 
     #[test]
-    fn every_name_of_the_other_clients_is_understood() {
+    fn every_command_and_alias_is_parsed() {
         for line in [
             "help",
             "ping",
@@ -267,20 +269,20 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_remarks_are_passed_over() {
+    fn empty_lines_and_comments_are_skipped() {
         assert!(ShellCommand::parse("  ").unwrap().is_none());
         assert!(ShellCommand::parse("# call add").unwrap().is_none());
     }
 
     #[test]
-    fn a_slip_is_explained() {
+    fn errors_have_hints() {
         let failure = ShellCommand::parse("tolls").unwrap_err();
-        assert_eq!(failure.to_string(), "there is no command \"tolls\"");
+        assert_eq!(failure.to_string(), "unknown command \"tolls\"");
         assert_eq!(failure.hints(), ["did you mean \"tools\"?"]);
         let failure = ShellCommand::parse("read").unwrap_err();
         assert_eq!(failure.to_string(), "read needs <URI>");
-        assert_eq!(failure.hints(), ["it is written `read [OPTIONS] <URI>`; `help read` tells more"]);
-        assert!(ShellCommand::parse("log loud").unwrap_err().to_string().contains("not a level"));
+        assert_eq!(failure.hints(), ["usage: `read [OPTIONS] <URI>`; `help read` shows more"]);
+        assert!(ShellCommand::parse("log loud").unwrap_err().to_string().contains("not a logging level"));
     }
 
     #[test]

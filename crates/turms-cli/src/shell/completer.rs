@@ -1,4 +1,4 @@
-//! What Tab offers: commands, names, arguments, and values that the schema or the server knows.
+//! Tab completion: commands, names, arguments, and values from schemas or the server.
 
 use std::collections::BTreeMap;
 
@@ -8,45 +8,45 @@ use turms::Client;
 use turms::types::Reference;
 
 use super::command;
-use super::words::{self, Typed};
+use super::tokens::{self, CursorWords};
 use crate::commands::complete;
 use crate::schema;
 
-/// Offers for a shell at one server.
+/// Completes lines of the shell.
 #[derive(Debug)]
-pub(super) struct Completer {
+pub(super) struct ShellCompleter {
     client: Client,
     runtime: Handle,
 }
 
-impl Completer {
-    /// To be used on a thread outside the runtime, where waiting keeps nobody else waiting.
+impl ShellCompleter {
+    /// Creates a completer. It blocks, so it must be used on a thread outside the runtime.
     pub(super) fn new(client: Client, runtime: Handle) -> Self {
         Self { client, runtime }
     }
 
-    /// Where the word begins that is being typed, and what could stand there.
-    pub(super) fn offer(&self, line: &str, position: usize) -> (usize, Vec<String>) {
-        let typed = words::typed(line, position);
-        let offers = self.runtime.block_on(async {
-            // A server that is slow has nothing to offer.
-            tokio::time::timeout(complete::PATIENCE, self.words(&typed)).await.unwrap_or_default()
+    /// Returns the start of the word at the cursor and its completions.
+    pub(super) fn complete(&self, line: &str, position: usize) -> (usize, Vec<String>) {
+        let typed = tokens::at_cursor(line, position);
+        let completions = self.runtime.block_on(async {
+            // A slow server offers no completions.
+            tokio::time::timeout(complete::COMPLETION_TIMEOUT, self.words(&typed)).await.unwrap_or_default()
         });
-        let begun = |offer: &String| offer.starts_with(&typed.word);
-        let mut offers: Vec<String> = offers.into_iter().filter(begun).collect();
-        offers.sort_unstable();
-        offers.dedup();
-        let mut offers: Vec<String> = offers.iter().map(|offer| words::quoted(offer)).collect();
-        if let [only] = offers.as_mut_slice()
+        let matches = |completion: &String| completion.starts_with(&typed.word);
+        let mut completions: Vec<String> = completions.into_iter().filter(matches).collect();
+        completions.sort_unstable();
+        completions.dedup();
+        let mut completions: Vec<String> = completions.iter().map(|word| tokens::quote(word)).collect();
+        if let [only] = completions.as_mut_slice()
             && !only.ends_with(['=', '/'])
         {
-            // Nothing else could follow, so the next word may.
+            // The word is complete: continue with the next one.
             only.push(' ');
         }
-        (typed.start, offers)
+        (typed.start, completions)
     }
 
-    async fn words(&self, typed: &Typed) -> Vec<String> {
+    async fn words(&self, typed: &CursorWords) -> Vec<String> {
         let before: Vec<&str> = typed.before.iter().map(String::as_str).collect();
         match before.as_slice() {
             [command, ..] if typed.word.starts_with('-') => command::options(command),
@@ -75,10 +75,10 @@ impl Completer {
         prompts.into_iter().map(|prompt| prompt.name).collect()
     }
 
-    /// Names of arguments that are not given yet, or values of the one that is being typed.
+    /// Returns the names of missing arguments, or the values of the argument at the cursor.
     async fn arguments_of_tool(&self, tool: &str, given: &[&str], word: &str) -> Vec<String> {
         let tools = self.client.list_tools().await.unwrap_or_default();
-        let Some(tool) = tools.into_iter().find(|known| known.name == tool) else { return Vec::new() };
+        let Some(tool) = tools.into_iter().find(|listed| listed.name == tool) else { return Vec::new() };
         let schema = tool.input_schema.decode::<Value>().unwrap_or(Value::Null);
         let properties = schema::properties(&schema);
         if let Some((name, _)) = word.split_once('=') {
@@ -86,39 +86,39 @@ impl Completer {
             let values = if property.kind() == "boolean" { vec!["true", "false"] } else { property.choices() };
             return values.into_iter().map(|value| format!("{name}={value}")).collect();
         }
-        names_left(properties.iter().map(|property| property.name), given)
+        unset_names(properties.iter().map(|property| property.name), given)
     }
 
     async fn arguments_of_prompt(&self, prompt: &str, given: &[&str], word: &str) -> Vec<String> {
         if let Some((name, value)) = word.split_once('=') {
-            let known = given.iter().filter_map(|word| word.split_once('='));
-            let known: BTreeMap<String, String> =
-                known.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-            let values = self.values(Reference::prompt(prompt), name, value, known).await;
+            let arguments = given.iter().filter_map(|word| word.split_once('='));
+            let arguments: BTreeMap<String, String> =
+                arguments.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            let values = self.values(Reference::prompt(prompt), name, value, arguments).await;
             return values.into_iter().map(|value| format!("{name}={value}")).collect();
         }
         let prompts = self.client.list_prompts().await.unwrap_or_default();
-        let Some(prompt) = prompts.into_iter().find(|known| known.name == prompt) else { return Vec::new() };
+        let Some(prompt) = prompts.into_iter().find(|listed| listed.name == prompt) else { return Vec::new() };
         let names: Vec<String> = prompt.arguments.into_iter().flatten().map(|argument| argument.name).collect();
-        names_left(names.iter().map(String::as_str), given)
+        unset_names(names.iter().map(String::as_str), given)
     }
 
-    /// Resources, and what a template becomes if its last variable is completed.
+    /// Returns the resources, and the URIs of templates with values of the last variable from the server.
     async fn resources(&self, word: &str) -> Vec<String> {
         let resources = self.client.list_resources().await.unwrap_or_default();
-        let mut offers: Vec<String> = resources.into_iter().map(|resource| resource.uri).collect();
+        let mut uris: Vec<String> = resources.into_iter().map(|resource| resource.uri).collect();
         for template in self.client.list_resource_templates().await.unwrap_or_default() {
             let Some((fixed, variable)) = split_template(&template.uri_template) else { continue };
             match word.strip_prefix(fixed) {
                 Some(value) => {
                     let reference = Reference::resource(&*template.uri_template);
                     let values = self.values(reference, variable, value, BTreeMap::new()).await;
-                    offers.extend(values.into_iter().map(|value| format!("{fixed}{value}")));
+                    uris.extend(values.into_iter().map(|value| format!("{fixed}{value}")));
                 }
-                None => offers.push(fixed.to_owned()),
+                None => uris.push(fixed.to_owned()),
             }
         }
-        offers
+        uris
     }
 
     async fn references(&self) -> Vec<String> {
@@ -146,22 +146,22 @@ impl Completer {
         reference: Reference,
         argument: &str,
         value: &str,
-        known: BTreeMap<String, String>,
+        arguments: BTreeMap<String, String>,
     ) -> Vec<String> {
-        complete::values(&self.client, reference, argument, value, known).await
+        complete::values(&self.client, reference, argument, value, arguments).await
     }
 }
 
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-fn names_left<'a>(names: impl Iterator<Item = &'a str>, given: &[&str]) -> Vec<String> {
+fn unset_names<'a>(names: impl Iterator<Item = &'a str>, given: &[&str]) -> Vec<String> {
     let is_given = |name: &str| {
         given.iter().any(|word| word.split_once('=').is_some_and(|(key, _)| key.trim_end_matches(':') == name))
     };
     names.filter(|name| !is_given(name)).map(|name| format!("{name}=")).collect()
 }
 
-/// What stands before the only variable of a template, if that is at its end.
+/// Splits a template into its fixed part and its only variable, if that is at the end.
 fn split_template(template: &str) -> Option<(&str, &str)> {
     let (fixed, variable) = template.strip_suffix('}')?.split_once('{')?;
     (!variable.contains(['{', '}', ','])).then(|| (fixed, variable.trim_start_matches(['+', '#'])))
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn templates_are_completed_at_their_end() {
+    fn templates_are_split_at_their_last_variable() {
         assert_eq!(split_template("note://{name}"), Some(("note://", "name")));
         assert_eq!(split_template("a://{+path}"), Some(("a://", "path")));
         assert_eq!(split_template("a://{b}/{c}"), None);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_offered_once() {
-        assert_eq!(names_left(["a", "b", "c"].into_iter(), &["a=1", "b:=2"]), ["c="]);
+    fn given_arguments_are_not_offered() {
+        assert_eq!(unset_names(["a", "b", "c"].into_iter(), &["a=1", "b:=2"]), ["c="]);
     }
 }

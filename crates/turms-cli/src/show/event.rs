@@ -2,26 +2,26 @@ use serde_json::Value;
 use turms::client::{BreakerState, Change, ConnectionEvent, Event};
 use turms::types::{LogMessage, LoggingLevel, Task};
 
-use crate::text::{Style, Text};
+use crate::text::{Style, StyledText};
 
-/// A message of the server's log.
-pub(crate) fn log(message: &LogMessage) -> Text {
+/// Formats a log message of the server.
+pub(crate) fn log(message: &LogMessage) -> StyledText {
     let style = match message.level {
-        LoggingLevel::Debug | LoggingLevel::Info | LoggingLevel::Notice => Style::Faint,
+        LoggingLevel::Debug | LoggingLevel::Info | LoggingLevel::Notice => Style::Dim,
         LoggingLevel::Warning => Style::Warning,
-        _ => Style::Bad,
+        _ => Style::Error,
     };
     let logger = message.logger.as_deref().map_or_else(String::new, |logger| format!(" {logger}"));
-    let said = match serde_json::from_str(message.data.as_str()) {
+    let text = match serde_json::from_str(message.data.as_str()) {
         Ok(Value::String(text)) => text,
         _ => message.data.as_str().to_owned(),
     };
-    Text::new().with(style, format!("log {}{logger}: ", message.level.as_str())).plain(said)
+    StyledText::new().with(style, format!("log {}{logger}: ", message.level.as_str())).plain(text)
 }
 
-/// How a task stands.
-pub(crate) fn task(task: &Task) -> Text {
-    let text = Text::new().name(&task.task_id).plain(format!("  {}", task.status.as_str().replace('_', " ")));
+/// Formats the status of a task.
+pub(crate) fn task(task: &Task) -> StyledText {
+    let text = StyledText::new().name(&task.task_id).plain(format!("  {}", task.status.as_str().replace('_', " ")));
     match (&task.status_message, &task.error) {
         (_, Some(error)) => text.plain(format!(": {error}")),
         (Some(message), None) => text.plain(format!(": {message}")),
@@ -29,48 +29,48 @@ pub(crate) fn task(task: &Task) -> Text {
     }
 }
 
-/// A change at the server.
-pub(crate) fn change(change: &Change) -> Text {
-    Text::from(match change {
-        Change::Tools => "the list of tools has changed".to_owned(),
-        Change::Prompts => "the list of prompts has changed".to_owned(),
-        Change::Resources => "the list of resources has changed".to_owned(),
-        Change::Resource { uri } => format!("resource {uri} has changed"),
+/// Formats a change notification.
+pub(crate) fn change(change: &Change) -> StyledText {
+    StyledText::from(match change {
+        Change::Tools => "the list of tools changed".to_owned(),
+        Change::Prompts => "the list of prompts changed".to_owned(),
+        Change::Resources => "the list of resources changed".to_owned(),
+        Change::Resource { uri } => format!("resource {uri} changed"),
         other => format!("{other:?}"),
     })
 }
 
-/// What happens while nobody asks, as far as it is worth a line. The log and progress are told elsewhere.
-pub(crate) fn event(event: &Event) -> Option<Text> {
-    let told = match event {
+/// Formats an event of the client; `None` if it is not shown. Log messages and progress are shown elsewhere.
+pub(crate) fn event(event: &Event) -> Option<StyledText> {
+    let text = match event {
         Event::ToolsChanged => change(&Change::Tools),
         Event::PromptsChanged => change(&Change::Prompts),
         Event::ResourcesChanged => change(&Change::Resources),
         Event::ResourceUpdated { uri } => change(&Change::Resource { uri: uri.clone() }),
-        Event::ElicitationComplete { id } => Text::from(format!("the page of question {id:?} has been dealt with")),
-        Event::TaskChanged(changed) => Text::new().plain("task ").plain(task(changed).render(false)),
-        Event::Retrying { subject, attempt } => Text::from(format!("{subject} is tried again (repetition {attempt})")),
-        Event::Breaker(BreakerState::Open) => Text::from("the server has failed too often and is left alone"),
+        Event::ElicitationComplete { id } => StyledText::from(format!("elicitation {id:?} is complete")),
+        Event::TaskChanged(changed) => StyledText::new().plain("task ").plain(task(changed).render(false)),
+        Event::Retrying { subject, attempt } => StyledText::from(format!("retrying {subject} (retry {attempt})")),
+        Event::Breaker(BreakerState::Open) => StyledText::from("too many failures: the circuit breaker is open"),
         Event::Connection(event) => return connection(event),
-        Event::Missed(number) => Text::from(format!("{number} events came too fast to be shown")),
+        Event::Missed(number) => StyledText::from(format!("{number} events were dropped")),
         Event::Other(notification) => {
             let params = notification.params.as_ref().map_or("", |params| params.as_str());
-            Text::from(format!("{} {params}", notification.method))
+            StyledText::from(format!("{} {params}", notification.method))
         }
         _ => return None,
     };
-    Some(Text::new().with(Style::Hint, "* ").plain(told.render(false)))
+    Some(StyledText::new().with(Style::Hint, "* ").plain(text.render(false)))
 }
 
-fn connection(event: &ConnectionEvent) -> Option<Text> {
-    let told = match event {
-        ConnectionEvent::Lost(ended) => format!("the connection was lost: {ended}"),
-        ConnectionEvent::Reconnecting { attempt: 1, .. } => "connecting again".to_owned(),
-        ConnectionEvent::Connected { generation, .. } if *generation > 1 => "connected again".to_owned(),
-        ConnectionEvent::GaveUp => "no further connection is tried".to_owned(),
+fn connection(event: &ConnectionEvent) -> Option<StyledText> {
+    let text = match event {
+        ConnectionEvent::Lost(ended) => format!("connection closed: {ended}"),
+        ConnectionEvent::Reconnecting { attempt: 1, .. } => "reconnecting".to_owned(),
+        ConnectionEvent::Connected { generation, .. } if *generation > 1 => "reconnected".to_owned(),
+        ConnectionEvent::GaveUp => "reconnecting failed; no further attempts".to_owned(),
         _ => return None,
     };
-    Some(Text::new().with(Style::Warning, "* ").plain(told))
+    Some(StyledText::new().with(Style::Warning, "* ").plain(text))
 }
 
 #[cfg(test)]
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_message_says_how_bad_it_is_in_words() {
+    fn a_log_message_shows_its_level() {
         let message = LogMessage::new(LoggingLevel::Error, RawJson::string("no\u{1b}[2J")).logger("disk");
         assert_eq!(log(&message).render(false), "log error disk: no\\u{1b}[2J");
         let message = LogMessage::new(LoggingLevel::Info, RawJson::parse(r#"{"a":1}"#).unwrap());

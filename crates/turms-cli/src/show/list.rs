@@ -1,34 +1,34 @@
 use serde_json::Value;
 use turms::types::{Prompt, Resource, ResourceTemplate, Tool, ToolAnnotations};
 
-use super::{indented, pretty};
+use super::{indent, pretty};
 use crate::schema;
-use crate::text::Text;
+use crate::text::StyledText;
 
-/// A tool: how it is called, what it promises, what it is for. In full, with its schemas.
-pub(crate) fn tool(tool: &Tool, in_full: bool) -> Text {
+/// Formats a tool: signature, annotations and description. In full, with its schemas.
+pub(crate) fn tool(tool: &Tool, in_full: bool) -> StyledText {
     let schema = tool.input_schema.decode::<Value>().unwrap_or(Value::Null);
-    let mut text = Text::new().name(&tool.name).plain(format!("({})", signature(&schema)));
-    let marks = marks(tool);
-    if !marks.is_empty() {
-        text = text.faint(format!("  {}", marks.join(", ")));
+    let mut text = StyledText::new().name(&tool.name).plain(format!("({})", signature(&schema)));
+    let labels = annotation_labels(tool);
+    if !labels.is_empty() {
+        text = text.dim(format!("  {}", labels.join(", ")));
     }
     text = described(text, tool.title.as_deref(), tool.description.as_deref(), in_full);
     if in_full {
         for property in schema::properties(&schema) {
             if let Some(description) = property.description() {
-                text = text.faint(format!("\n      {}: ", property.name)).plain(description);
+                text = text.dim(format!("\n      {}: ", property.name)).plain(description);
             }
         }
-        text = text.faint("\n      input schema:\n").plain(indented(&pretty(&tool.input_schema.clone().into())));
+        text = text.dim("\n      input schema:\n").plain(indent(&pretty(&tool.input_schema.clone().into())));
         if let Some(output) = &tool.output_schema {
-            text = text.faint("\n      output schema:\n").plain(indented(&pretty(&output.clone().into())));
+            text = text.dim("\n      output schema:\n").plain(indent(&pretty(&output.clone().into())));
         }
     }
     text
 }
 
-/// `a: number, tone?: "plain"|"warm"`
+/// Formats the arguments: `a: number, tone?: "plain"|"warm"`.
 fn signature(schema: &Value) -> String {
     let properties = schema::properties(schema);
     let shown = properties.iter().map(|property| {
@@ -38,73 +38,73 @@ fn signature(schema: &Value) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-fn marks(tool: &Tool) -> Vec<&'static str> {
+fn annotation_labels(tool: &Tool) -> Vec<&'static str> {
     let none = ToolAnnotations::new();
     let annotations = tool.annotations.as_ref().unwrap_or(&none);
-    let mut marks = Vec::new();
-    let mut mark = |holds: bool, word| {
-        if holds {
-            marks.push(word)
+    let mut labels = Vec::new();
+    let mut label = |applies: bool, text| {
+        if applies {
+            labels.push(text)
         }
     };
-    mark(annotations.read_only_hint == Some(true), "read-only");
-    mark(annotations.destructive_hint == Some(true), "destructive");
-    mark(annotations.idempotent_hint == Some(true), "idempotent");
-    mark(annotations.open_world_hint == Some(true), "reaches out");
-    mark(tool.output_schema.is_some(), "structured");
-    marks
+    label(annotations.read_only_hint == Some(true), "read-only");
+    label(annotations.destructive_hint == Some(true), "destructive");
+    label(annotations.idempotent_hint == Some(true), "idempotent");
+    label(annotations.open_world_hint == Some(true), "open-world");
+    label(tool.output_schema.is_some(), "structured");
+    labels
 }
 
-/// A resource.
-pub(crate) fn resource(resource: &Resource, in_full: bool) -> Text {
-    let mut text = Text::new().name(&resource.uri).faint(format!("  {}", resource.name));
+/// Formats a resource.
+pub(crate) fn resource(resource: &Resource, in_full: bool) -> StyledText {
+    let mut text = StyledText::new().name(&resource.uri).dim(format!("  {}", resource.name));
     if let Some(kind) = &resource.mime_type {
-        text = text.faint(format!(", {kind}"));
+        text = text.dim(format!(", {kind}"));
     }
     if let Some(size) = resource.size.and_then(|size| usize::try_from(size).ok()) {
-        text = text.faint(format!(", {}", super::size(size)));
+        text = text.dim(format!(", {}", super::size(size)));
     }
     described(text, resource.title.as_deref(), resource.description.as_deref(), in_full)
 }
 
-/// A template of resources.
-pub(crate) fn template(template: &ResourceTemplate, in_full: bool) -> Text {
-    let mut text = Text::new().name(&template.uri_template).faint(format!("  {}", template.name));
+/// Formats a resource template.
+pub(crate) fn template(template: &ResourceTemplate, in_full: bool) -> StyledText {
+    let mut text = StyledText::new().name(&template.uri_template).dim(format!("  {}", template.name));
     if let Some(kind) = &template.mime_type {
-        text = text.faint(format!(", {kind}"));
+        text = text.dim(format!(", {kind}"));
     }
     described(text, template.title.as_deref(), template.description.as_deref(), in_full)
 }
 
-/// A prompt: how it is got, and what it is for.
-pub(crate) fn prompt(prompt: &Prompt, in_full: bool) -> Text {
+/// Formats a prompt: arguments and description.
+pub(crate) fn prompt(prompt: &Prompt, in_full: bool) -> StyledText {
     let arguments = prompt.arguments.iter().flatten();
     let shown = arguments.clone().map(|argument| {
         let mark = if argument.required == Some(true) { "" } else { "?" };
         format!("{}{mark}", argument.name)
     });
-    let text = Text::new().name(&prompt.name).plain(format!("({})", shown.collect::<Vec<_>>().join(", ")));
+    let text = StyledText::new().name(&prompt.name).plain(format!("({})", shown.collect::<Vec<_>>().join(", ")));
     let mut text = described(text, prompt.title.as_deref(), prompt.description.as_deref(), in_full);
     if in_full {
         for argument in arguments {
             let description = argument.description.as_deref().unwrap_or_default();
-            text = text.faint(format!("\n      {}: ", argument.name)).plain(description);
+            text = text.dim(format!("\n      {}: ", argument.name)).plain(description);
         }
     }
     text
 }
 
-/// The title and the first line of the description, or all of it.
-fn described(mut text: Text, title: Option<&str>, description: Option<&str>, in_full: bool) -> Text {
+/// Adds the title and the first line of the description, or all of it.
+fn described(mut text: StyledText, title: Option<&str>, description: Option<&str>, in_full: bool) -> StyledText {
     let description = description.unwrap_or_default().trim();
     let shown = match description.split_once('\n') {
         Some((first, _)) if !in_full => format!("{} …", first.trim_end()),
         _ => description.to_owned(),
     };
     if let Some(title) = title.filter(|title| !title.trim().is_empty()) {
-        text = text.faint(format!("  “{title}”"));
+        text = text.dim(format!("  “{title}”"));
     }
-    if shown.is_empty() { text } else { text.plain("\n").plain(indented(&shown)) }
+    if shown.is_empty() { text } else { text.plain("\n").plain(indent(&shown)) }
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_is_shown_as_it_is_called() {
+    fn a_tool_is_shown_with_its_signature() {
         let schema = r#"{"type":"object","properties":{"a":{"type":"number"},"tone":{"enum":["plain","warm"]}},"required":["a"]}"#;
         let shown = Tool::new("add")
             .input_schema(Object::parse(schema).unwrap())

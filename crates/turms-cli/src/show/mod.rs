@@ -1,25 +1,25 @@
-//! What the protocol's objects look like to people.
+//! Formats protocol objects for people.
 
 mod content;
 mod event;
 mod list;
 mod server;
 
-pub(crate) use self::content::{Saver, contents, message, tool_result};
+pub(crate) use self::content::{ContentSaver, contents, message, tool_result};
 pub(crate) use self::event::{change, event, log, task};
 pub(crate) use self::list::{prompt, resource, template, tool};
-pub(crate) use self::server::{greeting, has_tasks, information, state, state_object, welcome};
+pub(crate) use self::server::{handshake_result, has_tasks, info, state, state_object, welcome};
 
 use serde_json::Value;
 use turms::proto::RawJson;
 
-/// JSON that people can read; as it is where it has what cannot be kept, such as numbers beyond all bounds.
+/// Pretty-prints JSON. Returns it unchanged if it cannot be parsed, for example because a number is out of range.
 pub(crate) fn pretty(json: &RawJson) -> String {
     let value = serde_json::from_str::<Value>(json.as_str());
     value.and_then(|value| serde_json::to_string_pretty(&value)).unwrap_or_else(|_| json.as_str().to_owned())
 }
 
-/// A number of bytes.
+/// Formats a number of bytes.
 pub(crate) fn size(bytes: usize) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a rounded number is shown")]
     let number = bytes as f64;
@@ -31,32 +31,26 @@ pub(crate) fn size(bytes: usize) -> String {
     }
 }
 
-/// A time that somebody waited.
-pub(crate) fn seconds(time: std::time::Duration) -> String {
-    if time < std::time::Duration::from_secs(1) {
-        return format!("{}ms", time.as_millis());
-    }
-    match (time.as_secs_f64() * 10.0).round() / 10.0 {
-        1.0 => "1 second".to_owned(),
-        rounded => format!("{rounded} seconds"),
-    }
+/// Formats a duration: `250 ms`, `1.3 s`.
+pub(crate) fn duration(time: std::time::Duration) -> String {
+    turms::proto::format_duration(time)
 }
 
-/// A text, or as much of it as has so many characters.
-pub(crate) fn beginning(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
+/// Truncates a text to a number of characters.
+pub(crate) fn truncate(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-/// A number of things.
+/// Formats a count with the singular or plural noun.
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
 
-/// Lines, each moved to the right.
-fn indented(text: &str) -> String {
+/// Indents each line.
+fn indent(text: &str) -> String {
     text.trim_end().lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
@@ -71,16 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_as_people_do() {
-        use std::time::Duration;
-        assert_eq!(seconds(Duration::from_micros(3_000_571)), "3 seconds");
-        assert_eq!(seconds(Duration::from_millis(1004)), "1 second");
-        assert_eq!(seconds(Duration::from_millis(1260)), "1.3 seconds");
-        assert_eq!(seconds(Duration::from_millis(250)), "250ms");
-    }
-
-    #[test]
-    fn numbers_beyond_all_bounds_are_shown_as_they_are() {
+    fn numbers_out_of_range_are_shown_unchanged() {
         let json = RawJson::parse(r#"{"a":1e999}"#).unwrap();
         assert_eq!(pretty(&json), r#"{"a":1e999}"#);
         assert_eq!(pretty(&RawJson::parse(r#"{"a":[]}"#).unwrap()), "{\n  \"a\": []\n}");

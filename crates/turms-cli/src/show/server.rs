@@ -5,28 +5,28 @@ use turms::proto::session::{Dialect, Opened};
 use turms::proto::{Ability, ProtocolVersion, RawJson};
 use turms::types::{Discover, Implementation, Initialize, InitializeResult, ServerCapabilities, TASKS_EXTENSION};
 
-use crate::session::Session;
-use crate::text::Text;
+use crate::session::CliSession;
+use crate::text::StyledText;
 
-/// What a server told when it was greeted, by which method, in the words of its revision.
-pub(crate) fn greeting(opened: &Opened) -> (&'static str, Option<RawJson>) {
+/// Returns the method and the result of the handshake, in the format of the negotiated revision.
+pub(crate) fn handshake_result(opened: &Opened) -> (&'static str, Option<RawJson>) {
     let Some(server) = &opened.server else { return (Discover::NAME, None) };
     let Dialect::Handshake(version) = opened.dialect else { return (Discover::NAME, RawJson::encode(server).ok()) };
-    let who = server.server_info().unwrap_or_else(|| Implementation::new("", ""));
-    let mut told = InitializeResult::new(version.as_str(), server.capabilities.clone(), who);
-    told.instructions.clone_from(&server.instructions);
-    (Initialize::NAME, RawJson::encode(&told).ok())
+    let info = server.server_info().unwrap_or_else(|| Implementation::new("", ""));
+    let mut result = InitializeResult::new(version.as_str(), server.capabilities.clone(), info);
+    result.instructions.clone_from(&server.instructions);
+    (Initialize::NAME, RawJson::encode(&result).ok())
 }
 
-/// Who the server is and what it can do.
-fn introduction(session: &Session) -> Text {
+/// Formats the server's name, version and capabilities.
+fn overview(session: &CliSession) -> StyledText {
     let client = &session.client;
-    let mut text = Text::new();
+    let mut text = StyledText::new();
     if let Some(server) = client.server_info() {
         let title = server.title.clone().unwrap_or_else(|| server.name.clone());
         text = text.name(format!("{title} {}", server.version));
         if server.title.as_deref().is_some_and(|title| title != server.name) {
-            text = text.faint(format!(" ({})", server.name));
+            text = text.dim(format!(" ({})", server.name));
         }
         if let Some(description) = server.description.as_deref() {
             text = text.plain(format!("\n  {}", description.trim()));
@@ -35,63 +35,63 @@ fn introduction(session: &Session) -> Text {
             text = row(text, "website", website);
         }
     } else {
-        text = text.name("a server that does not say who it is");
+        text = text.name("unnamed server");
     }
     text = row(text, "protocol", &protocol(session));
     text = row(text, "transport", session.transport());
-    row(text, "offers", &offers(&client.server_capabilities().unwrap_or_default()))
+    row(text, "capabilities", &capability_names(&client.server_capabilities().unwrap_or_default()))
 }
 
-/// The same, and how the server wants to be used.
-pub(crate) fn information(session: &Session) -> Text {
+/// Formats the overview with the server's instructions.
+pub(crate) fn info(session: &CliSession) -> StyledText {
     match session.client.instructions() {
         Some(instructions) => {
             let lines = instructions.trim().replace('\n', "\n                ");
-            row(introduction(session), "instructions", &lines)
+            row(overview(session), "instructions", &lines)
         }
-        None => introduction(session),
+        None => overview(session),
     }
 }
 
-/// The same for whoever has just come: instructions are for a model, and may have pages.
-pub(crate) fn welcome(session: &Session) -> Text {
+/// Formats the overview for the start of the shell, with the first line of the instructions only: they may be long.
+pub(crate) fn welcome(session: &CliSession) -> StyledText {
     let instructions = session.client.instructions().unwrap_or_default();
     let mut lines = instructions.trim().lines();
     match (lines.next(), lines.next()) {
-        (None, _) => introduction(session),
-        (Some(only), None) => row(introduction(session), "instructions", only),
-        (Some(first), Some(_)) => row(introduction(session), "instructions", first).faint(" … `info` shows all"),
+        (None, _) => overview(session),
+        (Some(only), None) => row(overview(session), "instructions", only),
+        (Some(first), Some(_)) => row(overview(session), "instructions", first).dim(" … (`info` shows all)"),
     }
 }
 
-/// Who the server is, and how the connection stands.
-pub(crate) fn state(session: &Session) -> Text {
+/// Formats the overview with the state of the connection.
+pub(crate) fn state(session: &CliSession) -> StyledText {
     let client = &session.client;
-    let mut text = row(introduction(session), "target", &session.target());
+    let mut text = row(overview(session), "target", &session.target());
     text = row(text, "status", status(session));
     let pending = client.pending_calls();
-    let waiting = pending.iter().map(|call| format!("{} (for {:.1?})", call.target, call.elapsed));
-    let waiting = if pending.is_empty() { "nothing".to_owned() } else { waiting.collect::<Vec<_>>().join(", ") };
-    text = row(text, "pending", &waiting);
+    let calls = pending.iter().map(|call| format!("{} (for {:.1?})", call.target, call.elapsed));
+    let calls = if pending.is_empty() { "none".to_owned() } else { calls.collect::<Vec<_>>().join(", ") };
+    text = row(text, "pending", &calls);
     let stats = client.stats().lifetime;
     let requests = format!(
         "{} sent, {} completed, {} failed, {} timed out, {} cancelled, {} received",
         stats.requests_sent, stats.completed, stats.failed, stats.timed_out, stats.cancelled, stats.requests_received
     );
     text = row(text, "requests", &requests);
-    let told = format!("{} sent, {} received", stats.notifications_sent, stats.notifications_received);
-    text = row(text, "notifications", &told);
+    let notifications = format!("{} sent, {} received", stats.notifications_sent, stats.notifications_received);
+    text = row(text, "notifications", &notifications);
     let bytes = format!("{} sent, {} received", stats.bytes_sent, stats.bytes_received);
     text = row(text, "bytes", &bytes);
     if stats.parse_errors + stats.ignored > 0 {
-        let odd = format!("{} not understood, {} passed over", stats.parse_errors, stats.ignored);
-        text = row(text, "messages", &odd);
+        let messages = format!("{} invalid, {} ignored", stats.parse_errors, stats.ignored);
+        text = row(text, "messages", &messages);
     }
     text
 }
 
-/// The same for programs. It is no object of the protocol, which has none for it.
-pub(crate) fn state_object(session: &Session) -> Value {
+/// Returns the state of the connection as JSON. The protocol has no such object.
+pub(crate) fn state_object(session: &CliSession) -> Value {
     let client = &session.client;
     let stats = client.stats().lifetime;
     let pending = client.pending_calls();
@@ -116,7 +116,7 @@ pub(crate) fn state_object(session: &Session) -> Value {
     })
 }
 
-fn status(session: &Session) -> &'static str {
+fn status(session: &CliSession) -> &'static str {
     match session.client.status() {
         ConnectionStatus::Ready => "connected",
         ConnectionStatus::Closed => "closed",
@@ -124,47 +124,47 @@ fn status(session: &Session) -> &'static str {
     }
 }
 
-fn row(text: Text, name: &str, value: &str) -> Text {
-    text.faint(format!("\n  {name:<14}")).plain(value)
+fn row(text: StyledText, name: &str, value: &str) -> StyledText {
+    text.dim(format!("\n  {name:<14}")).plain(value)
 }
 
-fn protocol(session: &Session) -> String {
+fn protocol(session: &CliSession) -> String {
     match session.client.protocol_version() {
         Some(version) if version.has(Ability::Stateless) => format!("{version} (stateless)"),
         Some(version) => format!("{version} (handshake)"),
-        None => "not known".to_owned(),
+        None => "unknown".to_owned(),
     }
 }
 
-/// Whether a server makes tasks of calls, in either dialect.
+/// Returns `true` if the server supports tasks, in either era.
 pub(crate) fn has_tasks(capabilities: &ServerCapabilities) -> bool {
     let mut extensions = capabilities.extensions.iter().flat_map(|extensions| extensions.iter());
     capabilities.tasks.is_some() || extensions.any(|(name, _)| name == TASKS_EXTENSION)
 }
 
-fn offers(capabilities: &ServerCapabilities) -> String {
-    let mut offers: Vec<String> = Vec::new();
+fn capability_names(capabilities: &ServerCapabilities) -> String {
+    let mut names: Vec<String> = Vec::new();
     if capabilities.tools.is_some() {
-        offers.push("tools".to_owned());
+        names.push("tools".to_owned());
     }
     if let Some(resources) = &capabilities.resources {
-        let watched = resources.subscribe == Some(true);
-        offers.push(if watched { "resources (can be watched)" } else { "resources" }.to_owned());
+        let subscribe = resources.subscribe == Some(true);
+        names.push(if subscribe { "resources (with subscriptions)" } else { "resources" }.to_owned());
     }
     if capabilities.prompts.is_some() {
-        offers.push("prompts".to_owned());
+        names.push("prompts".to_owned());
     }
     if capabilities.completions.is_some() {
-        offers.push("completions".to_owned());
+        names.push("completions".to_owned());
     }
     if capabilities.logging.is_some() {
-        offers.push("logging".to_owned());
+        names.push("logging".to_owned());
     }
     let extensions = capabilities.extensions.iter().flat_map(|extensions| extensions.iter());
     let extensions: Vec<String> = extensions.map(|(name, _)| name.into_owned()).collect();
     if has_tasks(capabilities) {
-        offers.push("tasks".to_owned());
+        names.push("tasks".to_owned());
     }
-    offers.extend(extensions.into_iter().filter(|name| name != TASKS_EXTENSION));
-    if offers.is_empty() { "nothing that it tells of".to_owned() } else { offers.join(", ") }
+    names.extend(extensions.into_iter().filter(|name| name != TASKS_EXTENSION));
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

@@ -2,47 +2,55 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::args::{BEARER, ServerOptions};
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{CliError, CliResult, ExitStatus};
 
-/// The headers that a configuration gives, with those that were typed in their place.
-pub(super) fn merged(headers: HeaderMap, options: &ServerOptions) -> Done<HeaderMap> {
-    merged_beside(headers, options, std::env::var(BEARER).ok().as_deref())
+/// Merges the headers of a configuration with those of the options, which take precedence.
+pub(super) fn merge(headers: HeaderMap, options: &ServerOptions) -> CliResult<HeaderMap> {
+    merge_with_token(headers, options, std::env::var(BEARER).ok().as_deref())
 }
 
-/// A token of the environment is for servers about which nothing else is said.
-fn merged_beside(mut headers: HeaderMap, options: &ServerOptions, environment: Option<&str>) -> Done<HeaderMap> {
+/// Merges headers. A token from the environment is only used if there is no other `Authorization`.
+fn merge_with_token(
+    mut headers: HeaderMap,
+    options: &ServerOptions,
+    environment: Option<&str>,
+) -> CliResult<HeaderMap> {
     for header in &options.header {
         let (name, value) = parse(header)?;
         headers.insert(name, value);
     }
-    let is_typed = |token: &&String| environment != Some(token.as_str());
-    if let Some(token) = options.bearer.as_ref().filter(|token| is_typed(token) || !headers.contains_key(AUTHORIZATION))
+    let is_option = |token: &&String| environment != Some(token.as_str());
+    if let Some(token) =
+        options.bearer.as_ref().filter(|token| is_option(token) || !headers.contains_key(AUTHORIZATION))
     {
         let token = match token.strip_prefix('@') {
-            Some(file) => std::fs::read_to_string(file)
-                .map_err(|error| Failure::new(Exit::Failure, format!("--bearer: cannot read {file:?}: {error}")))?,
+            Some(file) => std::fs::read_to_string(file).map_err(|error| {
+                CliError::new(ExitStatus::Failure, format!("--bearer: cannot read {file:?}: {error}"))
+            })?,
             None => token.clone(),
         };
         let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
-        let mut value = value.map_err(|_| Failure::usage("--bearer: has characters that a header cannot carry"))?;
+        let mut value =
+            value.map_err(|_| CliError::usage("--bearer: contains characters that are invalid in a header"))?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
     Ok(headers)
 }
 
-/// No value is repeated in an error: it may be a secret.
-fn parse(header: &str) -> Done<(HeaderName, HeaderValue)> {
+/// Parses a header. Errors do not repeat the value, which may be a secret.
+fn parse(header: &str) -> CliResult<(HeaderName, HeaderValue)> {
     let Some((name, value)) = header.split_once(':') else {
-        return Err(Failure::usage("--header: a header is written \"NAME: VALUE\""));
+        return Err(CliError::usage("--header: expected \"NAME: VALUE\""));
     };
     let name: HeaderName = name
         .trim()
         .parse()
-        .map_err(|_| Failure::usage(format!("--header: {:?} cannot be the name of a header", name.trim())))?;
+        .map_err(|_| CliError::usage(format!("--header: {:?} is not a valid header name", name.trim())))?;
     let value = HeaderValue::from_str(value.trim());
-    let mut value =
-        value.map_err(|_| Failure::usage(format!("--header: {name} has characters that a header cannot carry")))?;
+    let mut value = value.map_err(|_| {
+        CliError::usage(format!("--header: the value of {name} contains characters that are invalid in a header"))
+    })?;
     value.set_sensitive(true);
     Ok((name, value))
 }
@@ -52,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_are_names_and_values() {
+    fn a_header_has_a_name_and_a_value() {
         let (name, value) = parse("X-Key:  a: b ").unwrap();
         assert_eq!((name.as_str(), value.to_str().unwrap()), ("x-key", "a: b"));
         assert!(value.is_sensitive());
@@ -60,16 +68,16 @@ mod tests {
     }
 
     #[test]
-    fn a_token_takes_the_place_of_what_a_configuration_says() {
+    fn a_token_replaces_the_credentials_of_a_configuration() {
         let mut configured = HeaderMap::new();
         configured.insert(AUTHORIZATION, HeaderValue::from_static("Basic old"));
         let options = ServerOptions { bearer: Some("new".into()), ..ServerOptions::default() };
-        assert_eq!(merged_beside(configured.clone(), &options, None).unwrap()[AUTHORIZATION], "Bearer new");
-        // One of the environment does not, nor of what was typed.
-        assert_eq!(merged_beside(configured, &options, Some("new")).unwrap()[AUTHORIZATION], "Basic old");
+        assert_eq!(merge_with_token(configured.clone(), &options, None).unwrap()[AUTHORIZATION], "Bearer new");
+        // A token from the environment replaces neither those nor a header option.
+        assert_eq!(merge_with_token(configured, &options, Some("new")).unwrap()[AUTHORIZATION], "Basic old");
         let options = ServerOptions { header: vec!["Authorization: Basic typed".into()], ..options };
-        assert_eq!(merged_beside(HeaderMap::new(), &options, Some("new")).unwrap()[AUTHORIZATION], "Basic typed");
+        assert_eq!(merge_with_token(HeaderMap::new(), &options, Some("new")).unwrap()[AUTHORIZATION], "Basic typed");
         let options = ServerOptions { header: Vec::new(), ..options };
-        assert_eq!(merged_beside(HeaderMap::new(), &options, Some("new")).unwrap()[AUTHORIZATION], "Bearer new");
+        assert_eq!(merge_with_token(HeaderMap::new(), &options, Some("new")).unwrap()[AUTHORIZATION], "Bearer new");
     }
 }

@@ -1,11 +1,11 @@
-//! What was typed about a server, and what it means.
+//! Resolves the server of a command.
 
-mod catalogue;
-mod dial;
+mod configured_servers;
+mod dial_settings;
 mod header;
-mod overheard;
-mod record;
-mod spy;
+mod recorded_results;
+mod stray_output;
+mod trace_connector;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,85 +18,85 @@ use turms::core::{Connector, UrlTransport};
 use turms::http::HttpConnector;
 use turms::ws::WsConnector;
 
-pub(crate) use self::catalogue::{Catalogue, Known, is_program};
-use self::dial::DialSettings;
-use self::overheard::Overheard;
-pub(crate) use self::record::Record;
+pub(crate) use self::configured_servers::{ConfiguredServer, ConfiguredServers, is_program};
+use self::dial_settings::DialSettings;
+pub(crate) use self::recorded_results::RecordedResults;
+use self::stray_output::StrayOutput;
 use crate::args::{ServerArgs, ServerOptions};
 use crate::demo;
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{CliError, CliResult, ExitStatus};
 use crate::printer::{Printer, Verbosity};
-use crate::text::Text;
+use crate::text::StyledText;
 
-/// A server that can be connected to.
-pub(crate) enum Target {
-    /// The one that is built in, in this process.
+/// The server of a command.
+pub(crate) enum CliTarget {
+    /// The built-in demo server, in this process.
     Demo,
-    /// At an address.
+    /// A server at a URL.
     Url { url: String, headers: HeaderMap, transport: UrlTransport, dial: DialSettings },
-    /// In a program to be started.
-    Program { program: String, command: ChildCommand, overheard: Overheard },
+    /// A program to start.
+    Program { program: String, command: ChildCommand, stray_output: StrayOutput },
 }
 
-impl Target {
-    /// Finds out what was meant.
-    pub(crate) fn resolve(args: &ServerArgs) -> Done<Self> {
+impl CliTarget {
+    /// Resolves the arguments.
+    pub(crate) fn resolve(args: &ServerArgs) -> CliResult<Self> {
         let options = &args.options;
         if let Some((program, rest)) = args.program.split_first() {
-            // Typed like a command of the shell, so it is given the environment of the shell.
+            // Like a command in a shell, it inherits the environment.
             let command = ChildCommand::new(program).args(rest).inherit_env();
             return Self::program(program, command, options);
         }
         match args.target.as_deref() {
-            None => Err(Failure::usage("no server was named").hint("name one, or put a program to start after `--`")),
+            None => Err(CliError::usage("no server given").hint("give a TARGET, or a program to start after `--`")),
             Some("demo") => {
-                only_for_addresses(options, "the demo server")?;
-                only_for_programs(options, "the demo server")?;
+                reject_url_options(options, "the demo server")?;
+                reject_program_options(options, "the demo server")?;
                 Ok(Self::Demo)
             }
-            Some(url) if url.contains("://") => Self::address(url.to_owned(), HeaderMap::new(), None, options),
+            Some(url) if url.contains("://") => Self::url(url.to_owned(), HeaderMap::new(), None, options),
             Some(name) => Self::named(name, options),
         }
     }
 
-    fn program(program: &str, command: ChildCommand, options: &ServerOptions) -> Done<Self> {
-        only_for_addresses(options, &format!("the program {program:?}"))?;
+    fn program(program: &str, command: ChildCommand, options: &ServerOptions) -> CliResult<Self> {
+        reject_url_options(options, &format!("the program {program:?}"))?;
         let command = with_options(command, options)?;
-        Ok(Self::Program { program: program.to_owned(), command, overheard: Overheard::default() })
+        Ok(Self::Program { program: program.to_owned(), command, stray_output: StrayOutput::default() })
     }
 
-    fn address(url: String, headers: HeaderMap, stated: Option<UrlTransport>, options: &ServerOptions) -> Done<Self> {
+    fn url(url: String, headers: HeaderMap, stated: Option<UrlTransport>, options: &ServerOptions) -> CliResult<Self> {
         let scheme = url.split("://").next().unwrap_or_default().to_ascii_lowercase();
-        let is_socket = match scheme.as_str() {
+        let is_websocket = match scheme.as_str() {
             "http" | "https" => false,
             "ws" | "wss" => true,
             _ => {
-                return Err(Failure::usage(format!("there is no way to an address that begins with {scheme}://"))
-                    .hint("addresses of servers begin with http://, https://, ws:// or wss://"));
+                return Err(CliError::usage(format!("unsupported URL scheme {scheme}://"))
+                    .hint("URLs of servers begin with http://, https://, ws:// or wss://"));
             }
         };
         let rest = &url[scheme.len() + "://".len()..];
         if rest.is_empty() || rest.starts_with(['/', '?', '#']) || rest.contains(char::is_whitespace) {
-            return Err(Failure::usage(format!("{url:?} is not an address"))
-                .hint("an address has a host, and no spaces, such as http://127.0.0.1:8080/mcp"));
+            return Err(CliError::usage(format!("{url:?} is not a valid URL"))
+                .hint("a URL has a host and no spaces, such as http://127.0.0.1:8080/mcp"));
         }
-        let transport = match (options.transport, is_socket) {
+        let transport = match (options.transport, is_websocket) {
             (Some(_), true) => {
-                return Err(Failure::usage("--transport is about http:// addresses")
-                    .hint(format!("a {scheme}:// address is always spoken to over WebSocket")));
+                return Err(CliError::usage("--transport is for http:// and https:// URLs")
+                    .hint(format!("a {scheme}:// URL always uses WebSocket")));
             }
             (None, true) => UrlTransport::WebSocket,
             (Some(choice), false) => choice.into(),
             (None, false) => stated.unwrap_or_default(),
         };
-        only_for_programs(options, &without_secrets(&url))?;
-        let headers = header::merged(headers, options)?;
+        reject_program_options(options, &without_secrets(&url))?;
+        let headers = header::merge(headers, options)?;
         Ok(Self::Url { url, headers, transport, dial: DialSettings::read(options)? })
     }
 
-    fn named(name: &str, options: &ServerOptions) -> Done<Self> {
-        let known = Catalogue::read(&options.config)?.find(name)?;
-        match known.target {
+    fn named(name: &str, options: &ServerOptions) -> CliResult<Self> {
+        let entry = ConfiguredServers::read(&options.config)?.find(name)?;
+        match entry.target {
             Entry::Command { program, args, env, cwd, .. } => {
                 let mut command = ChildCommand::new(&program).args(args);
                 for (name, value) in env {
@@ -110,58 +110,57 @@ impl Target {
                 }
                 Self::program(&program, command, options)
             }
-            Entry::Url { url, headers, transport, .. } => Self::address(url, headers, Some(transport), options),
-            _ => Err(Failure::usage(format!("server {name:?}: its kind is not known here"))),
+            Entry::Url { url, headers, transport, .. } => Self::url(url, headers, Some(transport), options),
+            _ => Err(CliError::usage(format!("server {name:?}: unknown kind of server"))),
         }
     }
 
-    /// What connects to it. What it writes to its standard error, and what is said on the way, is told to those who want to
-    /// know.
-    pub(crate) fn connector(&self, printer: &Printer, record: &Record) -> Done<Arc<dyn Connector>> {
+    /// Returns a connector. The printer gets the server's standard error, and its messages with `-vvv`.
+    pub(crate) fn connector(&self, printer: &Printer, record: &RecordedResults) -> CliResult<Arc<dyn Connector>> {
         let connector: Arc<dyn Connector> = match self {
             Self::Demo => {
-                let router = demo::server().build().map_err(|error| Failure::of(Exit::Failure, &error))?;
+                let router = demo::server().build().map_err(|error| CliError::of(ExitStatus::Failure, &error))?;
                 Arc::new(LocalConnector::new(router))
             }
             Self::Url { url, headers, transport: UrlTransport::WebSocket, dial } => {
-                let connector = WsConnector::new(url).map_err(|error| Failure::of(Exit::Usage, &error))?;
+                let connector = WsConnector::new(url).map_err(|error| CliError::of(ExitStatus::Usage, &error))?;
                 Arc::new(dial.ws(connector.headers(headers.clone())))
             }
             Self::Url { url, headers, transport, dial } => {
-                let connector = HttpConnector::new(url).map_err(|error| Failure::of(Exit::Usage, &error))?;
+                let connector = HttpConnector::new(url).map_err(|error| CliError::of(ExitStatus::Usage, &error))?;
                 Arc::new(dial.http(connector.headers(headers.clone()).transport(*transport)))
             }
-            Self::Program { command, overheard, .. } => {
-                let (printer, overheard) = (printer.clone(), overheard.clone());
-                let command = command.clone().on_stdout(move |bytes| overheard.hear(bytes)).on_stderr(move |line| {
-                    printer.detail(Verbosity::Talkative, Text::new().faint("server: ").plain(line));
+            Self::Program { command, stray_output, .. } => {
+                let (printer, stray_output) = (printer.clone(), stray_output.clone());
+                let command = command.clone().on_stdout(move |bytes| stray_output.push(bytes)).on_stderr(move |line| {
+                    printer.detail(Verbosity::Verbose, StyledText::new().dim("server: ").plain(line));
                 });
                 Arc::new(command)
             }
         };
-        let is_watched = printer.tells(Verbosity::Trace) || printer.is_json();
-        Ok(if is_watched { spy::watched(connector, printer.clone(), record.clone()) } else { connector })
+        let is_traced = printer.shows(Verbosity::Trace) || printer.is_json();
+        Ok(if is_traced { trace_connector::traced(connector, printer.clone(), record.clone()) } else { connector })
     }
 
-    /// Whether it is there without us.
-    pub(crate) fn is_elsewhere(&self) -> bool {
+    /// Returns `true` if the server runs independently of this command.
+    pub(crate) fn is_remote(&self) -> bool {
         matches!(self, Self::Url { .. })
     }
 
-    /// What it wrote to its standard output that is no message, if it is a program.
-    pub(crate) fn overheard(&self) -> Vec<String> {
+    /// Returns the lines of a program's standard output that are not messages.
+    pub(crate) fn stray_output(&self) -> Vec<String> {
         match self {
-            Self::Program { overheard, .. } => overheard.lines(),
+            Self::Program { stray_output, .. } => stray_output.lines(),
             Self::Demo | Self::Url { .. } => Vec::new(),
         }
     }
 
-    /// Whether it is given any, and of the usual kind.
+    /// Returns `true` if requests have an `Authorization` header.
     pub(crate) fn has_credentials(&self) -> bool {
         matches!(self, Self::Url { headers, .. } if headers.contains_key(AUTHORIZATION))
     }
 
-    /// How it is spoken to.
+    /// Returns the name of the transport.
     pub(crate) fn transport(&self) -> &'static str {
         match self {
             Self::Demo => "in process",
@@ -173,8 +172,8 @@ impl Target {
     }
 }
 
-/// Without secrets: of an address, only what it leads to; of a program, only its name.
-impl fmt::Display for Target {
+/// Shows no secrets: a URL without credentials and query, a program without arguments.
+impl fmt::Display for CliTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Demo => f.write_str("the demo server"),
@@ -184,13 +183,13 @@ impl fmt::Display for Target {
     }
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for CliTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// An address without user, password, query and fragment.
+/// Returns a URL without user, password, query and fragment.
 pub(crate) fn without_secrets(url: &str) -> String {
     let bare = url.split(['?', '#']).next().unwrap_or_default();
     match bare.split_once("://") {
@@ -203,32 +202,33 @@ pub(crate) fn without_secrets(url: &str) -> String {
     }
 }
 
-/// A token and a file of certificates may come from the environment, which is there for all commands.
-fn only_for_addresses(options: &ServerOptions, target: &str) -> Done {
+/// Rejects options for URLs. Not `--bearer` and `--ca-file`, which may come from the environment.
+fn reject_url_options(options: &ServerOptions, target: &str) -> CliResult {
     let given = [
         ("--header", !options.header.is_empty()),
         ("--transport", options.transport.is_some()),
         ("--proxy", options.proxy.is_some()),
     ];
-    refuse(&given, "is for addresses", target)
+    reject_options(&given, "is only for URLs", target)
 }
 
-fn only_for_programs(options: &ServerOptions, target: &str) -> Done {
+/// Rejects options for programs.
+fn reject_program_options(options: &ServerOptions, target: &str) -> CliResult {
     let given = [("--env", !options.env.is_empty()), ("--cwd", options.cwd.is_some())];
-    refuse(&given, "is for programs that are started", target)
+    reject_options(&given, "is only for programs", target)
 }
 
-fn refuse(given: &[(&str, bool)], what: &str, target: &str) -> Done {
+fn reject_options(given: &[(&str, bool)], what: &str, target: &str) -> CliResult {
     match given.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(Failure::usage(format!("{option} {what}, and {target} is none"))),
+        Some((option, _)) => Err(CliError::usage(format!("{option} {what}, not for {target}"))),
         None => Ok(()),
     }
 }
 
-fn with_options(mut command: ChildCommand, options: &ServerOptions) -> Done<ChildCommand> {
+fn with_options(mut command: ChildCommand, options: &ServerOptions) -> CliResult<ChildCommand> {
     for variable in &options.env {
         let Some((name, value)) = variable.split_once('=').filter(|(name, _)| !name.is_empty()) else {
-            return Err(Failure::usage("--env: a variable is written NAME=VALUE"));
+            return Err(CliError::usage("--env: expected NAME=VALUE"));
         };
         command = command.env(name, value);
     }
@@ -242,21 +242,21 @@ fn with_options(mut command: ChildCommand, options: &ServerOptions) -> Done<Chil
 mod tests {
     use super::*;
 
-    fn resolve(target: &str) -> Done<Target> {
-        Target::resolve(&ServerArgs { target: Some(target.to_owned()), ..ServerArgs::default() })
+    fn resolve(target: &str) -> CliResult<CliTarget> {
+        CliTarget::resolve(&ServerArgs { target: Some(target.to_owned()), ..ServerArgs::default() })
     }
 
     #[test]
-    fn an_address_is_told_by_its_scheme() {
-        assert!(matches!(resolve("demo"), Ok(Target::Demo)));
-        let Ok(Target::Url { transport, .. }) = resolve("wss://example.com") else { panic!() };
+    fn the_scheme_selects_the_transport() {
+        assert!(matches!(resolve("demo"), Ok(CliTarget::Demo)));
+        let Ok(CliTarget::Url { transport, .. }) = resolve("wss://example.com") else { panic!() };
         assert_eq!(transport, UrlTransport::WebSocket);
         let Err(failure) = resolve("ftp://example.com") else { panic!() };
-        assert_eq!(failure.message(), "there is no way to an address that begins with ftp://");
+        assert_eq!(failure.message(), "unsupported URL scheme ftp://");
     }
 
     #[test]
-    fn an_address_is_shown_without_its_secrets() {
+    fn a_url_is_shown_without_secrets() {
         assert_eq!(without_secrets("https://ann:pw@example.com:1/mcp?key=1#x"), "https://example.com:1/mcp");
         assert_eq!(without_secrets("http://a?b=@c"), "http://a");
     }

@@ -1,5 +1,5 @@
-//! Programs that carry the protocol from one transport to another, between our client and our server: mcp-remote and
-//! supergateway, in each direction and each revision that they support. `cargo xtask peers` installs them.
+//! Bridges between transports, with our client and our server: mcp-remote and supergateway, in each direction and each
+//! revision that they support. `cargo xtask peers` installs them.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -15,20 +15,20 @@ use turms::ws::WsConnector;
 use turms::{Answers, ChildCommand, Client, ClientBuilder};
 use turms_testkit::{TIMEOUT, eventually, node, peer_file, within};
 
-use crate::run::{Demo, Scratch, TURMS};
+use crate::run::{Demo, TURMS, TempDir};
 
 const HANDSHAKE_VERSIONS: [ProtocolVersion; 4] = [V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25];
 
-/// A part of the protocol that a bridge does not carry.
+/// A feature that a bridge does not support.
 #[derive(Clone, Copy, PartialEq)]
-enum Lost {
+enum Unsupported {
     /// Progress of a call.
     Progress,
     /// Subscriptions, and notifications of changes.
     Changes,
     /// Requests of the server to the client.
-    Questions,
-    /// What one call leaves behind for the next: each request gets a new server process.
+    ServerRequests,
+    /// State between calls: each request gets a new server process.
     State,
     /// Tasks of 2026-07-28.
     Tasks,
@@ -53,36 +53,36 @@ fn client(version: impl Into<Option<ProtocolVersion>>) -> ClientBuilder {
     }
 }
 
-/// Uses all that the demo server offers through a bridge, but for what the bridge loses, and closes the connection.
-async fn converse(client: Client, version: ProtocolVersion, lost: &[Lost]) {
-    let carries = |part| !lost.contains(&part);
+/// Uses all features of the demo server that a bridge supports, and closes the connection.
+async fn check_bridge(client: Client, version: ProtocolVersion, unsupported: &[Unsupported]) {
+    let supports = |feature| !unsupported.contains(&feature);
     assert_eq!(client.protocol_version(), Some(version));
     assert_eq!(client.server_info().unwrap().name, "turms-demo");
 
     calls(&client).await;
     reads(&client).await;
-    if carries(Lost::Progress) {
+    if supports(Unsupported::Progress) {
         reports_progress(&client).await;
     }
-    if carries(Lost::Questions) {
-        asks(&client, version).await;
+    if supports(Unsupported::ServerRequests) {
+        answers_requests(&client, version).await;
     }
-    if carries(Lost::Changes) && carries(Lost::State) {
-        tells_of_changes(&client).await;
-    } else if carries(Lost::State) {
+    if supports(Unsupported::Changes) && supports(Unsupported::State) {
+        notifies_of_changes(&client).await;
+    } else if supports(Unsupported::State) {
         assert_eq!(
             call(&client, "remember", json!({ "name": "shopping", "text": "milk" })).await,
             "written to note://shopping"
         );
         assert_eq!(read(&client, "note://shopping").await, b"milk");
     }
-    if carries(Lost::Tasks) {
+    if supports(Unsupported::Tasks) {
         let report = call(&client, "report", json!({ "topic": "tea", "pause": 1 })).await;
         assert_eq!(report, "A report about tea, in 3 chapters.");
     }
     client.ping().await.unwrap();
     // The last step: supergateway keeps sending notifications to the stream of a cancelled request.
-    gives_up(&client).await;
+    cancels(&client).await;
     within("the end of the connection", client.close()).await;
 }
 
@@ -90,7 +90,7 @@ async fn calls(client: &Client) {
     assert!(client.list_tools().await.unwrap().iter().any(|tool| tool.name == "sign_up"));
     assert_eq!(call(client, "add", json!({ "a": 1, "b": 2 })).await, "3");
     let failed = client.call_tool("divide", json!({ "a": 1, "b": 0 })).await.unwrap();
-    assert!(failed.failed() && failed.text().contains("divided by zero"), "{failed:?}");
+    assert!(failed.failed() && failed.text().contains("divide by zero"), "{failed:?}");
     let unknown = client.call_tool("no-such-tool", ()).await.unwrap_err();
     assert_eq!(unknown.error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
     let mut sums = tokio::task::JoinSet::new();
@@ -114,7 +114,7 @@ async fn reads(client: &Client) {
 }
 
 /// A call that is cancelled leaves the connection usable.
-async fn gives_up(client: &Client) {
+async fn cancels(client: &Client) {
     let cancel = CancellationToken::new();
     let slow = client.call_tool("countdown", json!({ "steps": 1000, "pause": 60_000 })).cancellation_token(&cancel);
     let slow = tokio::spawn(slow.into_future());
@@ -133,7 +133,7 @@ async fn reports_progress(client: &Client) {
     assert_eq!(reports.try_iter().collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
 }
 
-async fn asks(client: &Client, version: ProtocolVersion) {
+async fn answers_requests(client: &Client, version: ProtocolVersion) {
     assert_eq!(call(client, "show_roots", ()).await, "file:///srv/project");
     assert_eq!(call(client, "ask_model", json!({ "question": "Where?" })).await, "parrot says: Paris.");
     if version.has(Ability::FormElicitation) {
@@ -142,19 +142,19 @@ async fn asks(client: &Client, version: ProtocolVersion) {
     }
 }
 
-async fn tells_of_changes(client: &Client) {
+async fn notifies_of_changes(client: &Client) {
     let mut events = client.events();
     client.subscribe("note://shopping").await.unwrap();
     call(client, "remember", json!({ "name": "shopping", "text": "milk" })).await;
-    hears(&mut events, |event| matches!(event, Event::ResourceUpdated { uri } if uri == "note://shopping")).await;
+    receives(&mut events, |event| matches!(event, Event::ResourceUpdated { uri } if uri == "note://shopping")).await;
     assert_eq!(read(client, "note://shopping").await, b"milk");
 
     call(client, "learn", ()).await;
-    hears(&mut events, |event| matches!(event, Event::ToolsChanged)).await;
+    receives(&mut events, |event| matches!(event, Event::ToolsChanged)).await;
     assert_eq!(call(client, "shout", json!({ "text": "hello" })).await, "HELLO");
 }
 
-async fn hears(events: &mut Events, mut wanted: impl FnMut(&Event) -> bool) {
+async fn receives(events: &mut Events, mut wanted: impl FnMut(&Event) -> bool) {
     let event = events.find(|event| wanted(&event).then_some(()));
     within("a notification of a change", event).await.unwrap();
 }
@@ -178,23 +178,23 @@ async fn start(builder: ClientBuilder, command: ChildCommand) -> Client {
     within("a connection", builder.connect_command(command)).await.unwrap()
 }
 
-/// A remote server as a program: mcp-remote.
-fn mcp_remote(url: &str, home: &Scratch) -> ChildCommand {
-    // It keeps files of its own, for authorization, and looks for them before each connection.
+/// mcp-remote: bridges a remote server to stdio.
+fn mcp_remote(url: &str, home: &TempDir) -> ChildCommand {
+    // It stores files for authorization, and reads them before each connection.
     ChildCommand::new(node())
         .arg(peer_file("node/node_modules/mcp-remote/dist/proxy.js"))
         .arg(url)
         .env("MCP_REMOTE_CONFIG_DIR", &home.0)
 }
 
-/// A remote server as a program: supergateway, with the option that names the transport of the server.
+/// supergateway: bridges a remote server to stdio. The option selects the transport of the server.
 fn supergateway(option: &str, url: &str) -> ChildCommand {
     ChildCommand::new(node()).arg(peer_file(SUPERGATEWAY)).args([option, url, "--outputTransport", "stdio"])
 }
 
 const SUPERGATEWAY: &str = "node/node_modules/supergateway/dist/index.js";
 
-/// The demo server as a program, served over a network by supergateway until this is dropped.
+/// The demo server, bridged from stdio to a network transport by supergateway. Killed on drop.
 struct Gateway {
     process: Child,
     /// Address and port.
@@ -210,7 +210,7 @@ impl Gateway {
         let mut process = command.spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
         let address = lines.find_map(|line| line.strip_prefix("http://127.0.0.1:").map(str::to_owned));
-        // A full pipe would stop the gateway.
+        // A full pipe would block the gateway.
         std::thread::spawn(move || lines.for_each(drop));
         let port = address.unwrap_or_else(|| panic!("{command:?} does not listen"));
         Self { process, authority: format!("127.0.0.1:{port}") }
@@ -232,9 +232,9 @@ impl Drop for Gateway {
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn mcp_remote_carries_the_handshake_revisions_over_http() {
-    let (demo, home) = (Demo::listening("--http"), Scratch::new("mcp-remote-handshake"));
+    let (demo, home) = (Demo::listening("--http"), TempDir::new("mcp-remote-handshake"));
     for version in HANDSHAKE_VERSIONS {
-        converse(start(client(version), mcp_remote(&demo.url, &home)).await, version, &[]).await;
+        check_bridge(start(client(version), mcp_remote(&demo.url, &home)).await, version, &[]).await;
     }
 }
 
@@ -242,16 +242,16 @@ async fn mcp_remote_carries_the_handshake_revisions_over_http() {
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn mcp_remote_carries_the_newest_revision_over_http() {
-    let (demo, home) = (Demo::listening("--http"), Scratch::new("mcp-remote-newest"));
-    converse(start(client(None), mcp_remote(&demo.url, &home)).await, V2026_07_28, &[Lost::Tasks]).await;
+    let (demo, home) = (Demo::listening("--http"), TempDir::new("mcp-remote-newest"));
+    check_bridge(start(client(None), mcp_remote(&demo.url, &home)).await, V2026_07_28, &[Unsupported::Tasks]).await;
 }
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn mcp_remote_carries_http_and_sse() {
-    let (demo, home) = (Demo::listening("--sse"), Scratch::new("mcp-remote-sse"));
+    let (demo, home) = (Demo::listening("--sse"), TempDir::new("mcp-remote-sse"));
     let remote = mcp_remote(&demo.url, &home).args(["--transport", "sse-only"]);
-    converse(start(client(V2024_11_05), remote).await, V2024_11_05, &[]).await;
+    check_bridge(start(client(V2024_11_05), remote).await, V2024_11_05, &[]).await;
 }
 
 #[tokio::test]
@@ -260,26 +260,26 @@ async fn supergateway_serves_a_program_over_http_with_sessions() {
     let gateway = Gateway::start("streamableHttp", &["--stateful"]);
     for version in HANDSHAKE_VERSIONS {
         let client = connect(client(version), gateway.http("/mcp", UrlTransport::StreamableHttp)).await;
-        converse(client, version, &[]).await;
+        check_bridge(client, version, &[]).await;
     }
 }
 
-/// Each request has a process of its own, to which the gateway introduces itself as a client without capabilities.
+/// Each request has a process of its own, to which the gateway declares no client capabilities.
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn supergateway_serves_a_program_over_http_without_sessions() {
     let gateway = Gateway::start("streamableHttp", &[]);
     let client = connect(client(V2025_11_25), gateway.http("/mcp", UrlTransport::StreamableHttp)).await;
-    converse(client, V2025_11_25, &[Lost::State, Lost::Questions]).await;
+    check_bridge(client, V2025_11_25, &[Unsupported::State, Unsupported::ServerRequests]).await;
 }
 
-/// Each request has a process of its own; the answers to its questions reach the same one.
+/// Each request has a process of its own; input responses reach the same one.
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn supergateway_serves_a_program_over_http_in_the_newest_revision() {
     let gateway = Gateway::start("streamableHttp", &[]);
     let client = connect(client(None), gateway.http("/mcp", UrlTransport::StreamableHttp)).await;
-    converse(client, V2026_07_28, &[Lost::State, Lost::Tasks]).await;
+    check_bridge(client, V2026_07_28, &[Unsupported::State, Unsupported::Tasks]).await;
 }
 
 /// All clients share one process, which gets an `initialize` from each.
@@ -289,51 +289,51 @@ async fn supergateway_serves_a_program_over_http_and_sse_to_one_client_after_ano
     let gateway = Gateway::start("sse", &[]);
     for version in HANDSHAKE_VERSIONS {
         let client = connect(client(version), gateway.http("/sse", UrlTransport::Sse)).await;
-        converse(client, version, &[]).await;
+        check_bridge(client, version, &[]).await;
     }
 }
 
 /// All clients share one process here, too. The gateway changes the ids of the client's messages, also of its responses, and
-/// does not change them back in `_meta`: neither questions nor subscriptions of 2026-07-28 find their way back.
+/// does not change them back in `_meta`: server requests and subscriptions of 2026-07-28 do not work.
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn supergateway_serves_a_program_over_websocket_to_one_client_after_another() {
     let gateway = Gateway::start("ws", &[]);
     let connector = || WsConnector::new(format!("ws://{}/message", gateway.authority)).unwrap();
     for version in HANDSHAKE_VERSIONS {
-        converse(connect(client(version), connector()).await, version, &[Lost::Questions]).await;
+        check_bridge(connect(client(version), connector()).await, version, &[Unsupported::ServerRequests]).await;
     }
-    converse(connect(client(V2026_07_28), connector()).await, V2026_07_28, &[Lost::Changes]).await;
+    check_bridge(connect(client(V2026_07_28), connector()).await, V2026_07_28, &[Unsupported::Changes]).await;
 }
 
-/// What supergateway drops as a client of a server: all that the server sends beside its answers.
-const ANSWERS_ONLY: [Lost; 3] = [Lost::Progress, Lost::Changes, Lost::Questions];
+/// Features that supergateway lacks as a client: it drops all messages of the server except responses.
+const RESPONSES_ONLY: [Unsupported; 3] = [Unsupported::Progress, Unsupported::Changes, Unsupported::ServerRequests];
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn supergateway_makes_a_program_of_a_server_over_http() {
+async fn supergateway_bridges_http_to_stdio() {
     let demo = Demo::listening("--http");
     for version in HANDSHAKE_VERSIONS {
         let client = start(client(version), supergateway("--streamableHttp", &demo.url)).await;
-        converse(client, version, &ANSWERS_ONLY).await;
+        check_bridge(client, version, &RESPONSES_ONLY).await;
     }
 }
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn supergateway_makes_a_program_of_a_server_over_http_and_sse() {
+async fn supergateway_bridges_http_sse_to_stdio() {
     let demo = Demo::listening("--sse");
     let client = start(client(V2024_11_05), supergateway("--sse", &demo.url)).await;
-    converse(client, V2024_11_05, &ANSWERS_ONLY).await;
+    check_bridge(client, V2024_11_05, &RESPONSES_ONLY).await;
 }
 
-/// The client asks for the newest revision first. The gateway introduces itself to the server because of that, so the
-/// `initialize` of the client is the second one of the session.
+/// The client probes for the newest revision first. For that request the gateway sends an `initialize` of its own, so that of
+/// the client is the second one of the session.
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn supergateway_makes_programs_of_servers_for_clients_that_ask_for_the_newest_revision() {
+async fn supergateway_bridges_clients_that_probe_for_the_newest_revision() {
     for (option, transport, version) in [("--streamableHttp", "--http", V2025_11_25), ("--sse", "--sse", V2024_11_05)] {
         let demo = Demo::listening(transport);
-        converse(start(client(None), supergateway(option, &demo.url)).await, version, &ANSWERS_ONLY).await;
+        check_bridge(start(client(None), supergateway(option, &demo.url)).await, version, &RESPONSES_ONLY).await;
     }
 }

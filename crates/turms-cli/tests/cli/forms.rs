@@ -1,5 +1,4 @@
-//! Forms with an optional field, filled in by the clients of others: the TypeScript SDK v2 and rmcp, which `cargo xtask peers`
-//! installs.
+//! Forms with an optional field, filled in by other clients: the TypeScript SDK v2 and rmcp, which `cargo xtask peers` installs.
 
 use std::process::Command;
 
@@ -15,16 +14,16 @@ const VERSIONS: [&str; 3] = ["2025-06-18", "2025-11-25", "2026-07-28"];
 #[track_caller]
 fn fills_in(client: &mut Command, version: &str, target: &[&str]) {
     let output = client.arg(version).args(target).output().unwrap();
-    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{version}: {}\n{said}\n{complained}", output.status);
-    let said: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(said["version"], version);
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{version}: {}\n{stdout}\n{stderr}", output.status);
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(report["version"], version);
     let with_and_without = [
         "Welcome, Ann, aged 42, on the plan Team, with news.",
         "Welcome, Ann, of unknown age, on the plan Team, with news.",
     ];
-    assert_eq!(said["texts"], json!(with_and_without), "{version}");
-    let form = &said["forms"][0];
+    assert_eq!(report["texts"], json!(with_and_without), "{version}");
+    let form = &report["forms"][0];
     assert_eq!(form["properties"]["age"]["type"], "integer", "{version}: {form}");
     assert_eq!(form["required"], json!(["name", "plan", "news"]), "{version}: {form}");
 }

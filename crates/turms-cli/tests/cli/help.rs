@@ -4,7 +4,7 @@ use std::process::Stdio;
 use crate::run::{golden, turms};
 
 #[test]
-fn every_way_of_asking_for_help_gives_help() {
+fn help_is_printed_for_every_spelling() {
     let short = turms(["-h"]).ok();
     assert!(short.contains("Model Context Protocol") && short.contains("Usage: turms"), "{short}");
     let long = turms(["--help"]).ok();
@@ -13,7 +13,7 @@ fn every_way_of_asking_for_help_gives_help() {
 }
 
 #[test]
-fn the_help_documents_the_exit_status() {
+fn help_documents_the_exit_status() {
     let help = turms(["--help"]).ok();
     for line in
         ["2    usage", "3    cannot connect", "4    authorization", "5    protocol", "6    tool error", "7    timeout"]
@@ -31,21 +31,21 @@ fn the_version_is_one_line() {
 
 #[test]
 fn an_unknown_argument_is_an_error() {
-    let ran = turms(["--frobnicate"]).run();
-    ran.fails(2, &["error: unexpected argument '--frobnicate'", "--help"]);
-    assert_eq!(ran.stdout, "");
+    let output = turms(["--frobnicate"]).run();
+    output.fails(2, &["error: unexpected argument '--frobnicate'", "--help"]);
+    assert_eq!(output.stdout, "");
     turms(["tolls"]).run().fails(2, &["'tolls'", "'tools'"]);
 }
 
 #[test]
 fn control_characters_are_not_repeated_to_the_terminal() {
-    let ran = turms(["\u{1b}[2J"]).run();
-    assert_eq!(ran.status, Some(2));
-    assert!(!ran.stderr.contains('\u{1b}'));
+    let output = turms(["\u{1b}[2J"]).run();
+    assert_eq!(output.status, Some(2));
+    assert!(!output.stderr.contains('\u{1b}'));
 }
 
 #[test]
-fn a_reader_that_has_gone_away_is_not_a_failure() {
+fn a_closed_pipe_is_not_a_failure() {
     for args in [&["--help"][..], &["tools", "demo"]] {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
@@ -69,7 +69,7 @@ fn output_that_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn completions_come_from_the_same_definitions() {
+fn completions_contain_all_commands_and_options() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = turms(["completions", shell]).ok();
         for word in ["turms", "templates", "args-json"] {
@@ -80,7 +80,7 @@ fn completions_come_from_the_same_definitions() {
 }
 
 #[test]
-fn so_does_the_manual_page() {
+fn manual_pages_contain_all_commands_and_options() {
     let page = turms(["man"]).ok();
     for word in [".TH turms 1", "Exit status", "TARGET", "listen"] {
         assert!(page.contains(word), "{word} is not in\n{page}");
@@ -89,5 +89,5 @@ fn so_does_the_manual_page() {
     for word in [".TH turms-call 1", "\\-\\-args\\-json", "\\-\\-bearer"] {
         assert!(page.contains(word), "{word} is not in\n{page}");
     }
-    turms(["man", "cal"]).run().fails(2, &["there is no command \"cal\"", "did you mean \"call\"?"]);
+    turms(["man", "cal"]).run().fails(2, &["unknown command \"cal\"", "did you mean \"call\"?"]);
 }

@@ -1,17 +1,17 @@
-//! The real binary, used as a person or a script would.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+//! Tests of the `turms` binary, at a terminal and in scripts.
+#![allow(clippy::unwrap_used, reason = "test helpers panic on failure")]
 
 #[cfg(unix)]
 mod bridges;
 mod commands;
-mod dial;
+mod errors;
 #[cfg(unix)]
 mod forms;
 mod help;
-mod mistakes;
+mod input;
 #[cfg(unix)]
 mod peers;
-mod questions;
+mod proxy_and_tls;
 mod run;
 mod servers;
 #[cfg(unix)]

@@ -1,9 +1,9 @@
-//! Somebody else's server: `@modelcontextprotocol/server-everything`, which `cargo xtask peers` installs.
+//! Another server: `@modelcontextprotocol/server-everything`, which `cargo xtask peers` installs.
 
 use serde_json::{Value, json};
 use turms_testkit::peer_file;
 
-use crate::run::{Scratch, turms};
+use crate::run::{TempDir, turms};
 
 /// The command that starts the server, after checking that it can be started.
 fn server() -> [String; 3] {
@@ -11,27 +11,27 @@ fn server() -> [String; 3] {
     [turms_testkit::node(), script, "stdio".into()].map(|part| part.to_str().unwrap().to_owned())
 }
 
-fn everything(args: &[&str]) -> crate::run::Run {
+fn everything(args: &[&str]) -> crate::run::TurmsCommand {
     let server = server();
     turms(args.iter().copied().chain(["--"]).chain(server.iter().map(String::as_str)))
 }
 
 #[test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-fn it_introduces_itself() {
+fn its_info_and_tools_are_shown() {
     let info = everything(&["info"]).ok();
     assert!(info.contains("mcp-servers/everything") && info.contains("2025-11-25 (handshake)"), "{info}");
     let tools = everything(&["tools"]).ok();
     assert!(tools.contains("get-sum(a: number, b: number)"), "{tools}");
 }
 
-/// Its instructions have pages, which are for a model.
+/// Its instructions are long.
 #[test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-fn a_shell_is_not_flooded_by_instructions() {
+fn the_shell_only_shows_the_first_line_of_the_instructions() {
     let [node, script, transport] = &server();
-    let home = Scratch::new("flood");
-    let mut shell = crate::shell::typing(&["shell", "--", node, script, transport], &home);
+    let home = TempDir::new("flood");
+    let mut shell = crate::shell::type_in(&["shell", "--", node, script, transport], &home);
     shell.exp_string("# Everything Server").unwrap();
     shell.exp_string("`info` shows all").unwrap();
     shell.exp_string("mcp-servers/everything> ").unwrap();
@@ -61,13 +61,13 @@ fn its_task_is_waited_for() {
 
 #[test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-fn its_picture_is_saved() {
-    let scratch = Scratch::new("everything");
-    let file = scratch.path("tiny.png");
+fn its_image_is_saved() {
+    let directory = TempDir::new("everything");
+    let file = directory.path("tiny.png");
     let out = everything(&["call", "get-tiny-image", "-o", &file]).ok();
     assert!(out.contains("[image image/png, "), "{out}");
     assert!(std::fs::read(file).unwrap().starts_with(b"\x89PNG"));
-    let blob = scratch.path("blob");
+    let blob = directory.path("blob");
     let prompt = ["prompt", "resource-prompt", "resourceType=Blob", "resourceId=1", "-o", &blob];
     assert!(everything(&prompt).ok().contains(&format!("saved to {blob}]")));
     assert!(std::fs::read_to_string(blob).unwrap().starts_with("Resource 1: "));
@@ -75,10 +75,10 @@ fn its_picture_is_saved() {
 
 #[test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-fn its_progress_is_told() {
-    let ran = everything(&["call", "trigger-long-running-operation", "duration=0.2", "steps=2", "-v"]).run();
-    assert_eq!(ran.status, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains("progress: 1/2") && ran.stderr.contains("progress: 2/2"), "{}", ran.stderr);
+fn its_progress_is_shown() {
+    let output = everything(&["call", "trigger-long-running-operation", "duration=0.2", "steps=2", "-v"]).run();
+    assert_eq!(output.status, Some(0), "{output:?}");
+    assert!(output.stderr.contains("progress: 1/2") && output.stderr.contains("progress: 2/2"), "{}", output.stderr);
 }
 
 #[test]
@@ -96,12 +96,12 @@ fn its_resources_and_prompts_are_read() {
 
 #[test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-fn its_questions_are_answered() {
-    let scratch = Scratch::new("everything-asks");
-    let answers = scratch.file("answers.json", r#"{"form": {"name": "Ann"}, "sampling": "Paris"}"#);
+fn its_input_requests_are_answered() {
+    let directory = TempDir::new("everything-asks");
+    let answers = directory.file("answers.json", r#"{"form": {"name": "Ann"}, "sampling": "Paris"}"#);
     let lines = "call trigger-elicitation-request\ncall trigger-sampling-request prompt=Where? maxTokens=20\n";
     let [node, script, transport] = &server();
-    let ran = turms(["shell", "--answers", &answers, "--", node, script, transport]).stdin(lines).run();
-    assert_eq!(ran.status, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("- Name: Ann") && ran.stdout.contains("Paris"), "{}", ran.stdout);
+    let output = turms(["shell", "--answers", &answers, "--", node, script, transport]).stdin(lines).run();
+    assert_eq!(output.status, Some(0), "{output:?}");
+    assert!(output.stdout.contains("- Name: Ann") && output.stdout.contains("Paris"), "{}", output.stdout);
 }

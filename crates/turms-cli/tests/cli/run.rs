@@ -1,4 +1,4 @@
-//! How tests run `turms`.
+//! Helpers that run `turms`.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -6,24 +6,24 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 pub(crate) const TURMS: &str = env!("CARGO_BIN_EXE_turms");
 
-/// `turms` with these arguments, without a terminal, and without the configuration of whoever runs the tests.
-pub(crate) fn turms<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
+/// Returns a command for `turms`, without a terminal and without the configuration of the user.
+pub(crate) fn turms<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> TurmsCommand {
     let mut command = Command::new(TURMS);
     command.args(args).env_remove("TURMS_BEARER").env_remove("NO_COLOR");
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "TURMS_CA_FILE"] {
         command.env_remove(name).env_remove(name.to_lowercase());
     }
     command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME");
-    Run { command, stdin: None }
+    TurmsCommand { command, stdin: None }
 }
 
-/// A run that is about to be made.
-pub(crate) struct Run {
+/// A `turms` command to run.
+pub(crate) struct TurmsCommand {
     pub(crate) command: Command,
     stdin: Option<Vec<u8>>,
 }
 
-impl Run {
+impl TurmsCommand {
     pub(crate) fn stdin(self, text: impl Into<String>) -> Self {
         self.stdin_bytes(text.into().as_bytes())
     }
@@ -43,46 +43,46 @@ impl Run {
         self
     }
 
-    pub(crate) fn run(mut self) -> Ran {
+    pub(crate) fn run(mut self) -> TurmsOutput {
         let stdin = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
         self.command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = self.command.spawn().expect("the binary was built beside this test");
+        let mut child = self.command.spawn().expect("the binary is built with this test");
         if let Some(bytes) = self.stdin {
             child.stdin.take().unwrap().write_all(&bytes).unwrap();
         }
         let output = child.wait_with_output().unwrap();
         let text = |bytes| String::from_utf8(bytes).expect("turms writes UTF-8");
-        Ran { status: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+        TurmsOutput { status: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
-    /// Runs it, and expects that it goes well.
+    /// Runs it, expects success, and returns standard output.
     pub(crate) fn ok(self) -> String {
-        let ran = self.run();
-        assert_eq!(ran.status, Some(0), "{ran:?}");
-        ran.stdout
+        let output = self.run();
+        assert_eq!(output.status, Some(0), "{output:?}");
+        output.stdout
     }
 }
 
-/// What became of a run.
+/// Output of a run.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Ran {
+pub(crate) struct TurmsOutput {
     pub(crate) status: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Ran {
-    /// Expects that it ended so, with all of this among what it told.
+impl TurmsOutput {
+    /// Asserts the exit status, and that standard error contains all of `messages`.
     #[track_caller]
-    pub(crate) fn fails(&self, status: i32, told: &[&str]) {
+    pub(crate) fn fails(&self, status: i32, messages: &[&str]) {
         assert_eq!(self.status, Some(status), "{self:?}");
-        for part in told {
+        for part in messages {
             assert!(self.stderr.contains(part), "{part:?} is not in\n{}", self.stderr);
         }
     }
 }
 
-/// The output as it was when somebody last looked at it. `TURMS_BLESS=1` writes down what it is now.
+/// Compares output with a golden file. `TURMS_BLESS=1` updates the file.
 #[track_caller]
 pub(crate) fn golden(name: &str, output: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
@@ -90,17 +90,17 @@ pub(crate) fn golden(name: &str, output: &str) {
         std::fs::write(&path, output).unwrap();
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(output, expected, "tests/golden/{name} differs; TURMS_BLESS=1 writes it anew");
+    assert_eq!(output, expected, "tests/golden/{name} differs; TURMS_BLESS=1 updates it");
 }
 
-/// The demo server, listening; it ends with this.
+/// The demo server as a process, killed on drop.
 pub(crate) struct Demo {
     process: Child,
     pub(crate) url: String,
 }
 
 impl Demo {
-    /// Starts `turms demo` with an option that names a transport.
+    /// Starts `turms demo` with the option of a transport.
     pub(crate) fn listening(option: &str) -> Self {
         let mut process = Command::new(TURMS)
             .args(["demo", option, "127.0.0.1:0"])
@@ -123,25 +123,25 @@ impl Drop for Demo {
     }
 }
 
-/// A server of 2025-11-25 for `sh -c` that answers as it is told to: methods, and the lines that it writes when it is asked,
-/// where `$id` is the id of the request. What is not among them it does not know.
-pub(crate) fn acting(scenes: &[(&str, &str)]) -> String {
-    const HELLO: &str = r#"{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"actor","version":"1"}}}"#;
+/// Returns a script for `sh -c` that is a server of 2025-11-25. It responds to each method with the given lines, in which `$id`
+/// is the id of the request. Other methods are unknown.
+pub(crate) fn scripted_server(responses: &[(&str, &str)]) -> String {
+    const INITIALIZED: &str = r#"{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"scripted","version":"1"}}}"#;
     const UNKNOWN: &str = r#"{"jsonrpc":"2.0","id":$id,"error":{"code":-32601,"message":"no such method"}}"#;
     let case = |(method, lines): &(&str, &str)| {
         let lines = lines.replace('\\', "\\\\").replace('"', "\\\"");
         format!("*'\"{method}\"'*) echo \"{lines}\" ;;\n")
     };
-    let known: String = scenes.iter().chain(&[("initialize", HELLO), ("id", UNKNOWN)]).map(case).collect();
+    let known: String = responses.iter().chain(&[("initialize", INITIALIZED), ("id", UNKNOWN)]).map(case).collect();
     format!(
         "while read -r line; do id=${{line##*\\\"id\\\":}}; id=${{id%%[,\\}}]*}}; case \"$line\" in\n{known}esac; done"
     )
 }
 
-/// A directory of one test alone.
-pub(crate) struct Scratch(pub(crate) PathBuf);
+/// A temporary directory, deleted on drop.
+pub(crate) struct TempDir(pub(crate) PathBuf);
 
-impl Scratch {
+impl TempDir {
     pub(crate) fn new(test: &str) -> Self {
         let path = std::env::temp_dir().join(format!("turms-cli-{}-{test}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
@@ -161,46 +161,46 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// A run that goes on while the test looks at what it prints.
-pub(crate) struct Going {
+/// A running `turms` process.
+pub(crate) struct RunningTurms {
     process: Child,
     pub(crate) stdin: Option<ChildStdin>,
     lines: Option<BufReader<std::process::ChildStdout>>,
 }
 
-impl Going {
-    pub(crate) fn start(mut run: Run) -> Self {
+impl RunningTurms {
+    pub(crate) fn start(mut run: TurmsCommand) -> Self {
         run.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = run.command.spawn().unwrap();
         let lines = process.stdout.take().map(BufReader::new);
         Self { stdin: process.stdin.take(), process, lines }
     }
 
-    /// The next line of standard output.
+    /// Returns the next line of standard output.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.lines.as_mut().unwrap().read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
-    /// Goes away, as `head` does.
+    /// Closes standard output, as `head` does.
     pub(crate) fn stop_reading(&mut self) {
         self.lines = None;
     }
 
     /// Waits for a line of standard error.
-    pub(crate) fn told(&mut self, part: &str) {
+    pub(crate) fn wait_for_stderr(&mut self, part: &str) {
         let mut stderr = BufReader::new(self.process.stderr.as_mut().unwrap());
         let mut line = String::new();
         while !line.contains(part) {
             line.clear();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "{part:?} was never told");
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "{part:?} was not written to standard error");
         }
     }
 
@@ -208,7 +208,7 @@ impl Going {
         self.process.id()
     }
 
-    /// The same, and what is left to read on standard error.
+    /// Waits for the exit status, and returns the rest of standard error.
     pub(crate) fn end_with_stderr(mut self) -> (Option<i32>, String) {
         drop(self.stdin.take());
         let status = self.process.wait().unwrap().code();

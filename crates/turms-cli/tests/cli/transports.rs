@@ -1,9 +1,9 @@
-//! The same over every transport and in every revision.
+//! The same commands over every transport and in every revision.
 
-use crate::run::{Demo, Going, Scratch, TURMS, turms};
+use crate::run::{Demo, RunningTurms, TURMS, TempDir, turms};
 
-/// What a server says is the same whichever way it says it.
-fn works(target: &[&str], program: &[&str]) {
+/// Runs most commands and checks their output.
+fn run_commands(target: &[&str], program: &[&str]) {
     let run = |command: &[&str], words: &[&str]| {
         let args: Vec<&str> = command.iter().chain(target).chain(words).chain(program).copied().collect();
         turms(args).ok()
@@ -19,7 +19,7 @@ fn works(target: &[&str], program: &[&str]) {
     assert!(run(&["resources"], &[]).contains("demo://readme"));
     assert!(run(&["templates"], &[]).contains("note://{name}"));
     assert!(run(&["prompts"], &[]).contains("journey(country, city)"));
-    assert!(run(&["ping"], &[]).contains("answered in"));
+    assert!(run(&["ping"], &[]).contains("response in"));
     assert_eq!(run(&["call"], &["countdown", "steps=2", "pause=1"]), "counted 2 steps\n");
     assert!(run(&["info"], &[]).contains("demo 0.1.0"));
     assert!(run(&["raw"], &["tools/list"]).contains("\"name\": \"add\""));
@@ -31,39 +31,39 @@ fn works(target: &[&str], program: &[&str]) {
 
 #[test]
 fn in_process() {
-    works(&["demo"], &[]);
+    run_commands(&["demo"], &[]);
 }
 
 #[test]
 fn over_stdio() {
-    works(&[], &["--", TURMS, "demo", "--stdio"]);
+    run_commands(&[], &["--", TURMS, "demo", "--stdio"]);
 }
 
 #[test]
 fn over_http() {
     let demo = Demo::listening("--http");
-    works(&[&demo.url], &[]);
+    run_commands(&[&demo.url], &[]);
     assert!(turms(["info", &demo.url]).ok().contains("transport     HTTP\n"));
 }
 
 #[test]
 fn over_websocket() {
     let demo = Demo::listening("--ws");
-    works(&[&demo.url], &[]);
+    run_commands(&[&demo.url], &[]);
     assert!(turms(["info", &demo.url]).ok().contains("transport     WebSocket\n"));
 }
 
 #[test]
 fn over_http_and_sse() {
     let demo = Demo::listening("--sse");
-    works(&[&demo.url, "--transport", "sse"], &[]);
+    run_commands(&[&demo.url, "--transport", "sse"], &[]);
     let info = turms(["info", &demo.url, "--transport", "sse"]).ok();
     assert!(info.contains("transport     HTTP+SSE\n") && info.contains("2024-11-05 (handshake)"), "{info}");
 }
 
 #[test]
 fn in_every_revision() {
-    for (choice, spoken) in [
+    for (choice, version) in [
         ("auto", "2026-07-28 (stateless)"),
         ("modern", "2026-07-28 (stateless)"),
         ("legacy", "2025-11-25 (handshake)"),
@@ -72,33 +72,33 @@ fn in_every_revision() {
         ("2024-11-05", "2024-11-05 (handshake)"),
     ] {
         let info = turms(["info", "--protocol", choice, "--", TURMS, "demo", "--stdio"]).ok();
-        assert!(info.contains(spoken), "{choice}: {info}");
+        assert!(info.contains(version), "{choice}: {info}");
         let sum = turms(["call", "demo", "add", "a=1", "b=2", "--protocol", choice]).ok();
         assert_eq!(sum, "3\n");
     }
 }
 
 #[test]
-fn a_program_is_given_an_environment_and_a_folder() {
+fn a_program_gets_its_environment_and_working_directory() {
     let script = "printf '%s\\n' \"$GREETING in $(basename \"$PWD\")\" >&2; exit 1";
-    let ran = turms(["info", "-e", "GREETING=salve", "--cwd", "/usr", "--", "sh", "-c", script]).run();
-    ran.fails(3, &["salve in usr"]);
+    let output = turms(["info", "-e", "GREETING=salve", "--cwd", "/usr", "--", "sh", "-c", script]).run();
+    output.fails(3, &["salve in usr"]);
 }
 
-/// The server starts when the client has said that it still waits, which is after the timeout of its probe.
+/// The server starts after the client has printed that it waits, which is after the timeout of its probe.
 #[cfg(unix)]
 #[test]
 fn a_program_that_starts_slowly_is_waited_for() {
-    let scratch = Scratch::new("slow-start");
+    let directory = TempDir::new("slow-start");
     for protocol in ["modern", "auto"] {
-        let start = scratch.path(protocol);
+        let start = directory.path(protocol);
         assert!(std::process::Command::new("mkfifo").arg(&start).status().unwrap().success());
         let slow = format!("read -r go <{start}; exec {TURMS} demo --stdio");
-        let mut going = Going::start(turms(["info", "--protocol", protocol, "--", "sh", "-c", &slow]));
-        going.told("has not answered yet");
+        let mut running = RunningTurms::start(turms(["info", "--protocol", protocol, "--", "sh", "-c", &slow]));
+        running.wait_for_stderr("waiting for");
         std::fs::write(&start, "go\n").unwrap();
-        let info = std::iter::from_fn(|| Some(going.line()).filter(|line| !line.is_empty())).collect::<Vec<_>>();
+        let info = std::iter::from_fn(|| Some(running.line()).filter(|line| !line.is_empty())).collect::<Vec<_>>();
         assert!(info.iter().any(|line| line.contains("2026-07-28")), "{info:?}");
-        assert_eq!(going.end(), Some(0));
+        assert_eq!(running.end(), Some(0));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use turms_core::{ConnectError, Ended, PeerError, error_chain};
 use turms_proto::session::{RequestError, SessionError};
-use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion};
+use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion, format_duration};
 
 /// The error of a call.
 ///
@@ -64,7 +64,7 @@ pub enum CallErrorKind {
     #[error("not authorized")]
     Unauthorized(#[source] Arc<dyn std::error::Error + Send + Sync>),
     /// The circuit breaker is open for another while.
-    #[error("not tried: the server has failed too often, and is left alone for {0:?}")]
+    #[error("not sent: circuit breaker is open for another {}", format_duration(*.0))]
     CircuitOpen(Duration),
     /// The server does not support the call.
     #[error(transparent)]
@@ -91,10 +91,10 @@ pub enum CallErrorKind {
 #[non_exhaustive]
 pub enum TimeoutCause {
     /// The timeout, which progress renews.
-    #[error("no answer within {0:?} (timeout)")]
+    #[error("no response within {} (timeout)", format_duration(*.0))]
     Response(Duration),
     /// The maximum duration, which progress does not renew.
-    #[error("no answer within {0:?} (max_duration)")]
+    #[error("no response within {} (max_duration)", format_duration(*.0))]
     MaxDuration(Duration),
 }
 
@@ -463,7 +463,7 @@ mod tests {
     fn an_error_says_what_failed_on_what_and_whether_it_may_have_run() {
         let timeout = PeerError::Request(RequestError::TimedOut(Duration::from_secs(30)));
         let error = CallError::of_peer("tools/call \"add\"", timeout);
-        assert_eq!(error.to_string(), "tools/call \"add\": no answer within 30s (timeout); it may have run");
+        assert_eq!(error.to_string(), "tools/call \"add\": no response within 30 s (timeout); it may have run");
         assert!(error.is_timeout() && error.may_have_run());
 
         let error = CallError::of_peer("tools/call \"add\"", PeerError::Closed);

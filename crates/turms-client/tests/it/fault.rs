@@ -313,7 +313,7 @@ async fn half_a_line_and_silence_is_a_timeout_and_costs_one_more_answer() {
     let client = connect(&odd).await;
 
     let error = times_out(&client).await;
-    assert!(error.to_string().starts_with("tools/call \"odd\": no answer within 3"), "{error}");
+    assert!(error.to_string().starts_with("tools/call \"odd\": no response within 3"), "{error}");
     assert!(error.to_string().ends_with("; it may have run"), "{error}");
     // The next answer is the rest of the half line.
     let spoiled = client.call_tool("echo", ()).timeout(SHORT).await.unwrap_err();

@@ -52,7 +52,7 @@ fn message(outcome: CallResult) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_call_times_out() {
     let slow = Timeout::new(Duration::from_secs(5)).layer(TestService::Never);
-    assert_eq!(message(call(&slow).await), "test: no response within 5s");
+    assert_eq!(message(call(&slow).await), "test: no response within 5 s");
     assert_eq!(message(call(&Timeout::new(Duration::ZERO).layer(TestService::Echo)).await), "fine");
 }
 

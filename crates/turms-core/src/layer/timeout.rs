@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use turms_proto::Notification;
 use turms_proto::method::Method as _;
 use turms_proto::types::Listen;
+use turms_proto::{Notification, format_duration};
 
 use super::Layer;
 use crate::{CallContext, ErrorOrigin, NotifyFuture, Request, ResponseFuture, Service, ServiceError};
@@ -46,7 +46,7 @@ impl<S: Service> Service for TimeoutService<S> {
             match tokio::time::timeout(limit, call).await {
                 Ok(outcome) => outcome,
                 Err(_) => {
-                    let message = format!("{method}: no response within {limit:?}");
+                    let message = format!("{method}: no response within {}", format_duration(limit));
                     Err(ServiceError::internal(ErrorOrigin::TimedOut, message))
                 }
             }

@@ -2,7 +2,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use turms_proto::{DecodeError, ErrorObject};
+use turms_proto::{DecodeError, ErrorObject, format_duration};
 
 use super::{InvalidName, ServiceName};
 
@@ -48,7 +48,7 @@ pub enum ServiceCallError {
         name: String,
     },
     /// The service did not respond in time.
-    #[error("service {name:?}: no response within {after:?}")]
+    #[error("service {name:?}: no response within {}", format_duration(*after))]
     TimedOut {
         /// The name.
         name: String,

@@ -150,11 +150,11 @@ async fn a_call_times_out() {
     let start = tokio::time::Instant::now();
     let error = services.call("clock", "now", Payload::default()).timeout(Duration::from_secs(2)).await.unwrap_err();
     assert!(error.is_timeout());
-    assert_eq!(error.to_string(), r#"service "clock": no response within 2s"#);
+    assert_eq!(error.to_string(), r#"service "clock": no response within 2 s"#);
     assert_eq!(start.elapsed().as_secs(), 2);
 
     let error = services.call("clock", "now", Payload::default()).await.unwrap_err();
-    assert_eq!(error.to_string(), r#"service "clock": no response within 30s"#);
+    assert_eq!(error.to_string(), r#"service "clock": no response within 30 s"#);
     assert_eq!(start.elapsed().as_secs(), 32);
 
     let untimed = services.call("clock", "now", Payload::default()).timeout(None);

@@ -1,4 +1,4 @@
-//! The check of addresses before they are connected to.
+//! The check of IP addresses before connecting.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use turms_core::BoxFuture;
 
 use super::dialer::{BoxError, DialError};
 
-/// A check of addresses, run before each is connected to.
+/// A check of an IP address before connecting.
 pub(super) type AddressCheck = dyn Fn(&DialAddress<'_>) -> Result<(), BoxError> + Send + Sync;
 
-/// An address that is about to be connected to.
+/// An IP address before connecting to it.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct DialAddress<'a> {
     /// Host of the URL, without the brackets of an IPv6 address.
     pub host: &'a str,
-    /// The host itself if it is an address, or one of the addresses that its name was resolved to.
+    /// The host if it is an IP address, or one of the addresses that it resolves to.
     pub ip: IpAddr,
     /// `true` if this is the address of a proxy, and the server is behind it.
     pub is_proxy: bool,
@@ -31,7 +31,7 @@ pub(super) fn check_address(check: &AddressCheck, host: &str, ip: IpAddr, is_pro
     check(&DialAddress { host, ip, is_proxy }).map_err(refused)
 }
 
-/// The resolver of the system, whose addresses are checked. Those that are checked are those that are connected to.
+/// The resolver of the system with a check of its addresses. Exactly the checked addresses are connected to.
 #[derive(Clone)]
 pub(super) struct CheckedResolver {
     pub(super) check: Option<Arc<AddressCheck>>,

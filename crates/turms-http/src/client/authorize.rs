@@ -8,24 +8,24 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use turms_core::BoxFuture;
 use url::Url;
 
-/// What has credentials for a server: a fixed token, or somebody who can get one.
+/// A source of credentials for a server, such as a fixed token or an OAuth client.
 ///
-/// It is asked before each request and told when the server refuses one with 401 or 403. What it gives is sent to the
-/// server's own origin and nowhere else.
+/// It is called before each request, and when the server rejects a request with 401 or 403. Its headers are only sent to the
+/// server's origin.
 ///
-/// A request does not wait for its authorizer longer than for anything else. One that asks a person should do so in a task of
-/// its own, so that the next request finds what came of it.
+/// The timeout of a request includes the authorizer. An authorizer that needs the user should run in its own task, so that a later
+/// request uses the result.
 pub trait Authorizer: Send + Sync + 'static {
-    /// The headers that a request needs, which is `Authorization` as a rule. Empty if it needs none.
+    /// Returns the headers for a request, usually `Authorization`. Empty if it needs none.
     ///
     /// # Errors
-    /// When there are no credentials to be had, and the request would be pointless without.
+    /// When there are no credentials, and the request would fail without them.
     fn authorize<'a>(&'a self, request: &'a Authorizable<'a>) -> BoxFuture<'a, Result<HeaderMap, AuthorizeError>>;
 
-    /// The server has refused a request with 401 or 403. Get other credentials and say whether to try again.
+    /// Called when the server rejected a request with 401 or 403. Obtains other credentials and decides about a retry.
     ///
     /// # Errors
-    /// When that failed, and why is worth telling.
+    /// When other credentials could not be obtained.
     fn refused<'a>(&'a self, refusal: &'a Challenge) -> BoxFuture<'a, Result<Decision, AuthorizeError>>;
 }
 
@@ -33,49 +33,49 @@ pub trait Authorizer: Send + Sync + 'static {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Authorizable<'a> {
-    /// Its method.
+    /// HTTP method.
     pub method: &'a Method,
-    /// Where it goes.
+    /// URL of the request.
     pub url: &'a Url,
-    /// Why this request was refused before, if it was.
+    /// The rejection of the previous attempt.
     pub refusal: Option<&'a Challenge>,
 }
 
-/// How a server refused a request.
+/// The rejection of a request.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Challenge {
-    /// 401 or 403.
+    /// HTTP status: 401 or 403.
     pub status: StatusCode,
-    /// All headers of the response, `WWW-Authenticate` among them.
+    /// Headers of the response, including `WWW-Authenticate`.
     pub headers: HeaderMap,
-    /// How often this request has been refused, this time included.
+    /// Number of rejections of this request, starting at 1.
     pub times: u32,
 }
 
 impl Challenge {
-    /// The values of `WWW-Authenticate`.
+    /// Iterates over the values of `WWW-Authenticate`.
     pub fn challenges(&self) -> impl Iterator<Item = &HeaderValue> {
         self.headers.get_all(http::header::WWW_AUTHENTICATE).iter()
     }
 }
 
-/// What to do about a refusal.
+/// Decision about a rejected request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
-    /// There are other credentials now. Nobody tries more than [three times](Challenge::times).
+    /// Retry with other credentials. A request is retried at most [three times](Challenge::times).
     TryAgain,
-    /// The refusal stands.
+    /// Fail the request.
     GiveUp,
 }
 
-/// Why there are no credentials.
+/// Error for missing credentials.
 #[derive(Debug, Clone)]
 pub struct AuthorizeError(Arc<dyn Error + Send + Sync>);
 
 impl AuthorizeError {
-    /// For this reason.
+    /// Creates an error with a reason.
     pub fn new(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(Arc::from(reason.into()))
     }
@@ -93,18 +93,18 @@ impl Error for AuthorizeError {
     }
 }
 
-/// A bearer token that never changes.
+/// A fixed bearer token.
 #[derive(Clone)]
 pub struct BearerToken(HeaderValue);
 
 impl BearerToken {
-    /// This token.
+    /// Creates the credentials from a token.
     ///
     /// # Errors
-    /// When it holds what a header cannot.
+    /// When the token contains characters that are invalid in a header.
     pub fn new(token: impl AsRef<str>) -> Result<Self, AuthorizeError> {
         let mut value = HeaderValue::try_from(format!("Bearer {}", token.as_ref()))
-            .map_err(|_| AuthorizeError::new("the token holds characters that a header cannot"))?;
+            .map_err(|_| AuthorizeError::new("the token contains characters that are invalid in a header"))?;
         value.set_sensitive(true);
         Ok(Self(value))
     }

@@ -1,4 +1,4 @@
-//! What opens channels to an HTTP server.
+//! The connector for HTTP servers.
 
 use std::error::Error;
 use std::fmt;
@@ -22,18 +22,17 @@ use url::Url;
 use super::address_check::DialAddress;
 use super::authorize::Authorizer;
 use super::dial_options::{DialOptions, DialProtocol};
-use super::endpoint::{Endpoint, origin};
+use super::endpoint::{HttpEndpoint, origin};
 use super::error::HttpError;
-use super::http_client::{HttpClient, HttpService, boxed};
+use super::http_client::{ErasedHttpService, HttpClient, boxed};
 use super::open;
 
-/// Connects a client to a server over HTTP: Streamable HTTP of whatever revision the server speaks, or HTTP+SSE if it speaks
-/// nothing newer.
+/// Connects a client to a server over HTTP: Streamable HTTP in any revision, or HTTP+SSE if the server supports nothing newer.
 ///
 /// Proxies are those of the system: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, and the settings of macOS and Windows.
-/// Certificates are trusted as the system trusts them. HTTP/2 is used if the server agrees to it by TLS. Connections are kept
-/// and used again. Credentials, which are all headers given here, never leave the server's origin: a redirect to another one
-/// is an error.
+/// Certificates are trusted as the system trusts them. HTTP/2 is used if the server negotiates it in TLS (ALPN). Connections are
+/// pooled. Credentials, which include all headers given here, are only sent to the server's origin: a redirect to another one is
+/// an error.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -46,22 +45,22 @@ use super::open;
 pub struct HttpConnector {
     url: Url,
     headers: HeaderMap,
-    /// What was to be a header and cannot be one.
-    wrong: Option<String>,
+    /// Error for an invalid header.
+    invalid_header: Option<String>,
     authorizer: Option<Arc<dyn Authorizer>>,
     transport: UrlTransport,
     limit: usize,
     max_answers: usize,
     read_timeout: Option<Duration>,
     dial: DialOptions,
-    service: Option<Arc<dyn HttpService>>,
-    /// Made by the first connection, and used by all later ones.
+    service: Option<Arc<dyn ErasedHttpService>>,
+    /// Created by the first connection and shared by later ones.
     client: OnceCell<Arc<HttpClient>>,
-    /// Whether the server was last found to speak HTTP+SSE and nothing newer.
-    older: AtomicBool,
+    /// `true` if the last connection used HTTP+SSE because the server supported nothing newer.
+    is_http_sse: AtomicBool,
 }
 
-/// The `User-Agent`, unless the user gives another: some firewalls refuse requests without one.
+/// The `User-Agent`, unless the user sets another: some firewalls reject requests without one.
 const DEFAULT_USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("turms/", env!("CARGO_PKG_VERSION")));
 
 impl HttpConnector {
@@ -74,14 +73,14 @@ impl HttpConnector {
     /// When it is not a URL, or does not begin with `http://` or `https://`.
     pub fn new(url: impl AsRef<str>) -> Result<Self, HttpError> {
         let parsed = Url::parse(url.as_ref()).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        // What is no address may still hold a secret, so only its beginning is repeated.
+        // An invalid URL may contain a secret, so the error only has its beginning.
         let beginning = || url.as_ref().chars().take(16).collect();
         let mut url = parsed.filter(Url::has_host).ok_or_else(|| HttpError::Url(beginning()))?;
         let headers = take_credentials(&mut url);
         Ok(Self {
             url,
             headers,
-            wrong: None,
+            invalid_header: None,
             authorizer: None,
             transport: UrlTransport::Unstated,
             limit: Lines::DEFAULT_LIMIT,
@@ -90,12 +89,12 @@ impl HttpConnector {
             dial: DialOptions::new(),
             service: None,
             client: OnceCell::new(),
-            older: AtomicBool::new(false),
+            is_http_sse: AtomicBool::new(false),
         })
     }
 
-    /// With a header on every request, `("x-key", "secret")` for instance. Those of the protocol cannot be replaced. What
-    /// cannot be a header is an error when it comes to connecting.
+    /// Adds a header to every request, such as `("x-key", "secret")`. Headers of the protocol cannot be replaced. An invalid
+    /// header is reported when connecting.
     #[must_use]
     pub fn header(
         mut self,
@@ -103,7 +102,7 @@ impl HttpConnector {
         value: impl TryInto<HeaderValue, Error: Into<http::Error>>,
     ) -> Self {
         let Ok(name) = name.try_into() else {
-            self.wrong = Some("the name of a header is none".to_owned());
+            self.invalid_header = Some("invalid header name".to_owned());
             return self;
         };
         match value.try_into() {
@@ -112,12 +111,12 @@ impl HttpConnector {
                 self.headers.append(name, value);
             }
             // The value may be a secret.
-            Err(_) => self.wrong = Some(format!("the value of the header {name:?} holds what a header cannot")),
+            Err(_) => self.invalid_header = Some(format!("invalid value of the header {name:?}")),
         }
         self
     }
 
-    /// With headers on every request, as [`header`](Self::header).
+    /// Adds headers to every request, as [`header`](Self::header) does.
     #[must_use]
     pub fn headers(mut self, mut headers: HeaderMap) -> Self {
         headers.values_mut().for_each(|value| value.set_sensitive(true));
@@ -125,53 +124,53 @@ impl HttpConnector {
         self
     }
 
-    /// With credentials.
+    /// Sets the source of credentials.
     #[must_use]
     pub fn authorizer(mut self, authorizer: impl Authorizer) -> Self {
         self.authorizer = Some(Arc::new(authorizer));
         self
     }
 
-    /// Speaks only this, rather than whatever the server understands.
+    /// Sets the transport, instead of detecting it.
     #[must_use]
     pub fn transport(mut self, transport: UrlTransport) -> Self {
         self.transport = transport;
         self
     }
 
-    /// How long an answer or an event may be, in bytes; 16 MiB unless said otherwise.
+    /// Maximum size of a response or an event, in bytes. Default: 16 MiB.
     #[must_use]
     pub fn message_limit(mut self, bytes: usize) -> Self {
         self.limit = bytes;
         self
     }
 
-    /// Maximum number of answers to requests of the server that are posted at once in a session (default 32). When it is
-    /// reached, no more of what the server says is read until one of them is taken. At least one.
+    /// Maximum number of responses to requests of the server that are posted at once in a session. Default: 32, minimum: 1. When
+    /// it is reached, the client stops reading the server's streams until the server accepts one of them.
     #[must_use]
     pub fn max_answers(mut self, answers: usize) -> Self {
         self.max_answers = answers.clamp(1, Semaphore::MAX_PERMITS);
         self
     }
 
-    /// Timeout for a connection: name resolution, TCP, the proxy and TLS together (default 10 seconds).
+    /// Timeout for a connection: name resolution, TCP, the proxy and TLS together. Default: 10 s.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.dial.set_connect_timeout(timeout);
         self
     }
 
-    /// Timeout for the next bytes of the server, on any stream, after which the connection counts as broken (default: none).
-    /// A stream may be silent for long, and each request has a timeout anyway.
+    /// Timeout for the next bytes of the server, on any stream; after it the connection counts as broken. Default: none, because
+    /// a stream may be silent for long, and each request has a timeout.
     #[must_use]
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = Some(timeout);
         self
     }
 
-    /// Connects through this proxy, rather than those of the system: `http://user:password@proxy.example.com:8080`. Plain
-    /// requests are sent to it, and for `https://` it is asked for a tunnel, both with the credentials of its URL. A proxy
-    /// whose URL begins with `https://` is spoken to over TLS. An invalid URL is an error when it comes to connecting.
+    /// Connects through this proxy, instead of those of the system: `http://user:password@proxy.example.com:8080`. The proxy
+    /// forwards plain requests and opens tunnels for `https://`, both with the credentials of its URL. An `https://` proxy is
+    /// connected to over TLS. An invalid URL is reported when connecting.
     #[must_use]
     pub fn proxy(mut self, url: impl AsRef<str>) -> Self {
         self.dial.set_proxy(url.as_ref());
@@ -185,15 +184,15 @@ impl HttpConnector {
         self
     }
 
-    /// Trusts these certificates, in PEM, beside those that the system trusts: for a private authority. Invalid ones are an
-    /// error when it comes to connecting.
+    /// Trusts these PEM certificates in addition to those of the system, for a private certificate authority. Invalid ones are
+    /// reported when connecting.
     #[must_use]
     pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.dial.add_root_certificates(pem.as_ref());
         self
     }
 
-    /// Connects to this Unix socket, without a proxy. The URL still says which host and path are asked for.
+    /// Connects to this Unix socket, without a proxy. Requests have the host and path of the URL.
     #[cfg(unix)]
     #[must_use]
     pub fn unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
@@ -201,10 +200,10 @@ impl HttpConnector {
         self
     }
 
-    /// Checks each address before it is connected to. An error refuses the connection, whatever other addresses the host has.
+    /// Checks each IP address before connecting. An error rejects the connection, even if the host has other addresses.
     ///
-    /// Addresses in the URL are checked, and all that its name is resolved to; nothing else is connected to. With a proxy, the
-    /// addresses of the proxy are checked, and the server's if the URL has one; a name is resolved by the proxy.
+    /// An address in the URL is checked, and all addresses that its host name resolves to. With a proxy, the addresses of the
+    /// proxy are checked, and that of the server if the URL has one; a host name is resolved by the proxy.
     ///
     /// ```
     /// # fn main() -> Result<(), turms_http::HttpError> {
@@ -225,10 +224,10 @@ impl HttpConnector {
         self
     }
 
-    /// Sends all requests by this tower service: an HTTP client of one's own, to share its connections, or layers around one.
-    /// Only [`read_timeout`](Self::read_timeout) is applied here; everything else about connections is up to the service.
+    /// Sends all requests with this tower service: a custom HTTP client, for example to share its connections or to add layers.
+    /// Only [`read_timeout`](Self::read_timeout) applies; all other options of connections are up to the service.
     ///
-    /// The service must not follow redirects: it could take credentials to other origins.
+    /// The service must not follow redirects: that could send credentials to other origins.
     ///
     /// ```
     /// use bytes::Bytes;
@@ -289,18 +288,18 @@ impl HttpConnector {
         self
     }
 
-    async fn endpoint(&self) -> Result<Endpoint, HttpError> {
-        if let Some(wrong) = &self.wrong {
-            return Err(HttpError::Setup(wrong.clone()));
+    async fn endpoint(&self) -> Result<HttpEndpoint, HttpError> {
+        if let Some(invalid_header) = &self.invalid_header {
+            return Err(HttpError::Setup(invalid_header.clone()));
         }
         let uri = Uri::try_from(self.url.as_str()).map_err(|_| HttpError::Url(origin(&self.url)))?;
         let client = self.client.get_or_try_init(async || self.http_client(&uri)).await?.clone();
         let mut headers = self.headers.clone();
         headers.entry(USER_AGENT).or_insert(DEFAULT_USER_AGENT);
-        // The body decides how the request is framed.
+        // The HTTP client sets these from the body.
         headers.remove(CONTENT_LENGTH);
         headers.remove(TRANSFER_ENCODING);
-        Ok(Endpoint {
+        Ok(HttpEndpoint {
             url: self.url.clone(),
             uri,
             client,
@@ -330,7 +329,7 @@ fn take_credentials(url: &mut Url) -> HeaderMap {
     if credentials == b":" {
         return HeaderMap::new();
     }
-    // A URL that has a host can be without them.
+    // Only fails for a URL without a host.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     let mut headers = HeaderMap::new();
@@ -350,15 +349,15 @@ impl Connector for HttpConnector {
             // Connections are opened by the requests of the handshake.
             cx.initializing();
             let ConnectContext { client, incoming, .. } = cx;
-            if self.older.load(Ordering::Relaxed) {
+            if self.is_http_sse.load(Ordering::Relaxed) {
                 match open::open(endpoint.clone(), client.clone(), incoming.clone(), UrlTransport::Sse).await {
                     Ok((established, _)) => return Ok(established),
-                    // It may have learnt something newer.
-                    Err(_) => self.older.store(false, Ordering::Relaxed),
+                    // The server may support something newer now.
+                    Err(_) => self.is_http_sse.store(false, Ordering::Relaxed),
                 }
             }
             let (established, transport) = open::open(endpoint, client, incoming, self.transport).await?;
-            self.older.store(transport == UrlTransport::Sse, Ordering::Relaxed);
+            self.is_http_sse.store(transport == UrlTransport::Sse, Ordering::Relaxed);
             Ok(established)
         })
     }
@@ -377,7 +376,7 @@ impl Connector for HttpConnector {
 
 impl fmt::Debug for HttpConnector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The path and the query of an address may be keys.
+        // The path and the query of a URL may be secrets.
         f.debug_struct("HttpConnector")
             .field("server", &origin(&self.url))
             .field("transport", &self.transport)

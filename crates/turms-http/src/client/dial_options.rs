@@ -45,22 +45,22 @@ pub enum DialOptionsError {
     #[error("{0}")]
     Invalid(&'static str),
     /// TLS cannot be set up: the system has no certificates, or an added root cannot be used.
-    #[error("TLS cannot be set up")]
+    #[error("cannot set up TLS")]
     Tls(#[source] rustls::Error),
 }
 
-/// The protocol that is spoken over a connection.
+/// Protocol of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DialProtocol {
-    /// HTTP/2 if the server agrees to it by TLS, or HTTP/1.1. Proxies forward requests to plain servers.
+    /// HTTP/2 if the server negotiates it in TLS, or HTTP/1.1. Proxies forward requests to plain servers.
     Http,
     /// A protocol that HTTP/1.1 is upgraded to. Proxies open tunnels.
     Upgrade,
 }
 
 impl DialOptions {
-    /// The proxies of the system, and a timeout of 10 seconds.
+    /// The proxies of the system, and a connect timeout of 10 s.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -78,8 +78,8 @@ impl DialOptions {
         let target = Uri::from_static("http://server.invalid/");
         let proxy = Matcher::builder().all(url.to_owned()).build().intercept(&target);
         if !proxy.is_some_and(|proxy| matches!(proxy.uri().scheme_str(), Some("http" | "https"))) {
-            // The URL may hold a password.
-            self.invalid = Some("the URL of the proxy is invalid: it begins with http:// or https:// and has a host");
+            // The URL may contain a password, so the error does not repeat it.
+            self.invalid = Some("the URL of the proxy is invalid: expected http:// or https:// with a host");
         }
         self.proxies = Proxies::Only(url.to_owned());
     }
@@ -110,11 +110,11 @@ impl DialOptions {
         let roots: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         match roots {
             Ok(roots) if !roots.is_empty() => self.roots.extend(roots),
-            _ => self.invalid = Some("the root certificates are invalid: they are expected as PEM"),
+            _ => self.invalid = Some("the root certificates are invalid: expected PEM"),
         }
     }
 
-    /// Checks each address before it is connected to.
+    /// Checks each IP address before connecting.
     pub fn set_address_check<E: Into<Box<dyn Error + Send + Sync>>>(
         &mut self,
         check: impl Fn(&DialAddress<'_>) -> Result<(), E> + Send + Sync + 'static,
@@ -180,7 +180,7 @@ impl Default for DialOptions {
     }
 }
 
-/// The URL of a proxy may hold a password and is not shown.
+/// Does not show the URL of the proxy, which may contain a password.
 impl fmt::Debug for DialOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DialOptions")

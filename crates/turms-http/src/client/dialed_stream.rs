@@ -9,13 +9,13 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::MaybeHttpsStream;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 
-/// A connection to a server, with TLS if its URL wants it.
+/// A connection to a server, with TLS for `https://`.
 pub type DialedStream = MaybeHttpsStream<RouteStream>;
 
 /// A connection to a server or to its proxy, before TLS.
 pub struct RouteStream {
     io: Box<dyn Io>,
-    /// `true` if requests go to a proxy, which wants whole URLs.
+    /// `true` if requests go to a proxy and need absolute URLs.
     is_forwarded: bool,
 }
 

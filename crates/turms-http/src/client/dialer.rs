@@ -1,4 +1,4 @@
-//! Connections to servers: direct, through a proxy, or to a Unix socket, with TLS where the URL wants it.
+//! Connections to servers: direct, through a proxy, or to a Unix socket, with TLS for `https://`.
 
 use std::fmt;
 use std::io;
@@ -17,6 +17,7 @@ use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use rustls::ClientConfig;
 use tower_service::Service;
 use turms_core::BoxFuture;
+use turms_proto::format_duration;
 
 use super::address_check::{AddressCheck, CheckedResolver, check_address};
 use super::dialed_stream::{DialedStream, RouteStream};
@@ -28,10 +29,10 @@ pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[non_exhaustive]
 pub enum DialError {
     /// It took longer than the connect timeout.
-    #[error("no connection within {0:?}")]
+    #[error("no connection within {}", format_duration(*.0))]
     Timeout(Duration),
     /// The address check refused an address.
-    #[error("connecting to {host} is refused: its address {ip} is not allowed")]
+    #[error("cannot connect to {host}: its address {ip} is not allowed")]
     AddressRefused {
         /// Host of the URL.
         host: String,
@@ -41,22 +42,22 @@ pub enum DialError {
         #[source]
         source: BoxError,
     },
-    /// There is no connection to the Unix socket.
+    /// Connecting to the Unix socket failed.
     #[error("cannot connect to the Unix socket")]
     UnixSocket(#[source] io::Error),
-    /// There is no connection to the proxy, or it refused the tunnel.
+    /// Connecting to the proxy failed, or it refused the tunnel.
     #[error("cannot connect through the proxy")]
     Proxy(#[source] BoxError),
     /// The proxy has a scheme that is not supported.
-    #[error("proxies of the scheme {0:?} are not supported, only http and https")]
+    #[error("proxy scheme {0:?} is not supported; use http or https")]
     ProxyScheme(String),
 }
 
 /// Connects to servers. Cheap to clone: the client of hyper-util makes a clone for each request.
 #[derive(Clone)]
-pub struct Dialer(Arc<Shared>);
+pub struct Dialer(Arc<DialerState>);
 
-struct Shared {
+struct DialerState {
     route: Route,
     tls: Arc<ClientConfig>,
 }
@@ -77,7 +78,7 @@ pub(super) struct Route {
 
 impl Dialer {
     pub(super) fn new(route: Route, tls: Arc<ClientConfig>) -> Self {
-        Self(Arc::new(Shared { route, tls }))
+        Self(Arc::new(DialerState { route, tls }))
     }
 
     /// Connects to the host and port of a URL.
@@ -85,7 +86,7 @@ impl Dialer {
     /// # Errors
     /// A [`DialError`], an `io::Error` of the TLS handshake, or the error of hyper-util for name resolution and TCP.
     pub async fn dial(&self, uri: Uri) -> Result<DialedStream, BoxError> {
-        let Shared { route, tls } = &*self.0;
+        let DialerState { route, tls } = &*self.0;
         let mut connector = HttpsConnector::from((route.clone(), tls.clone()));
         let dialed = tokio::time::timeout(route.timeout, connector.call(uri)).await;
         dialed.map_err(|_| DialError::Timeout(route.timeout))?
@@ -155,7 +156,7 @@ impl Route {
     }
 }
 
-/// Interval of TCP keep-alive probes on a connection on which nothing happens.
+/// Interval of TCP keep-alive probes on an idle connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 impl Service<Uri> for Route {

@@ -1,4 +1,4 @@
-//! One server's address, and how requests get there: headers, credentials, redirects.
+//! The URL of a server, and requests to it: headers, credentials, redirects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,65 +11,65 @@ use url::Url;
 use super::authorize::{Authorizable, Authorizer, Challenge, Decision};
 use super::error::HttpError;
 use super::http_client::{HttpClient, ResponseBody, SendError};
-use super::reply::said;
+use super::reply::refusal_text;
 
-/// A server's address, and what every request to it has in common.
-pub(super) struct Endpoint {
+/// The URL of a server, and the options of all requests to it.
+pub(super) struct HttpEndpoint {
     pub(super) url: Url,
-    /// The URL as requests have it.
+    /// The same URL, parsed for requests.
     pub(super) uri: Uri,
     pub(super) client: Arc<HttpClient>,
     pub(super) headers: HeaderMap,
     pub(super) authorizer: Option<Arc<dyn Authorizer>>,
-    /// How long an answer or an event may be.
+    /// Maximum size of a response or an event, in bytes.
     pub(super) limit: usize,
-    /// Maximum number of answers that a session posts at once.
+    /// Maximum number of responses that a session posts at once.
     pub(super) max_answers: usize,
 }
 
 pub(super) type Response = http::Response<ResponseBody>;
 
-/// How often credentials are got for one request.
-const MOST_REFUSALS: u32 = 3;
+/// Maximum number of times that credentials are obtained for one request.
+const MAX_REFUSALS: u32 = 3;
 
-/// How often one request is sent elsewhere.
-const MOST_REDIRECTS: u32 = 5;
+/// Maximum number of redirects of one request.
+const MAX_REDIRECTS: u32 = 5;
 
-const EITHER: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
-const FRESH: HeaderValue = HeaderValue::from_static("no-store");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-impl Endpoint {
-    /// Posts a message. What comes back may be of any status but a redirect or a refusal of credentials.
+impl HttpEndpoint {
+    /// Posts a message. The response may have any status except for redirects, 401 and 403.
     pub(super) async fn post(&self, body: Bytes, headers: HeaderMap) -> Result<Response, HttpError> {
         self.post_to(&self.url, body, headers).await
     }
 
     pub(super) async fn post_to(&self, url: &Url, body: Bytes, mut headers: HeaderMap) -> Result<Response, HttpError> {
-        headers.insert(ACCEPT, EITHER);
+        headers.insert(ACCEPT, JSON_OR_EVENTS);
         headers.insert(CONTENT_TYPE, JSON);
         self.send(Method::POST, url, headers, body).await
     }
 
-    /// Asks for an event stream.
+    /// Opens an event stream.
     pub(super) async fn get(&self, mut headers: HeaderMap) -> Result<Response, HttpError> {
         headers.insert(ACCEPT, EVENTS);
-        headers.insert(CACHE_CONTROL, FRESH);
+        headers.insert(CACHE_CONTROL, NO_STORE);
         self.send(Method::GET, &self.url, headers, Bytes::new()).await
     }
 
-    /// Ends a session.
+    /// Deletes a session.
     pub(super) async fn delete(&self, headers: HeaderMap) -> Result<Response, HttpError> {
         self.send(Method::DELETE, &self.url, headers, Bytes::new()).await
     }
 
-    /// Whom errors name: no path and no query, which may hold a secret.
+    /// Returns the origin for error messages. The path and the query may contain a secret.
     pub(super) fn server(&self) -> String {
         origin(&self.url)
     }
 
-    /// Sends a request, follows redirects and gets credentials.
+    /// Sends a request. Follows redirects and obtains credentials.
     async fn send(&self, method: Method, url: &Url, headers: HeaderMap, body: Bytes) -> Result<Response, HttpError> {
         let headers = self.with_own(headers);
         let response = self.send_once(&method, url, &headers, &body, None).await?;
@@ -79,7 +79,7 @@ impl Endpoint {
         Box::pin(self.send_again(method, url, headers, body, response)).await
     }
 
-    /// Goes on with a request that was redirected or refused.
+    /// Continues a request that was redirected or rejected.
     async fn send_again(
         &self,
         method: Method,
@@ -99,7 +99,7 @@ impl Endpoint {
             }
             if let Some(next) = self.redirected(&method, &url, &refused)? {
                 redirects += 1;
-                if redirects > MOST_REDIRECTS {
+                if redirects > MAX_REDIRECTS {
                     return Err(HttpError::RedirectLoop(status));
                 }
                 url = next;
@@ -134,7 +134,7 @@ impl Endpoint {
         Ok((response, given))
     }
 
-    /// Adds the headers of every request to those of one, which count more.
+    /// Adds the headers of all requests to those of one request, which take precedence.
     fn with_own(&self, mut headers: HeaderMap) -> HeaderMap {
         for name in self.headers.keys() {
             if !headers.contains_key(name) {
@@ -153,31 +153,31 @@ impl Endpoint {
         Uri::try_from(url.as_str()).map_err(|_| HttpError::Url(origin(url)))
     }
 
-    /// Where a response sends us, if it does. Only within the origin, and only where the same request may be made again.
+    /// Returns the target of a redirect. Only within the origin, and only if the same request may be repeated.
     fn redirected(&self, method: &Method, url: &Url, response: &Response) -> Result<Option<Url>, HttpError> {
         let status = response.status();
         let repeats = match status {
             StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
-            // Browsers make a GET of these. A message that is not posted is none, so it is posted again.
+            // Browsers turn these into a GET. A message must be posted, so the POST is repeated.
             StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => true,
             StatusCode::SEE_OTHER => *method == Method::GET,
             _ => return Ok(None),
         };
-        let place = response.headers().get(LOCATION).and_then(|place| place.to_str().ok());
-        let place = place.and_then(|place| url.join(place).ok()).filter(|_| repeats);
-        let Some(place) = place else { return Err(HttpError::RedirectLoop(status)) };
-        if place.origin() != self.url.origin() {
-            return Err(HttpError::Redirect { from: self.server(), to: origin(&place) });
+        let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+        let target = location.and_then(|location| url.join(location).ok()).filter(|_| repeats);
+        let Some(target) = target else { return Err(HttpError::RedirectLoop(status)) };
+        if target.origin() != self.url.origin() {
+            return Err(HttpError::Redirect { from: self.server(), to: origin(&target) });
         }
-        Ok(Some(place))
+        Ok(Some(target))
     }
 
-    /// What becomes of a refusal: it is tried again with other credentials, or it stands.
+    /// Handles a rejection. Returns it for a retry with other credentials, or an error.
     async fn refused(&self, response: Response, given: bool, times: u32) -> Result<Challenge, HttpError> {
         let status = response.status();
         let refusal = Challenge { status, headers: response.headers().clone(), times };
         let decision = match &self.authorizer {
-            Some(authorizer) if times <= MOST_REFUSALS => {
+            Some(authorizer) if times <= MAX_REFUSALS => {
                 authorizer.refused(&refusal).await.map_err(HttpError::Authorize)?
             }
             _ => Decision::GiveUp,
@@ -187,11 +187,11 @@ impl Endpoint {
         }
         let challenge = refusal.headers.get(WWW_AUTHENTICATE);
         let challenge = challenge.map(|challenge| String::from_utf8_lossy(challenge.as_bytes()).into_owned());
-        let body = said(self, response).await;
+        let body = refusal_text(self, response).await;
         Err(HttpError::Unauthorized { status, challenge, given, body })
     }
 
-    /// Explains an error of the HTTP client.
+    /// Converts an error of the HTTP client.
     fn failed(&self, error: SendError) -> HttpError {
         let server = self.server();
         let other = match self.url.scheme() {
@@ -202,35 +202,35 @@ impl Endpoint {
         match other {
             Some((spoken, other)) => HttpError::Scheme { server, spoken, other, source: Arc::new(error) },
             None if error.is_connect() => HttpError::Connect { server, source: Arc::new(error) },
-            None => broken(server, error),
+            None => broken_connection(server, error),
         }
     }
 }
 
-/// Error for a connection that broke.
-pub(super) fn broken(server: String, error: SendError) -> HttpError {
+/// Returns the error for a connection that closed too early.
+pub(super) fn broken_connection(server: String, error: SendError) -> HttpError {
     HttpError::Broken { server, source: Arc::new(error) }
 }
 
-/// Returns `true` for a status that is neither a redirect nor a refusal of credentials.
+/// Returns `true` for a status that is neither a redirect nor a rejection of credentials.
 fn is_final(status: StatusCode) -> bool {
     !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308 | 401 | 403)
 }
 
-/// Waits no longer than this.
-pub(super) async fn within<T>(
+/// Runs a request with a timeout.
+pub(super) async fn with_timeout<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, HttpError>>,
 ) -> Result<T, HttpError> {
     tokio::time::timeout(limit, work).await.unwrap_or(Err(HttpError::TimedOut(limit)))
 }
 
-/// The scheme, the host and the port.
+/// Returns the scheme, host and port.
 pub(super) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// Puts headers in place of those of the same name.
+/// Replaces headers of the same name.
 fn replace(headers: &mut HeaderMap, others: &HeaderMap) {
     for (name, value) in others {
         headers.insert(name.clone(), value.clone());

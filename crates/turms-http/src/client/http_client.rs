@@ -1,4 +1,4 @@
-//! The HTTP client: hyper-util's with its pool, or a tower service of the user.
+//! The HTTP client: that of hyper-util with its pool, or a tower service of the user.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -18,6 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
 use tower_service::Service;
 use turms_core::BoxFuture;
+use turms_proto::format_duration;
 
 use super::dialer::Dialer;
 
@@ -28,18 +29,18 @@ type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Sends requests to one server. Every request of the client goes through [`send`](Self::send).
 pub(super) struct HttpClient {
-    sender: Sender,
+    sender: RequestSender,
     /// Credentials for a proxy that requests are sent to. Tunnels have theirs in the dialer.
     proxy_authorization: Option<HeaderValue>,
     read_timeout: Option<Duration>,
 }
 
-enum Sender {
+enum RequestSender {
     Hyper(Box<Client<Dialer, Full<Bytes>>>),
-    Service(Arc<dyn HttpService>),
+    Service(Arc<dyn ErasedHttpService>),
 }
 
-/// Maximum number of connections that are kept for the next request.
+/// Maximum number of idle connections in the pool.
 const MAX_IDLE: usize = 64;
 
 impl HttpClient {
@@ -48,12 +49,12 @@ impl HttpClient {
         let proxy_authorization = dialer.proxy_authorization(uri);
         let mut builder = Client::builder(TokioExecutor::new());
         builder.timer(TokioTimer::new()).pool_timer(TokioTimer::new()).pool_max_idle_per_host(MAX_IDLE);
-        Self { sender: Sender::Hyper(Box::new(builder.build(dialer))), proxy_authorization, read_timeout }
+        Self { sender: RequestSender::Hyper(Box::new(builder.build(dialer))), proxy_authorization, read_timeout }
     }
 
     /// A client that hands all requests to a service.
-    pub(super) fn with_service(service: Arc<dyn HttpService>, read_timeout: Option<Duration>) -> Self {
-        Self { sender: Sender::Service(service), proxy_authorization: None, read_timeout }
+    pub(super) fn with_service(service: Arc<dyn ErasedHttpService>, read_timeout: Option<Duration>) -> Self {
+        Self { sender: RequestSender::Service(service), proxy_authorization: None, read_timeout }
     }
 
     /// Sends a request and waits for the head of its response.
@@ -63,14 +64,14 @@ impl HttpClient {
         }
         let sending = async {
             match &self.sender {
-                Sender::Hyper(client) => {
+                RequestSender::Hyper(client) => {
                     let response = client.request(request.map(Full::new)).await.map_err(SendError::Client)?;
                     Ok(response.map(BodyKind::Hyper))
                 }
-                Sender::Service(service) => service.send(request).await.map_err(SendError::Service),
+                RequestSender::Service(service) => service.send(request).await.map_err(SendError::Service),
             }
         };
-        let response = within(self.read_timeout, sending).await?;
+        let response = with_timeout(self.read_timeout, sending).await?;
         Ok(response.map(|kind| ResponseBody { kind, read_timeout: self.read_timeout }))
     }
 }
@@ -81,7 +82,7 @@ pub(super) struct ResponseBody {
     read_timeout: Option<Duration>,
 }
 
-/// The two kinds of bodies. That of hyper needs no box.
+/// The kinds of bodies. That of hyper needs no box.
 pub(super) enum BodyKind {
     Hyper(Incoming),
     Service(Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>),
@@ -97,8 +98,8 @@ impl ResponseBody {
                     BodyKind::Service(body) => body.frame().await.transpose().map_err(SendError::Service),
                 }
             };
-            // What is no data is a trailer, which nothing is read from.
-            match within(self.read_timeout, frame).await?.map(http_body::Frame::into_data) {
+            // Other frames are trailers, which are ignored.
+            match with_timeout(self.read_timeout, frame).await?.map(http_body::Frame::into_data) {
                 Some(Ok(data)) => return Ok(Some(data)),
                 Some(Err(_)) => {}
                 None => return Ok(None),
@@ -107,20 +108,23 @@ impl ResponseBody {
     }
 }
 
-async fn within<T>(limit: Option<Duration>, work: impl Future<Output = Result<T, SendError>>) -> Result<T, SendError> {
+async fn with_timeout<T>(
+    limit: Option<Duration>,
+    work: impl Future<Output = Result<T, SendError>>,
+) -> Result<T, SendError> {
     match limit {
         Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or(Err(SendError::ReadTimeout(limit))),
         None => work.await,
     }
 }
 
-/// A tower service of the user, without its type.
-pub(super) trait HttpService: Send + Sync {
+/// A tower service of the user, type-erased.
+pub(super) trait ErasedHttpService: Send + Sync {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'static, Result<Response<BodyKind>, BoxError>>;
 }
 
-/// Boxes a service. Each request is sent by a clone, as tower services want it.
-pub(super) fn boxed<S, B>(service: S) -> Arc<dyn HttpService>
+/// Erases the type of a service. Each request is sent by a clone, as tower requires it.
+pub(super) fn boxed<S, B>(service: S) -> Arc<dyn ErasedHttpService>
 where
     S: Service<Request<Bytes>, Response = Response<B>, Error: Into<BoxError>, Future: Send> + Clone + Send + 'static,
     B: Body<Error: Into<BoxError>> + Send + 'static,
@@ -128,7 +132,7 @@ where
     Arc::new(Mutex::new(service))
 }
 
-impl<S, B> HttpService for Mutex<S>
+impl<S, B> ErasedHttpService for Mutex<S>
 where
     S: Service<Request<Bytes>, Response = Response<B>, Error: Into<BoxError>, Future: Send> + Clone + Send + 'static,
     B: Body<Error: Into<BoxError>> + Send + 'static,
@@ -147,7 +151,7 @@ fn to_bytes<D: Buf>(frame: http_body::Frame<D>) -> http_body::Frame<Bytes> {
     frame.map_data(|mut data| data.copy_to_bytes(data.remaining()))
 }
 
-/// Error for a response, or the rest of one, that did not come.
+/// Error for a request without a complete response.
 #[derive(Debug)]
 pub(super) enum SendError {
     Client(ClientError),
@@ -170,23 +174,22 @@ impl SendError {
         }
     }
 
-    /// Returns `true` if the server spoke something else when TLS was expected.
+    /// Returns `true` if the server did not use TLS.
     pub(super) fn is_not_tls(&self) -> bool {
         use rustls::{Error, InvalidMessage};
         let is = |error: &Error| matches!(error, Error::InvalidMessage(InvalidMessage::InvalidContentType));
         find(self, &|error| error.downcast_ref().is_some_and(is))
     }
 
-    /// Returns `true` if the server spoke something else when HTTP was expected.
+    /// Returns `true` if the server did not send HTTP.
     pub(super) fn is_not_http(&self) -> bool {
-        // hyper tells a wrong version from other mistakes by the text alone.
+        // hyper distinguishes a wrong version from other parse errors by the text only.
         let is = |error: &hyper::Error| error.is_parse() && error.to_string().starts_with("invalid HTTP version");
         find(self, &|error| error.downcast_ref().is_some_and(is))
     }
 }
 
-/// Looks for an error among the causes of another. Errors that an `io::Error` was made of are among them, which its own
-/// `source` passes over.
+/// Searches an error and its sources. Includes the inner error of an `io::Error`, which its `source` skips.
 fn find(error: &(dyn Error + 'static), is: &dyn Fn(&(dyn Error + 'static)) -> bool) -> bool {
     if is(error) {
         return true;
@@ -202,10 +205,10 @@ impl std::fmt::Display for SendError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Client(error) if error.is_connect() => f.write_str("no connection"),
-            Self::Client(_) => f.write_str("the request failed"),
-            Self::Body(_) => f.write_str("the body of the response cannot be read"),
+            Self::Client(_) => f.write_str("request failed"),
+            Self::Body(_) => f.write_str("cannot read the response body"),
             Self::Service(_) => f.write_str("the HTTP service failed"),
-            Self::ReadTimeout(limit) => write!(f, "the server sent nothing for {limit:?}"),
+            Self::ReadTimeout(limit) => write!(f, "the server sent nothing for {}", format_duration(*limit)),
         }
     }
 }
@@ -213,7 +216,7 @@ impl std::fmt::Display for SendError {
 impl Error for SendError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            // Its own text only says which step failed.
+            // Its own message only names the step that failed.
             Self::Client(error) => error.source(),
             Self::Body(error) => Some(error),
             Self::Service(error) => Some(&**error),

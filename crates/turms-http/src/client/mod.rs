@@ -1,4 +1,4 @@
-//! The client side: Streamable HTTP of every revision, and HTTP+SSE where a server speaks nothing newer.
+//! The HTTP client: Streamable HTTP in every revision, and HTTP+SSE for servers that support nothing newer.
 
 mod address_check;
 mod authorize;
@@ -8,10 +8,10 @@ mod dialed_stream;
 mod dialer;
 mod endpoint;
 mod error;
+mod headers;
 mod http_client;
-mod mirror;
+mod http_sse;
 mod open;
-mod pair;
 mod reply;
 mod session;
 mod stateless;
@@ -31,29 +31,29 @@ pub use self::dialer::{DialError, Dialer};
 pub use self::error::HttpError;
 pub use self::transport::HttpTransport;
 
-/// How long the end of a stream may take once the answer is there.
-const REST: Duration = Duration::from_secs(5);
+/// Timeout for the rest of a stream after its response.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads what is left of a stream whose answer is there. A connection that was not read to the end cannot be used again, and
-/// the next call would have to wait for a new one.
+/// Reads the rest of a stream after its response. A connection that is not read to the end cannot be reused, and the next call
+/// would have to wait for a new one.
 ///
-/// The end of most streams is there together with the answer, and only has to be seen by the task that reads the connection.
-/// That is waited for, for a few turns; a task of its own is only for streams that stay open.
+/// Most streams end together with the response, as soon as the task of the connection has run. This function yields to it a few
+/// times, and only spawns a task for streams that stay open.
 async fn read_rest(rest: impl Future<Output = ()> + Send + 'static) {
     let mut rest: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(rest);
-    if !ends_within(TURNS, rest.as_mut()).await {
+    if !ends_within(DRAIN_YIELDS, rest.as_mut()).await {
         tokio::spawn(async move {
-            let _ = tokio::time::timeout(REST, rest).await;
+            let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
         });
     }
 }
 
-/// How many turns other tasks get to see the end of a stream.
-const TURNS: usize = 4;
+/// Number of times to yield to other tasks until the end of a stream is seen.
+const DRAIN_YIELDS: usize = 4;
 
-/// Whether something ends while other tasks have so many turns.
-async fn ends_within(turns: usize, mut work: Pin<&mut (impl Future<Output = ()> + ?Sized)>) -> bool {
-    for _ in 0..turns {
+/// Returns `true` if the future completes while yielding to other tasks this number of times.
+async fn ends_within(yields: usize, mut work: Pin<&mut (impl Future<Output = ()> + ?Sized)>) -> bool {
+    for _ in 0..yields {
         if std::future::poll_fn(|task| Poll::Ready(work.as_mut().poll(task).is_ready())).await {
             return true;
         }

@@ -1,5 +1,5 @@
-//! How a client finds out in which dialect to speak over HTTP (basic/transports and "Versioning" of 2026-07-28): a modern
-//! request first, `initialize` where that is not understood, HTTP+SSE where that is not either.
+//! Detects the era of an HTTP server (basic/transports and "Versioning" of 2026-07-28): `server/discover` first, `initialize` if the
+//! server does not support that, HTTP+SSE if it does not support that either.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use turms_proto::session::{ClientOptions, Dialect, Event, Opened, Session};
 use turms_proto::types::{Discover, Initialize, key};
 use turms_proto::{ErrorObject, Incoming, Message, ProtocolVersion, RawJson, Request, Response, header};
 
-use super::endpoint::{Endpoint, within};
+use super::endpoint::{HttpEndpoint, with_timeout};
 use super::error::HttpError;
-use super::mirror::Mirror;
-use super::reply::{EventStream, Reply, messages};
-use super::session::{SessionChannel, Waiter, now, session_headers};
+use super::headers::RequestHeaders;
+use super::reply::{HttpReply, ResponseEvents, messages};
+use super::session::{ResponseWaiter, SessionChannel, now, session_headers};
 use super::stateless::StatelessChannel;
-use super::{pair, read_rest};
+use super::{http_sse, read_rest};
 
-/// Opens a channel in whatever dialect the server understands, and says over which transport.
+/// Opens a channel in the era that the server supports. Also returns the transport.
 pub(super) async fn open(
-    endpoint: Arc<Endpoint>,
+    endpoint: Arc<HttpEndpoint>,
     client: ClientOptions,
     service: Arc<dyn Service>,
     transport: UrlTransport,
@@ -30,99 +30,100 @@ pub(super) async fn open(
     let server = endpoint.server();
     let over_sse = |established| (established, UrlTransport::Sse);
     if transport == UrlTransport::Sse {
-        let opened = pair::open(endpoint, client, service).await;
+        let opened = http_sse::open(endpoint, client, service).await;
         return opened.map(over_sse).map_err(|error| error.into_connect(&server));
     }
-    let mut opening = Opening {
+    let mut attempt = ConnectAttempt {
         limit: client.handshake_timeout,
         session: Session::client(client.clone()),
         endpoint: endpoint.clone(),
         service: service.clone(),
         id: None,
-        refusals: Vec::new(),
-        heard_until: None,
+        rejections: Vec::new(),
+        notification_deadline: None,
     };
-    let failed = match opening.run().await {
-        Ok(opened) => return Ok((opening.establish(opened).await, UrlTransport::StreamableHttp)),
+    let failed = match attempt.run().await {
+        Ok(opened) => return Ok((attempt.establish(opened).await, UrlTransport::StreamableHttp)),
         Err(failed) => failed,
     };
-    let Failed::NotUnderstood(refused) = failed else { return Err(failed.into_connect(&server)) };
+    let OpenAttemptError::NotSupported(refused) = failed else { return Err(failed.into_connect(&server)) };
     if transport == UrlTransport::StreamableHttp {
-        return Err(opening.refused(refused).into_connect(&server));
+        return Err(attempt.not_supported(refused).into_connect(&server));
     }
-    tracing::debug!(target: "turms::client", "the handshake is not understood; trying HTTP+SSE");
-    match pair::open(endpoint, client, service).await {
+    tracing::debug!(target: "turms::client", "initialize is not supported; trying HTTP+SSE");
+    match http_sse::open(endpoint, client, service).await {
         Ok(established) => Ok(over_sse(established)),
-        Err(Failed::Http(error)) => {
-            opening.refusals.push(("HTTP+SSE", error));
-            Err(opening.refused(refused).into_connect(&server))
+        Err(OpenAttemptError::Http(error)) => {
+            attempt.rejections.push(("HTTP+SSE", error));
+            Err(attempt.not_supported(refused).into_connect(&server))
         }
         Err(failed) => Err(failed.into_connect(&server)),
     }
 }
 
-/// A connection that is being opened.
-struct Opening {
-    endpoint: Arc<Endpoint>,
+/// An attempt to open a channel.
+struct ConnectAttempt {
+    endpoint: Arc<HttpEndpoint>,
     service: Arc<dyn Service>,
-    session: Session<Waiter>,
-    /// How long one question may take. Silence over HTTP says nothing about the revision, so the short patience with which
-    /// other transports are probed is not for here.
+    session: Session<ResponseWaiter>,
+    /// Timeout for one request. Over HTTP, silence says nothing about the revision, so the short probe timeout of other
+    /// transports does not apply.
     limit: Duration,
-    /// What the server calls the session.
+    /// The session id.
     id: Option<HeaderValue>,
-    /// What was not understood so far, and how the server said so.
-    refusals: Vec<(&'static str, HttpError)>,
-    /// When handlers of notifications are not waited for any more; known once there is one.
-    heard_until: Option<tokio::time::Instant>,
+    /// The requests that the server rejected, with the error of each.
+    rejections: Vec<(&'static str, HttpError)>,
+    /// Deadline for the handlers of notifications, set by the first notification.
+    notification_deadline: Option<tokio::time::Instant>,
 }
 
-/// Why there is no connection.
-pub(super) enum Failed {
-    /// The handshake was refused as only those do who do not know it; in JSON-RPC perhaps.
-    NotUnderstood(Option<Box<ErrorObject>>),
+/// Error for a channel that could not be opened.
+pub(super) enum OpenAttemptError {
+    /// The server does not support `initialize` over POST. It may have sent a JSON-RPC error.
+    NotSupported(Option<Box<ErrorObject>>),
     Http(HttpError),
     Connect(ConnectError),
 }
 
-impl Failed {
+impl OpenAttemptError {
     pub(super) fn into_connect(self, server: &str) -> ConnectError {
         match self {
             Self::Connect(error) => error,
             Self::Http(HttpError::TimedOut(limit)) => ConnectError::Late { server: server.to_owned(), limit },
-            Self::Http(error) if error.is_answer() => ConnectError::rejected(server, error),
+            Self::Http(error) if error.is_response() => ConnectError::rejected(server, error),
             Self::Http(error) => ConnectError::unreachable(server, error),
-            Self::NotUnderstood(error) => {
+            Self::NotSupported(error) => {
                 ConnectError::rejected(server, error.map_or_else(String::new, |it| it.message))
             }
         }
     }
 }
 
-impl From<HttpError> for Failed {
+impl From<HttpError> for OpenAttemptError {
     fn from(error: HttpError) -> Self {
         Self::Http(error)
     }
 }
 
-impl Opening {
-    /// Asks what there is to ask, until the two have agreed.
-    async fn run(&mut self) -> Result<Box<Opened>, Failed> {
+impl ConnectAttempt {
+    /// Sends the requests of the handshake until it completes.
+    async fn run(&mut self) -> Result<Box<Opened>, OpenAttemptError> {
         self.session.open(now());
         while let Some(event) = self.session.next_event() {
             match event {
-                Event::Send(Message::Request(request)) => self.ask(request).await?,
-                Event::Send(message) => self.tell(&message).await?,
+                Event::Send(Message::Request(request)) => self.request(request).await?,
+                Event::Send(message) => self.notify(&message).await?,
                 Event::Opened(opened) => return Ok(opened),
-                Event::OpenFailed(error) => return Err(Failed::Connect(error.into())),
+                Event::OpenFailed(error) => return Err(OpenAttemptError::Connect(error.into())),
                 Event::Notification(notification) => {
                     let dialect = Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE);
                     let cx = CallContext::new(dialect, Peer::nobody());
-                    let heard = dispatch_notification(&*self.service, notification, cx);
-                    // All notifications together have as much time as one question. The connection does not depend on them.
-                    let until = *self.heard_until.get_or_insert_with(|| tokio::time::Instant::now() + self.limit);
-                    if tokio::time::timeout_at(until, heard).await.is_err() {
-                        tracing::debug!(target: "turms::client", "a handler of a notification is given up while connecting");
+                    let handled = dispatch_notification(&*self.service, notification, cx);
+                    // All notifications together have the timeout of one request. The connection does not depend on them.
+                    let deadline =
+                        *self.notification_deadline.get_or_insert_with(|| tokio::time::Instant::now() + self.limit);
+                    if tokio::time::timeout_at(deadline, handled).await.is_err() {
+                        tracing::debug!(target: "turms::client", "a notification handler timed out while connecting");
                     }
                 }
                 _ => {}
@@ -131,70 +132,70 @@ impl Opening {
         Err(HttpError::Cut.into())
     }
 
-    async fn ask(&mut self, request: Request) -> Result<(), Failed> {
-        let shaking = &*request.method == Initialize::NAME;
-        let headers = if shaking { HeaderMap::new() } else { probe_headers(&request)? };
+    async fn request(&mut self, request: Request) -> Result<(), OpenAttemptError> {
+        let is_initialize = &*request.method == Initialize::NAME;
+        let headers = if is_initialize { HeaderMap::new() } else { probe_headers(&request)? };
         let mut body = Vec::new();
         self.session.encode(&Message::Request(request.clone()), &mut body);
         match self.exchange(body.into(), &headers, &request).await {
             Ok(None) => Ok(()),
-            // A server that is in trouble says nothing about what it speaks.
-            Ok(Some((status, error))) if !shaking && !error.code.is_modern() && is_passing(status) => {
+            // A transient failure says nothing about the revisions of the server.
+            Ok(Some((status, error))) if !is_initialize && !error.code.is_modern() && is_transient(status) => {
                 Err(HttpError::Status { status, body: error.message }.into())
             }
             Ok(Some((status, error))) => {
-                if shaking && is_unknown(status) && !error.code.is_modern() {
-                    return Err(Failed::NotUnderstood(Some(error)));
+                if is_initialize && is_unsupported(status) && !error.code.is_modern() {
+                    return Err(OpenAttemptError::NotSupported(Some(error)));
                 }
-                self.answer(&request, *error);
+                self.receive_error(&request, *error);
                 Ok(())
             }
-            // Whatever is no answer at all is none of a server that knows the question.
-            Err(error) if !shaking && is_foreign(&error) => {
-                let told = ErrorObject::invalid_request(error.to_string());
-                self.refusals.push((request_name(&request), error));
-                self.answer(&request, told);
+            // A server of 2026-07-28 would have sent a valid response.
+            Err(error) if !is_initialize && is_from_older_server(&error) => {
+                let rejection = ErrorObject::invalid_request(error.to_string());
+                self.rejections.push((request_name(&request), error));
+                self.receive_error(&request, rejection);
                 Ok(())
             }
-            Err(error) if shaking && error.status().is_some_and(is_unknown) => {
-                self.refusals.push((request_name(&request), error));
-                Err(Failed::NotUnderstood(None))
+            Err(error) if is_initialize && error.status().is_some_and(is_unsupported) => {
+                self.rejections.push((request_name(&request), error));
+                Err(OpenAttemptError::NotSupported(None))
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Posts a question and hears the answer; a refusal comes back.
+    /// Posts a request and reads its response. Returns the error of a non-success response.
     async fn exchange(
         &mut self,
         body: Bytes,
         headers: &HeaderMap,
         request: &Request,
     ) -> Result<Option<(StatusCode, Box<ErrorObject>)>, HttpError> {
-        let response = within(self.limit, self.endpoint.post(body, headers.clone())).await?;
-        // Only the answer to initialize gives one, and it is the last that is heard here.
+        let response = with_timeout(self.limit, self.endpoint.post(body, headers.clone())).await?;
+        // Only the response to `initialize` has one, and it is the last response here.
         self.id = response.headers().get(header::SESSION_ID).cloned().map(|mut id| {
             id.set_sensitive(true);
             id
         });
-        match within(self.limit, Reply::read(&self.endpoint, response)).await? {
-            Reply::Json(body) => {
+        match with_timeout(self.limit, HttpReply::read(&self.endpoint, response)).await? {
+            HttpReply::Json(body) => {
                 self.session.count_received(body.len());
-                self.hear(Incoming::decode(body, 1), request)?;
+                self.receive(Incoming::decode(body, 1), request)?;
             }
-            Reply::Events(events) => within(self.limit, self.read(*events, request)).await?,
-            Reply::Nothing => return Err(HttpError::Message("it is empty".to_owned())),
-            Reply::Refused(status, error) => return Ok(Some((status, error))),
+            HttpReply::Events(events) => with_timeout(self.limit, self.read(*events, request)).await?,
+            HttpReply::Nothing => return Err(HttpError::Message("empty body".to_owned())),
+            HttpReply::Refused(status, error) => return Ok(Some((status, error))),
         }
         Ok(None)
     }
 
-    async fn read(&mut self, mut events: EventStream, request: &Request) -> Result<(), HttpError> {
+    async fn read(&mut self, mut events: ResponseEvents, request: &Request) -> Result<(), HttpError> {
         while let Some(event) = events.next().await? {
             if let Some(incoming) = messages(event, 1) {
-                let answered = matches!(&incoming, Ok(Incoming::One(Message::Response(_))) | Err(_));
-                self.hear(incoming, request)?;
-                if answered {
+                let is_response = matches!(&incoming, Ok(Incoming::One(Message::Response(_))) | Err(_));
+                self.receive(incoming, request)?;
+                if is_response {
                     read_rest(async move { while let Ok(Some(_)) = events.next().await {} }).await;
                     return Ok(());
                 }
@@ -203,13 +204,13 @@ impl Opening {
         Err(HttpError::Cut)
     }
 
-    fn hear(
+    fn receive(
         &mut self,
         incoming: Result<Incoming, turms_proto::InvalidMessage>,
         request: &Request,
     ) -> Result<(), HttpError> {
         match incoming {
-            // There is only one question that an answer can be about.
+            // There is only one request in flight, so the response is for it.
             Ok(Incoming::One(Message::Response(Response { outcome, .. }))) => {
                 let response = Response::new(request.id.clone(), outcome);
                 self.session.receive(Ok(Incoming::One(Message::Response(response))), now());
@@ -223,30 +224,30 @@ impl Opening {
         }
     }
 
-    fn answer(&mut self, request: &Request, error: ErrorObject) {
+    fn receive_error(&mut self, request: &Request, error: ErrorObject) {
         let response = Response::new(request.id.clone(), Err(error));
         self.session.receive(Ok(Incoming::One(Message::Response(response))), now());
     }
 
-    /// Tells the server that the handshake is done.
-    async fn tell(&mut self, message: &Message) -> Result<(), HttpError> {
+    /// Sends `notifications/initialized`.
+    async fn notify(&mut self, message: &Message) -> Result<(), HttpError> {
         let mut body = Vec::new();
         self.session.encode(message, &mut body);
         let headers =
             self.session.dialect().map(|dialect| session_headers(dialect, self.id.clone())).unwrap_or_default();
-        let response = within(self.limit, self.endpoint.post(body.into(), headers)).await?;
-        match within(self.limit, Reply::read(&self.endpoint, response)).await {
-            Ok(Reply::Refused(_, error)) => {
-                tracing::debug!(target: "turms::client", %error, "the server does not want to know that the handshake is done");
+        let response = with_timeout(self.limit, self.endpoint.post(body.into(), headers)).await?;
+        match with_timeout(self.limit, HttpReply::read(&self.endpoint, response)).await {
+            Ok(HttpReply::Refused(_, error)) => {
+                tracing::debug!(target: "turms::client", %error, "the server rejected notifications/initialized");
                 Ok(())
             }
-            // What it says instead of nothing does not matter.
+            // The content of the response does not matter.
             Ok(_) | Err(HttpError::ContentType { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// The channel that was agreed on.
+    /// Returns the channel of the negotiated era.
     async fn establish(self, opened: Box<Opened>) -> OpenChannel {
         let opened = Arc::from(opened);
         let dialect = Opened::clone(&opened).dialect;
@@ -263,36 +264,36 @@ impl Opening {
         }
     }
 
-    /// Nothing was understood: what the server said to each.
-    fn refused(&mut self, refused: Option<Box<ErrorObject>>) -> Failed {
+    /// Returns the error for a server that supports no transport, with the error of each attempt.
+    fn not_supported(&mut self, refused: Option<Box<ErrorObject>>) -> OpenAttemptError {
         if let Some(error) = refused {
-            return Failed::Connect(turms_proto::session::OpenError::Refused(error).into());
+            return OpenAttemptError::Connect(turms_proto::session::OpenError::Refused(error).into());
         }
-        Failed::Http(HttpError::NothingUnderstood(std::mem::take(&mut self.refusals)))
+        OpenAttemptError::Http(HttpError::NothingUnderstood(std::mem::take(&mut self.rejections)))
     }
 }
 
-/// The headers of `server/discover`: nothing of it is repeated but the method.
+/// Returns the headers of `server/discover`.
 fn probe_headers(request: &Request) -> Result<HeaderMap, HttpError> {
     let meta = request.params.as_ref().and_then(RawJson::meta);
     let version =
         meta.and_then(|meta| meta.member(key::PROTOCOL_VERSION)).and_then(|version| version.decode::<String>().ok());
     let version = version.and_then(|version| version.parse().ok()).unwrap_or(ProtocolVersion::LATEST);
-    Mirror::default().headers(version, &request.method, None)
+    RequestHeaders::default().headers(version, &request.method, None)
 }
 
 fn request_name(request: &Request) -> &'static str {
     if &*request.method == Initialize::NAME { Initialize::NAME } else { Discover::NAME }
 }
 
-/// Whether a status is one that servers of HTTP+SSE answer a POST with (basic/transports, "Backwards Compatibility").
-fn is_unknown(status: StatusCode) -> bool {
+/// Returns `true` for a status that HTTP+SSE servers send for a POST (basic/transports, "Backwards Compatibility").
+fn is_unsupported(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
 }
 
-/// Whether an answer to the probe is none that a server of 2026-07-28 gives. Faults of the server and of the network say
-/// nothing, and neither do those who want to be authorized first.
-fn is_foreign(error: &HttpError) -> bool {
+/// Returns `true` if a server of 2026-07-28 would not respond to the probe like this. Failures of the server, of the network
+/// and of authorization say nothing about the revision.
+fn is_from_older_server(error: &HttpError) -> bool {
     match error {
         HttpError::Status { status, .. } => {
             status.is_client_error() && !matches!(*status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
@@ -302,7 +303,7 @@ fn is_foreign(error: &HttpError) -> bool {
     }
 }
 
-/// Whether a status is one that passes: it says nothing about what the server understands.
-fn is_passing(status: StatusCode) -> bool {
+/// Returns `true` for a status of a transient failure, which says nothing about the revision.
+fn is_transient(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }

@@ -1,4 +1,4 @@
-//! A channel without a session: each request is one POST, and what comes back is read in the request's own future.
+//! The stateless channel of 2026-07-28: each request is one POST, and its future reads the response.
 
 use std::borrow::Cow;
 use std::pin::pin;
@@ -22,34 +22,34 @@ use turms_proto::{
     EncodeError, ErrorCode, Incoming, Message, Notification, Object, ProtocolVersion, RawJson, RequestId, Response,
 };
 
-use super::endpoint::Endpoint;
+use super::endpoint::HttpEndpoint;
 use super::error::HttpError;
-use super::mirror::Mirror;
+use super::headers::RequestHeaders;
 use super::read_rest;
-use super::reply::{EventStream, Reply, messages};
+use super::reply::{HttpReply, ResponseEvents, messages};
 
-/// A channel to a server that is spoken to without a handshake.
+/// A channel to a server without a handshake.
 pub(super) struct StatelessChannel {
-    endpoint: Arc<Endpoint>,
+    endpoint: Arc<HttpEndpoint>,
     service: Arc<dyn Service>,
     version: ProtocolVersion,
-    mirror: Mirror,
+    request_headers: RequestHeaders,
     last_id: AtomicI64,
     counters: Counters,
-    gate: Gate,
+    close_signal: CloseSignal,
 }
 
-/// The open or closed state of the channel.
+/// Signals that the channel is closed.
 #[derive(Default)]
-struct Gate {
+struct CloseSignal {
     closed: AtomicBool,
-    told: Notify,
+    notify: Notify,
 }
 
-impl Gate {
+impl CloseSignal {
     fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.told.notify_waiters();
+        self.notify.notify_waiters();
     }
 
     fn is_closed(&self) -> bool {
@@ -58,81 +58,81 @@ impl Gate {
 
     /// Waits until it is closed.
     async fn closed(&self) {
-        let mut told = pin!(self.told.notified());
-        // From here on nothing is missed, so looking once is enough.
-        told.as_mut().enable();
+        let mut notify = pin!(self.notify.notified());
+        // Registered before the check, so that no notification is missed.
+        notify.as_mut().enable();
         if !self.is_closed() {
-            told.await;
+            notify.await;
         }
     }
 }
 
-/// Maximum number of pages of tools that are fetched to learn which arguments headers mirror.
+/// Maximum number of pages of tools that are fetched to find the arguments that are mirrored in headers.
 const MAX_PAGES: usize = 100;
 
 impl StatelessChannel {
-    pub(super) fn new(endpoint: Arc<Endpoint>, service: Arc<dyn Service>, version: ProtocolVersion) -> Self {
+    pub(super) fn new(endpoint: Arc<HttpEndpoint>, service: Arc<dyn Service>, version: ProtocolVersion) -> Self {
         Self {
             endpoint,
             service,
             version,
-            mirror: Mirror::default(),
+            request_headers: RequestHeaders::default(),
             last_id: AtomicI64::new(0),
             counters: Counters::default(),
-            gate: Gate::default(),
+            close_signal: CloseSignal::default(),
         }
     }
 
     async fn exchange(&self, mut request: OutgoingRequest) -> Result<Payload, PeerError> {
         let observer = request.take_observer();
         let OutgoingRequest { method, params, meta, wants_progress, clock, .. } = request;
-        let call = Call { method, params, meta, wants_progress, observer };
-        if self.gate.is_closed() {
+        let call = StatelessCall { method, params, meta, wants_progress, observer };
+        if self.close_signal.is_closed() {
             return Err(PeerError::Closed);
         }
         let counted = self.counters.request(clock);
         let outcome = tokio::select! {
             biased;
             outcome = self.call(&call) => outcome,
-            () = self.gate.closed() => Err(PeerError::Request(RequestError::Closed)),
+            () = self.close_signal.closed() => Err(PeerError::Request(RequestError::Closed)),
         };
         counted.finish(outcome).map(Payload::json)
     }
 
-    async fn call(&self, call: &Call) -> Result<RawJson, PeerError> {
-        let outcome = self.ask(call).await;
+    async fn call(&self, call: &StatelessCall) -> Result<RawJson, PeerError> {
+        let outcome = self.send_call(call).await;
         let mismatched = |error: &PeerError| match error {
             PeerError::Request(RequestError::Peer(error)) => error.code == ErrorCode::HEADER_MISMATCH,
             _ => false,
         };
         if &*call.method == CallTool::NAME && outcome.as_ref().is_err_and(mismatched) {
-            return Box::pin(self.call_again(call)).await;
+            return Box::pin(self.retry_with_headers(call)).await;
         }
         outcome
     }
 
-    /// The tool is not as it was known, if it was known: looks anew, and tries once more.
-    async fn call_again(&self, call: &Call) -> Result<RawJson, PeerError> {
-        self.relearn(call).await;
-        self.ask(call).await
+    /// Reads the schemas of the tools again after a header mismatch, and retries the call once.
+    async fn retry_with_headers(&self, call: &StatelessCall) -> Result<RawJson, PeerError> {
+        self.refresh_tools(call).await;
+        self.send_call(call).await
     }
 
-    /// Asks for the list of tools, to see what they want to be repeated.
-    async fn relearn(&self, call: &Call) {
+    /// Requests the list of tools to learn which arguments are mirrored in headers.
+    async fn refresh_tools(&self, call: &StatelessCall) {
         let mut cursor: Option<RawJson> = None;
         for _ in 0..MAX_PAGES {
             let mut params = Object::new();
             if let Some(cursor) = &cursor {
                 params.insert_raw("cursor", cursor);
             }
-            let list = Call {
+            let list = StatelessCall {
                 method: ByteString::from_static(ListTools::NAME),
                 params: Payload::json(params.into()),
-                meta: call.whole_meta(),
+                meta: call.merged_meta(),
                 wants_progress: false,
                 observer: None,
             };
-            let Ok(page) = self.ask(&list).await else { return };
+            let Ok(page) = self.send_call(&list).await else { return };
             cursor = page.member("nextCursor").filter(|cursor| !cursor.is_null());
             if cursor.is_none() {
                 return;
@@ -140,102 +140,107 @@ impl StatelessChannel {
         }
     }
 
-    /// One POST and what comes of it.
-    async fn ask(&self, call: &Call) -> Result<RawJson, PeerError> {
+    /// Posts a call and reads its response.
+    async fn send_call(&self, call: &StatelessCall) -> Result<RawJson, PeerError> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let asked = Asked { id: RequestId::Number(id), observer: call.observer.as_ref() };
-        let headers = self.mirror.headers(self.version, &call.method, Some(&call.params))?;
+        let sent = SentRequest { id: RequestId::Number(id), observer: call.observer.as_ref() };
+        let headers = self.request_headers.headers(self.version, &call.method, Some(&call.params))?;
         let body = call.body(id)?;
         let reply = self.post(body.into(), headers).await?;
         let result = match reply {
-            Reply::Json(body) => {
+            HttpReply::Json(body) => {
                 self.counters.received(body.len());
-                read_answer(Incoming::decode(body, 1), &asked)
+                decode_response(Incoming::decode(body, 1), &sent)
             }
-            Reply::Events(events) => Box::pin(self.read_events(*events, &asked)).await,
-            Reply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
-            Reply::Nothing => Err(HttpError::Message("it is empty".to_owned()).into()),
+            HttpReply::Events(events) => Box::pin(self.read_events(*events, &sent)).await,
+            HttpReply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
+            HttpReply::Nothing => Err(HttpError::Message("empty body".to_owned()).into()),
         }?;
         if &*call.method == ListTools::NAME {
-            self.mirror.learn(&result);
+            self.request_headers.learn(&result);
         }
         Ok(result)
     }
 
-    async fn post(&self, body: Bytes, headers: HeaderMap) -> Result<Reply, HttpError> {
+    async fn post(&self, body: Bytes, headers: HeaderMap) -> Result<HttpReply, HttpError> {
         self.counters.sent(body.len());
         let response = self.endpoint.post(body, headers).await?;
-        Reply::read(&self.endpoint, response).await
+        HttpReply::read(&self.endpoint, response).await
     }
 
-    async fn read_events(&self, mut events: EventStream, asked: &Asked<'_>) -> Result<RawJson, PeerError> {
+    async fn read_events(&self, mut events: ResponseEvents, sent: &SentRequest<'_>) -> Result<RawJson, PeerError> {
         loop {
             let Some(event) = events.next().await? else { return Err(HttpError::Cut.into()) };
             self.counters.received(event.data.len());
             match messages(event, 1) {
                 None => {}
-                Some(Ok(Incoming::One(Message::Notification(notification)))) => self.hear(notification, asked).await,
-                // Servers of this era do not ask.
-                Some(Ok(Incoming::One(Message::Request(request)))) => {
-                    tracing::debug!(target: "turms::client", method = %request.method, "a request by the server is ignored");
+                Some(Ok(Incoming::One(Message::Notification(notification)))) => {
+                    self.on_notification(notification, sent).await
                 }
-                Some(answer) => {
-                    let answer = read_answer(answer, asked);
+                // Servers of this era do not send requests.
+                Some(Ok(Incoming::One(Message::Request(request)))) => {
+                    tracing::debug!(target: "turms::client", method = %request.method, "ignored a request of the server");
+                }
+                Some(incoming) => {
+                    let response = decode_response(incoming, sent);
                     read_rest(async move { while let Ok(Some(_)) = events.next().await {} }).await;
-                    return answer;
+                    return response;
                 }
             }
         }
     }
 
     /// Delivers a notification to the request that it belongs to, or to the service.
-    async fn hear(&self, notification: Notification, asked: &Asked<'_>) {
+    async fn on_notification(&self, notification: Notification, sent: &SentRequest<'_>) {
         self.counters.notification_received();
-        let Some(notification) = asked.observe(notification) else { return };
+        let Some(notification) = sent.observe(notification) else { return };
         let meta = Meta::of_params(notification.params.as_ref());
         let mut cx = CallContext::new(Dialect::Stateless(self.version), Peer::nobody()).with_meta(meta);
-        if let Some(observer) = asked.observer {
+        if let Some(observer) = sent.observer {
             cx.insert_extension(observer.clone());
         }
         dispatch_notification(&*self.service, notification, cx).await;
     }
 
-    async fn tell(&self, notification: Notification) -> Result<(), PeerError> {
-        if self.gate.is_closed() {
+    async fn send_notification(&self, notification: Notification) -> Result<(), PeerError> {
+        if self.close_signal.is_closed() {
             return Err(PeerError::Closed);
         }
-        // Closing the stream is the way to give something up here, and the only one.
+        // In this era, a request is cancelled by closing its stream.
         if &*notification.method == Cancelled::NAME {
             return Ok(());
         }
-        let headers = self.mirror.headers(self.version, &notification.method, None)?;
+        let headers = self.request_headers.headers(self.version, &notification.method, None)?;
         let mut body = Vec::new();
         notification.encode(&mut body);
         self.counters.notification_sent();
         match CallClock::from(RequestOptions::default()).run(self.post(body.into(), headers)).await?? {
-            Reply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
+            HttpReply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
             _ => Ok(()),
         }
     }
 }
 
-fn read_answer(answer: Result<Incoming, turms_proto::InvalidMessage>, asked: &Asked<'_>) -> Result<RawJson, PeerError> {
-    let not_one = |problem: &str| Err(HttpError::Message(problem.to_owned()).into());
-    match answer {
+fn decode_response(
+    incoming: Result<Incoming, turms_proto::InvalidMessage>,
+    sent: &SentRequest<'_>,
+) -> Result<RawJson, PeerError> {
+    let invalid_message = |problem: &str| Err(HttpError::Message(problem.to_owned()).into());
+    match incoming {
         Ok(Incoming::One(Message::Response(Response { id, outcome, .. }))) => match outcome {
-            // An error about something unreadable may have no id, but there is only one request that it can be about.
+            // An error about an unreadable request may have no id. There is only one request, so the error is for it.
             Err(error) if id.is_none() => Err(PeerError::Request(RequestError::Peer(Box::new(error)))),
-            _ if id.as_ref() != Some(&asked.id) => not_one("it answers another request"),
+            _ if id.as_ref() != Some(&sent.id) => invalid_message("it is for another request"),
             outcome => outcome.map_err(|error| PeerError::Request(RequestError::Peer(Box::new(error)))),
         },
-        Ok(Incoming::One(_)) => not_one("it is no answer"),
-        Ok(Incoming::Batch(_)) => not_one("it is a batch"),
-        Err(invalid) => not_one(&invalid.to_string()),
+        Ok(Incoming::One(_)) => invalid_message("it is not a response"),
+        Ok(Incoming::Batch(_)) => invalid_message("it is a batch"),
+        Err(invalid) => invalid_message(&invalid.to_string()),
     }
 }
 
-/// A request that can be made more than once.
-struct Call {
+/// A call that can be sent more than once.
+struct StatelessCall {
     method: ByteString,
     params: Payload,
     /// Protocol metadata to be merged into the `_meta` of the parameters.
@@ -244,22 +249,22 @@ struct Call {
     observer: Option<ObservedCall>,
 }
 
-impl Call {
-    /// The message under this id, which is also the token of its progress.
+impl StatelessCall {
+    /// Encodes the request with this id, which is also its progress token.
     fn body(&self, id: i64) -> Result<Vec<u8>, EncodeError> {
         let mut meta = Cow::Borrowed(&self.meta);
         if self.wants_progress {
             meta.to_mut().get_or_insert_default().insert_raw(key::PROGRESS_TOKEN, &RawJson::number(id));
         }
-        let known = meta.as_ref().as_ref().map_or(0, |meta| meta.as_str().len());
-        let mut body = Vec::with_capacity(self.params.size_hint() + known + USUAL_SIZE);
+        let meta_bytes = meta.as_ref().as_ref().map_or(0, |meta| meta.as_str().len());
+        let mut body = Vec::with_capacity(self.params.size_hint() + meta_bytes + BASE_BYTES);
         let write = |out: &mut Vec<u8>| write_params(&self.params, meta.as_ref().as_ref(), out);
         encode::request_with(&mut body, &RequestId::Number(id), &self.method, write)?;
         Ok(body)
     }
 
-    /// All of its `_meta` that others may have, too.
-    fn whole_meta(&self) -> Option<Meta> {
+    /// Returns the merged `_meta` of the call for other requests, without the progress token.
+    fn merged_meta(&self) -> Option<Meta> {
         let mut request = Vec::new();
         write_params(&self.params, self.meta.as_ref(), &mut request).ok()?;
         let params = Object::parse(String::from_utf8(request).ok()?).ok()?;
@@ -269,16 +274,16 @@ impl Call {
     }
 }
 
-/// Number of bytes that most messages have beside their parameters and metadata.
-const USUAL_SIZE: usize = 256;
+/// Usual size of a request without its parameters and metadata.
+const BASE_BYTES: usize = 256;
 
-/// A request that was made.
-struct Asked<'a> {
+/// A request that was sent.
+struct SentRequest<'a> {
     id: RequestId,
     observer: Option<&'a ObservedCall>,
 }
 
-impl Asked<'_> {
+impl SentRequest<'_> {
     /// Delivers progress and notifications of a subscription to the observer of the request; returns all others.
     fn observe(&self, notification: Notification) -> Option<Notification> {
         let Some(observer) = self.observer else { return Some(notification) };
@@ -306,7 +311,7 @@ impl Channel for StatelessChannel {
     }
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
-        Box::pin(self.tell(notification))
+        Box::pin(self.send_notification(notification))
     }
 }
 
@@ -320,13 +325,13 @@ impl ChannelControl for StatelessChannel {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        self.gate.close();
+        self.close_signal.close();
         Box::pin(std::future::ready(()))
     }
 
     fn closed(&self) -> BoxFuture<'_, Ended> {
         Box::pin(async move {
-            self.gate.closed().await;
+            self.close_signal.closed().await;
             Ended::new()
         })
     }

@@ -1,5 +1,5 @@
-//! TLS of clients. The certificates are those that the system trusts, and roots that the user adds. The cryptography is that
-//! of the process, ring if it has chosen none; nothing is set for the rest of the process.
+//! TLS of clients. Trusted certificates are those of the system and roots that the user adds. The crypto provider is the default of
+//! the process, or ring if there is none; no default is installed.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use rustls_platform_verifier::Verifier;
 /// The protocols that are offered to a server by ALPN, the preferred one first.
 pub(super) const HTTP: &[&str] = &["h2", "http/1.1"];
 
-/// HTTP/1.1 alone: proxies are asked for a tunnel in it, and WebSocket begins with it.
+/// HTTP/1.1 only: for tunnels through proxies and for WebSocket.
 pub(super) const HTTP_11: &[&str] = &["http/1.1"];
 
-/// TLS that trusts the system and `roots`.
+/// Returns a configuration that trusts the system and `roots`.
 pub(super) fn trusting(roots: &[CertificateDer<'static>], protocols: &[&str]) -> Result<ClientConfig, rustls::Error> {
     let provider = provider();
     let verifier = Arc::new(Verifier::new_with_extra_roots(roots.iter().cloned(), provider.clone())?);
@@ -23,7 +23,7 @@ pub(super) fn trusting(roots: &[CertificateDer<'static>], protocols: &[&str]) ->
     Ok(finish(builder.dangerous().with_custom_certificate_verifier(verifier), protocols))
 }
 
-/// TLS that trusts nothing, for connections that use none. It needs no certificates on the machine.
+/// Returns a configuration that trusts nothing, for connections without TLS. It needs no certificates on the machine.
 pub(super) fn unused() -> Result<ClientConfig, rustls::Error> {
     let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     Ok(finish(builder.with_root_certificates(RootCertStore::empty()), &[]))

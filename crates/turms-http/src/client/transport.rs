@@ -5,7 +5,7 @@ use turms_core::{ConnectError, Connector, UrlConnector, UrlTarget, UrlTransport}
 
 use super::connector::HttpConnector;
 
-/// Connects to addresses of HTTP that somebody else reads, such as those of a configuration file.
+/// Creates connectors for `http://` and `https://` URLs, such as those in a configuration file.
 ///
 /// ```
 /// use turms_core::{UrlConnector as _, UrlTarget};
@@ -21,13 +21,13 @@ pub struct HttpTransport {
 }
 
 impl HttpTransport {
-    /// With what is usual.
+    /// Creates a transport with default options.
     #[must_use]
     pub fn new() -> Self {
         Self::configured(|connector| connector)
     }
 
-    /// With connectors that are changed so before they are used: other timeouts, an authorizer.
+    /// Creates a transport that configures its connectors with a function: other timeouts, an authorizer.
     pub fn configured(configure: impl Fn(HttpConnector) -> HttpConnector + Send + Sync + 'static) -> Self {
         Self { configure: Arc::new(configure) }
     }
@@ -45,8 +45,7 @@ impl UrlConnector for HttpTransport {
     }
 
     fn connector(&self, target: &UrlTarget) -> Result<Arc<dyn Connector>, ConnectError> {
-        let connector =
-            HttpConnector::new(&target.url).map_err(|error| ConnectError::unreachable("the address", error))?;
+        let connector = HttpConnector::new(&target.url).map_err(|error| ConnectError::unreachable("the URL", error))?;
         let connector = connector.headers(target.headers.clone()).transport(target.transport);
         Ok(Arc::new((self.configure)(connector)))
     }

@@ -1,4 +1,4 @@
-//! Connections: proxies, TLS, HTTP/2, Unix sockets, the address check, and an HTTP client of one's own.
+//! Connections: proxies, TLS, HTTP/2, Unix sockets, the address check, and a custom HTTP client.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use super::*;
 const IN_URL: &str = "ann:p%401";
 const CREDENTIALS: &str = "Basic YW5uOnBAMQ==";
 
-/// A server over TLS, which records what it sees.
+/// A server over TLS that records requests.
 #[derive(Clone)]
 struct SecureServer {
     address: SocketAddr,
@@ -35,7 +35,7 @@ struct SecureServer {
 }
 
 impl SecureServer {
-    /// Starts one that agrees to these protocols.
+    /// Starts a server that offers these protocols (ALPN).
     async fn start(protocols: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -43,7 +43,7 @@ impl SecureServer {
         let (serving, acceptor) = (server.clone(), acceptor(protocols));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                // A client that does not trust the certificate goes away.
+                // A client that does not trust the certificate closes the connection.
                 let Ok(stream) = acceptor.accept(stream).await else { continue };
                 serving.connections.fetch_add(1, Ordering::Relaxed);
                 let serving = serving.clone();
@@ -66,9 +66,9 @@ impl SecureServer {
             "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {},
             "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "secure", "version": "1" } }
         });
-        let answer = json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string();
+        let response_body = json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string();
         let response = HttpResponse::builder().header("content-type", "application/json");
-        Ok(response.body(Full::from(answer)).unwrap())
+        Ok(response.body(Full::from(response_body)).unwrap())
     }
 
     fn url(&self) -> String {
@@ -85,8 +85,8 @@ fn trusting(server: &SecureServer) -> HttpConnector {
 }
 
 async fn calls(connector: &HttpConnector) -> Result<(), ConnectError> {
-    let client = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await?;
-    ask(&client, "tools/list", &json!({})).await.unwrap();
+    let client = connector.connect(ConnectContext::new(options(), Arc::new(RecordingService::default()))).await?;
+    send_request(&client, "tools/list", &json!({})).await.unwrap();
     Ok(())
 }
 
@@ -94,7 +94,7 @@ async fn fails(connector: HttpConnector) -> String {
     chain(&within("an error", calls(&connector)).await.unwrap_err())
 }
 
-/// The URL of a server by a name that only the proxy can resolve.
+/// Returns the URL of a server with a host name that only the proxy can resolve.
 fn behind_proxy(server: &FakeHttpServer) -> String {
     server.url().replace("127.0.0.1", DOMAIN)
 }
@@ -110,8 +110,8 @@ async fn a_proxy_forwards_plain_requests_and_gets_its_credentials() {
     assert_eq!(proxy.received(), [forwarded.clone(), forwarded]);
     assert_eq!(server.asked(), ["server/discover", "tools/list"]);
 
-    let told = fails(HttpConnector::new(&url).unwrap().proxy(format!("http://{}", proxy.address))).await;
-    assert!(told.contains("status 407"), "{told}");
+    let message = fails(HttpConnector::new(&url).unwrap().proxy(format!("http://{}", proxy.address))).await;
+    assert!(message.contains("status 407"), "{message}");
 }
 
 #[tokio::test]
@@ -128,13 +128,16 @@ async fn a_proxy_opens_a_tunnel_to_a_secure_server() {
     let seen = server.seen.lock().unwrap().clone();
     assert!(seen.iter().all(|(_, headers)| !headers.contains_key("proxy-authorization")), "{seen:?}");
 
-    let told = fails(trusting(&server).proxy(format!("http://ann:wrong@{}", proxy.address))).await;
-    assert!(told.contains("cannot connect through the proxy") && told.contains("authorization required"), "{told}");
-    assert!(!told.contains("wrong"), "{told}");
+    let message = fails(trusting(&server).proxy(format!("http://ann:wrong@{}", proxy.address))).await;
+    assert!(
+        message.contains("cannot connect through the proxy") && message.contains("authorization required"),
+        "{message}"
+    );
+    assert!(!message.contains("wrong"), "{message}");
 }
 
 #[tokio::test]
-async fn a_proxy_may_be_spoken_to_over_tls() {
+async fn a_proxy_may_use_tls() {
     let proxy = Proxy::start(Some(CREDENTIALS)).await;
     let front = tls_in_front_of(proxy.address).await;
     let through = format!("https://{IN_URL}@localhost:{}", front.port());
@@ -150,8 +153,8 @@ async fn a_proxy_may_be_spoken_to_over_tls() {
 #[tokio::test]
 async fn an_invalid_proxy_is_an_error_that_does_not_repeat_it() {
     for url in ["socks5://ann:secret@localhost:1", "ftp://ann:secret@localhost", "http://ann:secret@", ""] {
-        let told = fails(HttpConnector::new("http://localhost:1/").unwrap().proxy(url)).await;
-        assert!(told.contains("the URL of the proxy is invalid") && !told.contains("secret"), "{url}: {told}");
+        let message = fails(HttpConnector::new("http://localhost:1/").unwrap().proxy(url)).await;
+        assert!(message.contains("the URL of the proxy is invalid") && !message.contains("secret"), "{url}: {message}");
     }
 }
 
@@ -159,17 +162,17 @@ async fn an_invalid_proxy_is_an_error_that_does_not_repeat_it() {
 async fn a_private_root_is_trusted_if_it_is_given() {
     let server = SecureServer::start(&["http/1.1"]).await;
     calls(&trusting(&server).no_proxy()).await.unwrap();
-    let told = fails(HttpConnector::new(server.url()).unwrap().no_proxy()).await;
-    // A machine that trusts no certificates at all says so instead.
-    assert!(told.contains("invalid peer certificate") || told.contains("TLS cannot be set up"), "{told}");
-    let told = fails(HttpConnector::new(server.url()).unwrap().no_proxy().root_certificates("nothing")).await;
-    assert!(told.contains("the root certificates are invalid"), "{told}");
+    let message = fails(HttpConnector::new(server.url()).unwrap().no_proxy()).await;
+    // A machine without any trusted certificates reports that instead.
+    assert!(message.contains("invalid peer certificate") || message.contains("cannot set up TLS"), "{message}");
+    let message = fails(HttpConnector::new(server.url()).unwrap().no_proxy().root_certificates("nothing")).await;
+    assert!(message.contains("the root certificates are invalid"), "{message}");
     assert_eq!(server.connections.load(Ordering::Relaxed), 1);
 }
 
-/// HTTP/2 needs one connection for any number of requests.
+/// HTTP/2 needs only one connection.
 #[tokio::test]
-async fn http_2_is_used_if_the_server_agrees_to_it() {
+async fn http_2_is_used_if_the_server_offers_it() {
     for (protocols, version) in [
         (&["h2", "http/1.1"][..], Version::HTTP_2),
         (&["h2"], Version::HTTP_2),
@@ -178,9 +181,11 @@ async fn http_2_is_used_if_the_server_agrees_to_it() {
     ] {
         let server = SecureServer::start(protocols).await;
         let connector = trusting(&server).no_proxy();
-        let client = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap();
+        let client =
+            connector.connect(ConnectContext::new(options(), Arc::new(RecordingService::default()))).await.unwrap();
         let (one, other) = (json!({}), json!({}));
-        let (one, other) = tokio::join!(ask(&client, "tools/list", &one), ask(&client, "prompts/list", &other));
+        let (one, other) =
+            tokio::join!(send_request(&client, "tools/list", &one), send_request(&client, "prompts/list", &other));
         assert!(one.is_ok() && other.is_ok(), "{protocols:?}");
         assert_eq!(server.versions(), [version; 3], "{protocols:?}");
         if version == Version::HTTP_2 {
@@ -201,8 +206,8 @@ async fn a_unix_socket_needs_no_proxy() {
     assert_eq!(request.header("proxy-authorization"), None);
     assert_eq!(proxy.received(), []);
     std::fs::remove_file(&path).unwrap();
-    let told = fails(HttpConnector::new("http://localhost/mcp").unwrap().unix_socket(&path)).await;
-    assert!(told.contains("cannot connect to the Unix socket"), "{told}");
+    let message = fails(HttpConnector::new("http://localhost/mcp").unwrap().unix_socket(&path)).await;
+    assert!(message.contains("cannot connect to the Unix socket"), "{message}");
 }
 
 fn no_loopback(address: &DialAddress<'_>) -> Result<(), &'static str> {
@@ -210,27 +215,30 @@ fn no_loopback(address: &DialAddress<'_>) -> Result<(), &'static str> {
 }
 
 #[tokio::test]
-async fn an_address_can_be_refused_before_it_is_connected_to() {
+async fn the_address_check_rejects_addresses() {
     let server = FakeHttpServer::start(modern).await;
     let port = server.origin.rsplit(':').next().unwrap().to_owned();
-    // The last one is 127.0.0.1, too.
+    // The last one is 127.0.0.1 as a number.
     for host in ["127.0.0.1", "localhost", "[::1]", "2130706433"] {
         let connector = HttpConnector::new(format!("http://{host}:{port}/mcp")).unwrap().no_proxy();
         let connector = connector.address_check(no_loopback);
         let error = calls(&connector).await.unwrap_err();
-        let told = chain(&error);
-        let refused = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
-        let refused = refused.map(bare).find_map(|error| error.downcast_ref::<DialError>());
-        assert!(matches!(refused, Some(DialError::AddressRefused { ip, .. }) if ip.is_loopback()), "{host}: {told}");
-        assert!(told.ends_with("loopback is not allowed"), "{told}");
+        let message = chain(&error);
+        let errors = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+        let rejected = errors.map(unwrap_shared).find_map(|error| error.downcast_ref::<DialError>());
+        assert!(
+            matches!(rejected, Some(DialError::AddressRefused { ip, .. }) if ip.is_loopback()),
+            "{host}: {message}"
+        );
+        assert!(message.ends_with("loopback is not allowed"), "{message}");
     }
     assert_eq!(server.connections(), 0);
     let allowed = connector(&server).address_check(|_| Ok::<_, Infallible>(()));
     calls(&allowed).await.unwrap();
 }
 
-/// Looks through a shared error.
-fn bare<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
+/// Returns the error in an `Arc`.
+fn unwrap_shared<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
     error.downcast_ref::<Arc<dyn std::error::Error + Send + Sync>>().map_or(error, |inner| &**inner)
 }
 
@@ -256,20 +264,20 @@ async fn the_address_check_sees_proxies_and_literals_behind_them() {
 
     let literal = HttpConnector::new(server.url()).unwrap().proxy(through("localhost")).address_check(check(&seen));
     let before = proxy.received().len();
-    let told = fails(literal).await;
-    assert!(told.ends_with("loopback is not allowed"), "{told}");
+    let message = fails(literal).await;
+    assert!(message.ends_with("loopback is not allowed"), "{message}");
     assert_eq!(*seen.lock().unwrap(), ["127.0.0.1 true false"]);
     assert_eq!(proxy.received().len(), before);
 }
 
-/// An HTTP client of one's own, which marks requests and has to be ready before it is called.
+/// A custom HTTP client that adds a header and requires `poll_ready`.
 #[derive(Clone)]
-struct Marking {
+struct MarkingClient {
     client: Client<PlainConnector, Full<Bytes>>,
     is_ready: bool,
 }
 
-impl tower_service::Service<HttpRequest<Bytes>> for Marking {
+impl tower_service::Service<HttpRequest<Bytes>> for MarkingClient {
     type Response = HttpResponse<Incoming>;
     type Error = ClientError;
     type Future = BoxFuture<'static, Result<Self::Response, ClientError>>;
@@ -289,16 +297,17 @@ impl tower_service::Service<HttpRequest<Bytes>> for Marking {
     }
 }
 
-fn marking() -> Marking {
-    Marking { client: Client::builder(TokioExecutor::new()).build_http(), is_ready: false }
+fn marking_client() -> MarkingClient {
+    MarkingClient { client: Client::builder(TokioExecutor::new()).build_http(), is_ready: false }
 }
 
 #[tokio::test]
-async fn an_http_client_of_ones_own_sends_all_requests() {
+async fn a_custom_http_client_sends_all_requests() {
     let server = FakeHttpServer::start(legacy).await;
-    let connector = connector(&server).http_service(marking());
-    let client = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap();
-    ask(&client, "tools/list", &json!({})).await.unwrap();
+    let connector = connector(&server).http_service(marking_client());
+    let client =
+        connector.connect(ConnectContext::new(options(), Arc::new(RecordingService::default()))).await.unwrap();
+    send_request(&client, "tools/list", &json!({})).await.unwrap();
     client.control.close().await;
     let received = server.received();
     assert!(received.iter().all(|request| request.header("x-mark") == Some("mine")), "{received:?}");
@@ -307,21 +316,21 @@ async fn an_http_client_of_ones_own_sends_all_requests() {
 }
 
 #[tokio::test]
-async fn an_http_client_of_ones_own_is_kept_to_the_origin() {
+async fn a_custom_http_client_does_not_leave_the_origin() {
     let other = FakeHttpServer::start(modern).await;
     let elsewhere = other.url();
     let server = FakeHttpServer::start(move |_| Reply::status(307).with("location", &elsewhere)).await;
-    let told = fails(connector(&server).http_service(marking())).await;
-    assert!(told.contains("another origin: credentials are not sent there"), "{told}");
+    let message = fails(connector(&server).http_service(marking_client())).await;
+    assert!(message.contains("another origin: credentials are not sent there"), "{message}");
     assert_eq!(other.received().len(), 0);
 }
 
 #[tokio::test]
-async fn an_http_client_of_ones_own_that_cannot_connect_has_sent_nothing() {
+async fn a_custom_http_client_that_cannot_connect_has_sent_nothing() {
     let server = FakeHttpServer::start(modern).await;
-    let connector = connector(&server).http_service(marking());
+    let connector = connector(&server).http_service(marking_client());
     let known = options().known(Dialect::Stateless(ProtocolVersion::LATEST));
-    let client = connector.connect(ConnectContext::new(known, Arc::new(Ear::default()))).await.unwrap();
+    let client = connector.connect(ConnectContext::new(known, Arc::new(RecordingService::default()))).await.unwrap();
     let address = server.origin.trim_start_matches("http://").to_owned();
     drop(server);
     within("a free port", async {
@@ -330,7 +339,7 @@ async fn an_http_client_of_ones_own_that_cannot_connect_has_sent_nothing() {
         }
     })
     .await;
-    let error = ask(&client, "tools/list", &json!({})).await.unwrap_err();
+    let error = send_request(&client, "tools/list", &json!({})).await.unwrap_err();
     assert!(matches!(error, PeerError::Unreachable { sent: false, .. }), "{error:?}");
 }
 

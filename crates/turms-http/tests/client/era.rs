@@ -1,25 +1,25 @@
-//! How the dialect is found out: each outcome of the first requests, and what is concluded from it.
+//! Detection of the era: each outcome of the first requests, and the era that follows from it.
 
 use turms_core::UrlTransport;
 use turms_proto::session::VersionChoice;
 
 use super::*;
-use crate::stateless::Slow;
+use crate::stateless::NeverDone;
 
 const STATELESS: Dialect = Dialect::Stateless(ProtocolVersion::LATEST);
 const HANDSHAKE: Dialect = Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE);
 
-/// Refuses the probe so, and is otherwise a server with sessions.
-async fn refusing(refusal: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> FakeHttpServer {
+/// Starts a server with sessions that handles the probe with `rejection`.
+async fn rejecting_probe(rejection: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> FakeHttpServer {
     FakeHttpServer::start(move |request| match request.what() {
-        "server/discover" => refusal(request),
+        "server/discover" => rejection(request),
         _ => legacy(request),
     })
     .await
 }
 
 #[tokio::test]
-async fn a_result_is_that_of_a_modern_server() {
+async fn a_result_means_a_modern_server() {
     let server = FakeHttpServer::start(modern).await;
     let client = connect(&server).await;
     assert_eq!(client.negotiated.dialect, STATELESS);
@@ -33,31 +33,31 @@ async fn a_result_is_that_of_a_modern_server() {
 }
 
 #[tokio::test]
-async fn a_modern_server_may_answer_in_events() {
+async fn a_modern_server_may_respond_with_events() {
     let server = FakeHttpServer::start(|request| {
-        let told = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": {} });
-        Reply::events(&format!(": hi\n\n{}{}", event(&told), event(&result(request, &discovered(request)))))
+        let notification = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": {} });
+        Reply::events(&format!(": hi\n\n{}{}", event(&notification), event(&result(request, &discovered(request)))))
     });
     assert_eq!(connect(&server.await).await.negotiated.dialect, STATELESS);
 }
 
-/// The service of a client may be slow with what it is told before the answer.
+/// The service of a client may be slow with notifications before the response.
 #[tokio::test]
-async fn a_service_that_is_never_done_with_a_notification_does_not_stop_the_connection() {
+async fn a_notification_handler_does_not_block_connecting() {
     let server = FakeHttpServer::start(|request| {
-        let told = event(&json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": {} }));
-        Reply::events(&format!("{told}{told}{}", event(&result(request, &discovered(request)))))
+        let notification = event(&json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": {} }));
+        Reply::events(&format!("{notification}{notification}{}", event(&result(request, &discovered(request)))))
     })
     .await;
-    let mut impatient = options();
-    impatient.handshake_timeout = Duration::from_millis(100);
+    let mut options = options();
+    options.handshake_timeout = Duration::from_millis(100);
     let connected =
-        within("a connection", connector(&server).connect(ConnectContext::new(impatient, Arc::new(Slow)))).await;
+        within("a connection", connector(&server).connect(ConnectContext::new(options, Arc::new(NeverDone)))).await;
     assert_eq!(connected.unwrap().negotiated.dialect, STATELESS);
 }
 
 #[tokio::test]
-async fn modern_refusals_are_mended_and_asked_again() {
+async fn modern_errors_are_retried() {
     for (code, data) in [(-32022, Some(json!({ "supported": ["2026-07-28"] }))), (-32020, None), (-32021, None)] {
         let first = std::sync::atomic::AtomicBool::new(true);
         let server = FakeHttpServer::start(move |request| {
@@ -73,7 +73,7 @@ async fn modern_refusals_are_mended_and_asked_again() {
 }
 
 #[tokio::test]
-async fn modern_refusals_do_not_go_on_for_ever() {
+async fn the_number_of_retries_is_limited() {
     let server = FakeHttpServer::start(|request| Reply::json(400, &failure(request, -32020, None))).await;
     let error = open(&server, options()).await.unwrap_err();
     assert!(matches!(error, ConnectError::Refused(_)), "{error:?}");
@@ -81,17 +81,18 @@ async fn modern_refusals_do_not_go_on_for_ever() {
 }
 
 #[tokio::test]
-async fn a_server_whose_only_common_revision_is_older_is_shaken_hands_with() {
-    let server =
-        refusing(|request| Reply::json(400, &failure(request, -32022, Some(json!({ "supported": ["2025-06-18"] })))));
+async fn an_older_common_revision_uses_the_handshake() {
+    let server = rejecting_probe(|request| {
+        Reply::json(400, &failure(request, -32022, Some(json!({ "supported": ["2025-06-18"] }))))
+    });
     let client = connect(&server.await).await;
     assert_eq!(client.negotiated.dialect, Dialect::Handshake(ProtocolVersion::V2025_06_18));
 }
 
 #[tokio::test]
-async fn whoever_does_not_know_the_probe_is_an_older_server() {
-    type Refuse = Box<dyn Fn(&Received) -> Reply + Send + Sync>;
-    let refusals: Vec<(&str, Refuse)> = vec![
+async fn a_server_that_rejects_the_probe_is_older() {
+    type Rejection = Box<dyn Fn(&Received) -> Reply + Send + Sync>;
+    let rejections: Vec<(&str, Rejection)> = vec![
         ("404 and -32601", Box::new(|request| Reply::json(404, &failure(request, -32601, None)))),
         ("200 and -32601", Box::new(|request| Reply::json(200, &failure(request, -32601, None)))),
         ("200 and -32602 in events", Box::new(|request| Reply::events(&event(&failure(request, -32602, None))))),
@@ -111,22 +112,26 @@ async fn whoever_does_not_know_the_probe_is_an_older_server() {
         ("202", Box::new(|_| Reply::status(202))),
         ("foreign JSON", Box::new(|_| Reply::json(400, &json!({ "detail": "missing session" })))),
     ];
-    for (what, refusal) in refusals {
-        let server = refusing(refusal).await;
+    for (what, rejection) in rejections {
+        let server = rejecting_probe(rejection).await;
         assert_eq!(connect(&server).await.negotiated.dialect, HANDSHAKE, "{what}");
-        let shaken = server.wait_for("initialize", 1).await;
-        assert_eq!((shaken.header("mcp-method"), shaken.header("mcp-protocol-version")), (None, None), "{what}");
+        let initialize = server.wait_for("initialize", 1).await;
+        assert_eq!(
+            (initialize.header("mcp-method"), initialize.header("mcp-protocol-version")),
+            (None, None),
+            "{what}"
+        );
     }
     for status in [400, 404, 405, 406, 415, 422] {
-        let server = refusing(move |_| Reply::status(status)).await;
+        let server = rejecting_probe(move |_| Reply::status(status)).await;
         assert_eq!(connect(&server).await.negotiated.dialect, HANDSHAKE, "{status}");
     }
 }
 
 #[tokio::test]
-async fn nothing_is_concluded_from_faults_and_from_wanting_authorization() {
+async fn failures_and_missing_authorization_say_nothing_about_the_era() {
     for status in [401, 403, 408, 429, 500, 502, 503] {
-        let server = refusing(move |_| Reply::status(status)).await;
+        let server = rejecting_probe(move |_| Reply::status(status)).await;
         let error = open(&server, options()).await.unwrap_err();
         assert!(chain(&error).contains(&format!("status {status}")), "{}", chain(&error));
         assert_eq!(server.asked(), ["server/discover"], "{status}");
@@ -134,32 +139,33 @@ async fn nothing_is_concluded_from_faults_and_from_wanting_authorization() {
 }
 
 #[tokio::test]
-async fn nothing_is_concluded_from_silence() {
-    let server = refusing(|_| Reply::never()).await;
-    let mut impatient = options();
-    impatient.handshake_timeout = Duration::from_millis(100);
-    let error = open(&server, impatient).await.unwrap_err();
+async fn a_timeout_says_nothing_about_the_era() {
+    let server = rejecting_probe(|_| Reply::never()).await;
+    let mut options = options();
+    options.handshake_timeout = Duration::from_millis(100);
+    let error = open(&server, options).await.unwrap_err();
     assert!(error.is_timeout(), "{error:?}");
     assert_eq!(server.asked(), ["server/discover"]);
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_as_such() {
+async fn an_unreachable_server_is_reported() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp?key=secret", listener.local_addr().unwrap());
     drop(listener);
     let connector = HttpConnector::new(url).unwrap().no_proxy();
-    let error = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap_err();
-    let told = chain(&error);
+    let error =
+        connector.connect(ConnectContext::new(options(), Arc::new(RecordingService::default()))).await.unwrap_err();
+    let message = chain(&error);
     assert!(
-        matches!(error, ConnectError::Unreachable { .. }) && told.contains("cannot connect to http://127.0.0.1:"),
-        "{told}"
+        matches!(error, ConnectError::Unreachable { .. }) && message.contains("cannot connect to http://127.0.0.1:"),
+        "{message}"
     );
-    assert!(!told.contains("secret") && !format!("{connector:?}").contains("secret"));
+    assert!(!message.contains("secret") && !format!("{connector:?}").contains("secret"));
 }
 
 #[tokio::test]
-async fn whoever_does_not_know_the_handshake_either_may_speak_http_and_sse() {
+async fn a_server_that_rejects_initialize_may_support_http_sse() {
     for status in [400, 404, 405] {
         let server = FakeHttpServer::start(move |request| match (request.method.as_str(), request.path.as_str()) {
             ("GET", "/mcp") => {
@@ -170,10 +176,10 @@ async fn whoever_does_not_know_the_handshake_either_may_speak_http_and_sse() {
             _ => Reply::status(status),
         })
         .await;
-        let (client, service) = (connector(&server), Arc::new(Ear::default()));
+        let (client, service) = (connector(&server), Arc::new(RecordingService::default()));
         let connecting =
             tokio::spawn(async move { client.connect(ConnectContext::new(options(), service)).await.map(drop) });
-        // The handshake arrives where the stream says; nothing answers it here.
+        // The handshake is posted to the URL of the stream; it gets no response here.
         let initialize = server.wait_for("initialize", 2).await;
         assert_eq!(initialize.path, "/messages?session=1");
         connecting.abort();
@@ -182,79 +188,81 @@ async fn whoever_does_not_know_the_handshake_either_may_speak_http_and_sse() {
 }
 
 #[tokio::test]
-async fn http_and_sse_carries_both_ways() {
-    // The stream says what it has to say at once: the ids of a client begin with 1.
-    let answer = json!({ "jsonrpc": "2.0", "id": 1, "result": {
-        "protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": { "name": "played", "version": "1" } } });
-    let told = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+async fn http_sse_works_in_both_directions() {
+    // The stream has all its events at once. The ids of a client start at 1.
+    let response = json!({ "jsonrpc": "2.0", "id": 1, "result": {
+        "protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": { "name": "scripted", "version": "1" } } });
+    let notification = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
     let server = FakeHttpServer::start(move |request| match request.method.as_str() {
         "GET" => Reply::open_events(&format!(
             "event: endpoint\ndata: messages\n\nevent: message\n{}{}",
-            event(&answer),
-            event(&told)
+            event(&response),
+            event(&notification)
         )),
         _ => Reply::status(202),
     })
     .await;
-    let ear = Ear::default();
+    let service = RecordingService::default();
     let connector = connector(&server).transport(UrlTransport::Sse);
-    let client = connector.connect(ConnectContext::new(options(), Arc::new(ear.clone()))).await.unwrap();
+    let client = connector.connect(ConnectContext::new(options(), Arc::new(service.clone()))).await.unwrap();
     assert_eq!(client.negotiated.dialect, Dialect::Handshake(ProtocolVersion::V2024_11_05));
-    assert_eq!(ear.wait(1).await, ["notifications/tools/list_changed"]);
+    assert_eq!(service.wait(1).await, ["notifications/tools/list_changed"]);
     assert_eq!(server.wait_for("notifications/initialized", 1).await.path, "/messages");
     client.control.close().await;
     server.wait_until_left().await;
 }
 
 #[tokio::test]
-async fn a_server_of_http_and_sse_is_known_the_next_time() {
-    let answer = || {
-        let server = json!({ "name": "played", "version": "1" });
+async fn http_sse_is_tried_first_the_next_time() {
+    let response = || {
+        let server = json!({ "name": "scripted", "version": "1" });
         event(&json!({ "jsonrpc": "2.0", "id": 1, "result": {
             "protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": server } }))
     };
     let server = FakeHttpServer::start(move |request| match (request.method.as_str(), request.path.as_str()) {
-        ("GET", _) => Reply::open_events(&format!("event: endpoint\ndata: /messages\n\n{}", answer())),
+        ("GET", _) => Reply::open_events(&format!("event: endpoint\ndata: /messages\n\n{}", response())),
         (_, "/messages") => Reply::status(202),
         _ => Reply::status(405),
     })
     .await;
     let connector = connector(&server);
     for times in 1..=2 {
-        let client = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap();
+        let client =
+            connector.connect(ConnectContext::new(options(), Arc::new(RecordingService::default()))).await.unwrap();
         server.wait_for("notifications/initialized", times).await;
         client.control.close().await;
     }
-    let asked = ["server/discover", "initialize", "GET", "initialize", "notifications/initialized"];
-    assert_eq!(server.asked(), [&asked[..], &asked[2..]].concat());
+    let expected = ["server/discover", "initialize", "GET", "initialize", "notifications/initialized"];
+    assert_eq!(server.asked(), [&expected[..], &expected[2..]].concat());
 }
 
 #[tokio::test]
-async fn messages_of_http_and_sse_are_not_posted_to_another_origin() {
+async fn http_sse_messages_are_not_posted_to_another_origin() {
     let server =
         FakeHttpServer::start(|_| Reply::open_events("event: endpoint\ndata: http://example.com/messages\n\n")).await;
     let connector = connector(&server).transport(UrlTransport::Sse);
-    let error = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap_err();
+    let error =
+        connector.connect(ConnectContext::new(options(), Arc::new(RecordingService::default()))).await.unwrap_err();
     assert!(chain(&error).contains("to http://example.com, another origin"), "{}", chain(&error));
 }
 
 #[tokio::test]
-async fn if_nothing_is_understood_all_refusals_are_told() {
+async fn without_a_common_transport_all_errors_are_reported() {
     let server = FakeHttpServer::start(|request| {
         Reply::text(if request.method == "GET" { 404 } else { 405 }, "text/plain", "?")
     })
     .await;
-    let told = chain(&open(&server, options()).await.unwrap_err());
+    let message = chain(&open(&server, options()).await.unwrap_err());
     for part in ["server/discover: status 405", "initialize: status 405", "HTTP+SSE: status 404"] {
-        assert!(told.contains(part), "{told}");
+        assert!(message.contains(part), "{message}");
     }
-    let stated = connector(&server).transport(UrlTransport::StreamableHttp);
-    assert!(stated.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.is_err());
+    let fixed = connector(&server).transport(UrlTransport::StreamableHttp);
+    assert!(fixed.connect(ConnectContext::new(options(), Arc::new(RecordingService::default()))).await.is_err());
     assert_eq!(server.asked(), ["server/discover", "initialize", "GET", "server/discover", "initialize"]);
 }
 
 #[tokio::test]
-async fn what_is_known_is_not_asked() {
+async fn a_known_era_is_not_probed() {
     let server = FakeHttpServer::start(modern).await;
     let client = connect_stateless(&server).await;
     assert_eq!(server.asked(), Vec::<String>::new());
@@ -274,15 +282,15 @@ async fn a_client_of_the_newest_revision_does_not_fall_back() {
 }
 
 #[tokio::test]
-async fn a_modern_server_without_a_method_says_so() {
+async fn an_unknown_method_of_a_modern_server_is_an_error() {
     let server = FakeHttpServer::start(|request| Reply::json(404, &failure(request, -32601, None))).await;
     let client = connect_stateless(&server).await;
-    let error = ask(&client, "tools/list", &json!({})).await.unwrap_err();
+    let error = send_request(&client, "tools/list", &json!({})).await.unwrap_err();
     assert!(chain(&error).contains("-32601"), "{}", chain(&error));
 }
 
-/// Says this to whatever it hears. Where it does.
-async fn answering(bytes: &'static [u8]) -> std::net::SocketAddr {
+/// Starts a TCP server that sends these bytes after the first read, and returns its address.
+async fn responding_with(bytes: &'static [u8]) -> std::net::SocketAddr {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -296,29 +304,34 @@ async fn answering(bytes: &'static [u8]) -> std::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn an_address_of_the_wrong_scheme_is_suspected() {
-    let told = |connector: HttpConnector| async move {
-        chain(&connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap_err())
+async fn a_url_with_the_wrong_scheme_is_detected() {
+    let error_of = |connector: HttpConnector| async move {
+        chain(
+            &connector
+                .connect(ConnectContext::new(options(), Arc::new(RecordingService::default())))
+                .await
+                .unwrap_err(),
+        )
     };
-    let plain = answering(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
-    // A root, so that this does not depend on those of the machine.
+    let plain = responding_with(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+    // A root certificate, so that the test does not depend on those of the machine.
     let root = include_bytes!("../server/tls/certificate.pem");
     let connector = HttpConnector::new(format!("https://{plain}/")).unwrap().no_proxy().root_certificates(root);
-    let told_plain = told(connector).await;
-    assert!(told_plain.contains("it does not speak TLS; is the address one of http://?"), "{told_plain}");
+    let plain_message = error_of(connector).await;
+    assert!(plain_message.contains("the server does not use TLS; try http://"), "{plain_message}");
 
-    // What a server that speaks TLS says to those who do not: an alert.
-    let secure = answering(b"\x15\x03\x03\x00\x02\x02\x32").await;
-    let told_secure = told(HttpConnector::new(format!("http://{secure}/")).unwrap().no_proxy()).await;
-    assert!(told_secure.contains("it does not speak plain HTTP; is the address one of https://?"), "{told_secure}");
+    // The TLS alert that a TLS server sends to a plain client.
+    let secure = responding_with(b"\x15\x03\x03\x00\x02\x02\x32").await;
+    let secure_message = error_of(HttpConnector::new(format!("http://{secure}/")).unwrap().no_proxy()).await;
+    assert!(secure_message.contains("the server does not use plain HTTP; try https://"), "{secure_message}");
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_ready_in_time_is_named() {
+async fn a_timeout_names_the_server() {
     let server = FakeHttpServer::start(|_| Reply::never()).await;
-    let mut impatient = options();
-    impatient.handshake_timeout = Duration::from_millis(50);
-    let error = open(&server, impatient).await.unwrap_err();
+    let mut options = options();
+    options.handshake_timeout = Duration::from_millis(50);
+    let error = open(&server, options).await.unwrap_err();
     assert!(error.is_timeout());
-    assert_eq!(error.to_string(), format!("the server at {} was not ready within 50ms", server.origin));
+    assert_eq!(error.to_string(), format!("the server at {} was not ready within 50 ms", server.origin));
 }

@@ -1,13 +1,13 @@
-//! The client side of HTTP, against servers that are played by hand.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+//! Tests of the HTTP client with scripted servers.
+#![allow(clippy::unwrap_used, reason = "test helpers panic on failure")]
 
-mod answers;
 mod authorize;
 mod dial;
 mod era;
+mod headers;
 mod limit;
-mod mirror;
 mod redirect;
+mod responses;
 mod session;
 mod stateless;
 mod stream;
@@ -44,31 +44,31 @@ impl CallObserver for Recorder {
     }
 }
 
-/// A client: it notes what it is told, has no roots, and is asked for nothing else.
+/// The service of a client: records notifications, and responds to every request with an empty list of roots.
 #[derive(Clone, Default)]
-struct Ear(Arc<std::sync::Mutex<Vec<String>>>, Arc<tokio::sync::Notify>);
+struct RecordingService(Arc<std::sync::Mutex<Vec<String>>>, Arc<tokio::sync::Notify>);
 
-impl Ear {
-    fn heard(&self) -> Vec<String> {
+impl RecordingService {
+    fn received(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 
-    /// Waits until it was told so many things.
+    /// Waits until it has received this number of notifications.
     async fn wait(&self, count: usize) -> Vec<String> {
-        let told = async {
+        let received = async {
             loop {
                 let more = self.1.notified();
-                if self.heard().len() >= count {
-                    return self.heard();
+                if self.received().len() >= count {
+                    return self.received();
                 }
                 more.await;
             }
         };
-        within("notifications", told).await
+        within("notifications", received).await
     }
 }
 
-impl Service for Ear {
+impl Service for RecordingService {
     fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
         Box::pin(std::future::ready(Ok(Payload::json(raw(&json!({ "roots": [] }))))))
     }
@@ -93,10 +93,10 @@ async fn connect(server: &FakeHttpServer) -> OpenChannel {
 }
 
 async fn open(server: &FakeHttpServer, options: ClientOptions) -> Result<OpenChannel, ConnectError> {
-    connector(server).connect(ConnectContext::new(options, Arc::new(Ear::default()))).await
+    connector(server).connect(ConnectContext::new(options, Arc::new(RecordingService::default()))).await
 }
 
-/// Connects without asking anything, as to a server that is known to speak so.
+/// Connects without a probe, in the newest revision.
 async fn connect_stateless(server: &FakeHttpServer) -> OpenChannel {
     open(server, options().known(Dialect::Stateless(ProtocolVersion::LATEST))).await.unwrap()
 }
@@ -120,12 +120,12 @@ fn outgoing(method: &'static str, params: &Value) -> OutgoingRequest {
     OutgoingRequest::new(method, raw(params)).meta(meta())
 }
 
-async fn ask(client: &OpenChannel, method: &'static str, params: &Value) -> Result<Value, PeerError> {
-    let answer = within("an answer", client.channel.call_in_time(outgoing(method, params))).await;
-    answer.map(|payload| payload.take().unwrap())
+async fn send_request(client: &OpenChannel, method: &'static str, params: &Value) -> Result<Value, PeerError> {
+    let response = within("a response", client.channel.call_in_time(outgoing(method, params))).await;
+    response.map(|payload| payload.take().unwrap())
 }
 
-/// The answer to a request.
+/// Returns the response to a request.
 fn result(request: &Received, result: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": request.body["id"], "result": result })
 }
@@ -142,7 +142,7 @@ fn event(message: &Value) -> String {
     format!("data: {message}\n\n")
 }
 
-/// How a server of 2026-07-28 answers `server/discover`, and everything else with an empty result.
+/// A server of 2026-07-28 that responds to all other requests with an empty result.
 fn modern(request: &Received) -> Reply {
     Reply::json(200, &result(request, &discovered(request)))
 }
@@ -151,13 +151,13 @@ fn discovered(request: &Received) -> Value {
     match request.what() {
         "server/discover" => json!({
             "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {},
-            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "played", "version": "1" } }
+            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "scripted", "version": "1" } }
         }),
         _ => json!({ "resultType": "complete" }),
     }
 }
 
-/// How a server with sessions answers: any question with an empty result. It speaks unasked to nobody.
+/// A server with sessions that responds to all requests with an empty result. It has no standalone stream.
 fn legacy(request: &Received) -> Reply {
     match (request.method.as_str(), request.what()) {
         ("GET", _) => Reply::status(405),
@@ -172,11 +172,11 @@ fn legacy(request: &Received) -> Reply {
 fn initialized(request: &Received) -> Value {
     json!({
         "protocolVersion": request.body["params"]["protocolVersion"], "capabilities": {},
-        "serverInfo": { "name": "played", "version": "1" }
+        "serverInfo": { "name": "scripted", "version": "1" }
     })
 }
 
-/// An error and its causes.
+/// Returns the messages of an error and its causes.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

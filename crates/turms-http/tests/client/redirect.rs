@@ -1,11 +1,11 @@
-//! Redirects: within the origin, and not beyond.
+//! Redirects, which are only followed within the origin.
 
 use http::{HeaderName, HeaderValue};
 
 use super::*;
 
 #[tokio::test]
-async fn a_redirect_within_the_origin_is_followed_with_everything() {
+async fn a_redirect_within_the_origin_is_followed_with_headers_and_body() {
     for status in [301, 302, 307, 308] {
         let server = FakeHttpServer::start(move |request| match request.path.as_str() {
             "/mcp" => Reply::status(status).with("location", "/mcp/"),
@@ -13,7 +13,8 @@ async fn a_redirect_within_the_origin_is_followed_with_everything() {
         })
         .await;
         let connector = connector(&server).header(HeaderName::from_static("x-key"), HeaderValue::from_static("k"));
-        let client = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap();
+        let client =
+            connector.connect(ConnectContext::new(options(), Arc::new(RecordingService::default()))).await.unwrap();
         assert_eq!(client.negotiated.dialect, Dialect::Stateless(ProtocolVersion::LATEST), "{status}");
         let followed = &server.received()[1];
         assert_eq!((followed.path.as_str(), followed.method.as_str()), ("/mcp/", "POST"));
@@ -27,14 +28,14 @@ async fn credentials_do_not_leave_the_origin() {
     let elsewhere = other.url();
     let server = FakeHttpServer::start(move |_| Reply::status(307).with("location", &elsewhere)).await;
     let error = open(&server, options()).await.unwrap_err();
-    let told = chain(&error);
-    assert!(told.contains("another origin: credentials are not sent there"), "{told}");
+    let message = chain(&error);
+    assert!(message.contains("another origin: credentials are not sent there"), "{message}");
     assert_eq!(other.asked(), Vec::<String>::new());
     assert_eq!(server.received().len(), 1);
 }
 
 #[tokio::test]
-async fn redirects_do_not_go_on_for_ever() {
+async fn the_number_of_redirects_is_limited() {
     for location in [Some("/mcp"), None] {
         let server = FakeHttpServer::start(move |_| {
             let reply = Reply::status(308);
@@ -44,7 +45,10 @@ async fn redirects_do_not_go_on_for_ever() {
             }
         })
         .await;
-        let told = chain(&open(&server, options()).await.unwrap_err());
-        assert!(told.contains("redirected with status 308") && server.received().len() <= 6, "{told}");
+        let message = chain(&open(&server, options()).await.unwrap_err());
+        assert!(
+            message.contains("cannot follow the redirect with status 308") && server.received().len() <= 6,
+            "{message}"
+        );
     }
 }

@@ -1,11 +1,12 @@
 //! Requests without a session.
 
+use turms_proto::Notification;
 use turms_proto::session::{RequestError, RequestOptions};
 
 use super::*;
 
 #[tokio::test]
-async fn connections_are_used_again_whatever_the_answer_was() {
+async fn connections_are_reused_after_any_response() {
     let server = FakeHttpServer::start(|request| match request.what() {
         "tools/list" => Reply::events(&event(&result(request, &json!({ "tools": [] })))),
         "tools/call" => Reply::json(400, &failure(request, -32602, None)),
@@ -14,15 +15,15 @@ async fn connections_are_used_again_whatever_the_answer_was() {
     .await;
     let client = connect(&server).await;
     for _ in 0..5 {
-        ask(&client, "prompts/list", &json!({})).await.unwrap();
-        ask(&client, "tools/list", &json!({})).await.unwrap();
-        ask(&client, "tools/call", &json!({ "name": "x" })).await.unwrap_err();
+        send_request(&client, "prompts/list", &json!({})).await.unwrap();
+        send_request(&client, "tools/list", &json!({})).await.unwrap();
+        send_request(&client, "tools/call", &json!({ "name": "x" })).await.unwrap_err();
     }
     assert_eq!(server.connections(), 1);
 }
 
 #[tokio::test]
-async fn what_is_told_about_a_request_is_for_whoever_made_it() {
+async fn notifications_about_a_request_are_delivered_to_its_caller() {
     let server = FakeHttpServer::start(|request| {
         let id = &request.body["id"];
         let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress",
@@ -31,26 +32,26 @@ async fn what_is_told_about_a_request_is_for_whoever_made_it() {
             "params": { "_meta": { "io.modelcontextprotocol/subscriptionId": id } } });
         let log = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": {} });
         let foreign = json!({ "jsonrpc": "2.0", "id": 1, "method": "roots/list" });
-        let answer = event(&result(request, &json!({})));
-        let told: String = [progress, tagged, log, foreign].iter().map(event).collect();
-        Reply::events(&format!("{told}{answer}"))
+        let response = event(&result(request, &json!({})));
+        let notifications: String = [progress, tagged, log, foreign].iter().map(event).collect();
+        Reply::events(&format!("{notifications}{response}"))
     })
     .await;
-    let ear = Ear::default();
+    let service = RecordingService::default();
     let known = options().known(Dialect::Stateless(ProtocolVersion::LATEST));
-    let client = connector(&server).connect(ConnectContext::new(known, Arc::new(ear.clone()))).await.unwrap();
+    let client = connector(&server).connect(ConnectContext::new(known, Arc::new(service.clone()))).await.unwrap();
     let (sender, updates) = std::sync::mpsc::channel();
     let request = outgoing("tools/call", &json!({})).options(RequestOptions::default().with_progress());
     let request = request.observer(Some(Arc::new(Recorder(sender)) as Arc<dyn CallObserver>));
     client.channel.call_in_time(request).await.unwrap();
     assert_eq!(updates.try_iter().collect::<Vec<_>>(), ["progress 1", "notifications/tools/list_changed"]);
-    assert_eq!(ear.heard(), ["notifications/message"]);
-    // The server's question is not answered: there is nowhere to post an answer to.
+    assert_eq!(service.received(), ["notifications/message"]);
+    // The server's request gets no response: this era has none.
     assert_eq!(server.received().len(), 1);
 }
 
 #[tokio::test]
-async fn closing_the_stream_is_giving_up() {
+async fn a_call_is_cancelled_by_closing_its_stream() {
     let server = FakeHttpServer::start(|_| Reply::open_events(": working\n\n")).await;
     let client = connect_stateless(&server).await;
     let channel = client.channel.clone();
@@ -63,7 +64,7 @@ async fn closing_the_stream_is_giving_up() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_not_waited_for() {
+async fn a_call_without_a_response_times_out() {
     let server = FakeHttpServer::start(|_| Reply::never()).await;
     let client = connect_stateless(&server).await;
     let soon = RequestOptions::default().timeout(Duration::from_millis(50));
@@ -72,12 +73,12 @@ async fn a_server_that_never_answers_is_not_waited_for() {
     server.wait_until_left().await;
 }
 
-/// A client that is never done with what it is told.
-pub(crate) struct Slow;
+/// The service of a client that never completes a notification.
+pub(crate) struct NeverDone;
 
-impl Service for Slow {
+impl Service for NeverDone {
     fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
-        Box::pin(std::future::ready(Err(turms_proto::ErrorObject::internal("not asked").into())))
+        Box::pin(std::future::ready(Err(turms_proto::ErrorObject::internal("unexpected request").into())))
     }
 
     fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
@@ -86,11 +87,12 @@ impl Service for Slow {
 }
 
 #[tokio::test]
-async fn a_service_that_is_never_done_with_a_notification_does_not_stop_the_timeout() {
-    let told = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1 } });
-    let server = FakeHttpServer::start(move |_| Reply::open_events(&event(&told))).await;
+async fn a_notification_handler_does_not_block_the_timeout() {
+    let notification =
+        json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1 } });
+    let server = FakeHttpServer::start(move |_| Reply::open_events(&event(&notification))).await;
     let known = options().known(Dialect::Stateless(ProtocolVersion::LATEST));
-    let client = connector(&server).connect(ConnectContext::new(known, Arc::new(Slow))).await.unwrap();
+    let client = connector(&server).connect(ConnectContext::new(known, Arc::new(NeverDone))).await.unwrap();
     let soon = RequestOptions::default().timeout(Duration::from_millis(50));
     let call = client.channel.call_in_time(outgoing("tools/call", &json!({})).options(soon));
     let error = within("the timeout", call).await.unwrap_err();
@@ -99,16 +101,16 @@ async fn a_service_that_is_never_done_with_a_notification_does_not_stop_the_time
 }
 
 #[tokio::test]
-async fn a_request_whose_stream_breaks_is_lost_and_the_next_is_not() {
+async fn a_broken_stream_fails_its_request_and_no_other() {
     let server = FakeHttpServer::start(|request| match request.what() {
         "tools/call" => Reply::broken_events("id: 1\n: half\n\n"),
         _ => modern(request),
     })
     .await;
     let client = connect_stateless(&server).await;
-    let error = ask(&client, "tools/call", &json!({})).await.unwrap_err();
+    let error = send_request(&client, "tools/call", &json!({})).await.unwrap_err();
     assert!(matches!(error, PeerError::Unreachable { sent: true, .. }), "{error:?}");
-    ask(&client, "tools/list", &json!({})).await.unwrap();
+    send_request(&client, "tools/list", &json!({})).await.unwrap();
     assert!(server.received().iter().all(|request| request.method == "POST"));
 }
 
@@ -117,16 +119,16 @@ async fn a_request_that_cannot_be_sent_has_not_run() {
     let server = FakeHttpServer::start(modern).await;
     let client = connect(&server).await;
     drop(server);
-    // The connection that was there may be found broken only when it is used.
-    let mut error = ask(&client, "tools/list", &json!({})).await.unwrap_err();
+    // The pooled connection may fail only when it is used.
+    let mut error = send_request(&client, "tools/list", &json!({})).await.unwrap_err();
     if matches!(error, PeerError::Unreachable { sent: true, .. }) {
-        error = ask(&client, "tools/list", &json!({})).await.unwrap_err();
+        error = send_request(&client, "tools/list", &json!({})).await.unwrap_err();
     }
     assert!(matches!(error, PeerError::Unreachable { sent: false, .. }), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_channel_that_is_closed_gives_up_what_it_has_begun() {
+async fn closing_the_channel_cancels_its_requests() {
     let server = FakeHttpServer::start(|_| Reply::open_events(": listening\n\n")).await;
     let client = connect_stateless(&server).await;
     let channel = client.channel.clone();
@@ -136,28 +138,29 @@ async fn a_channel_that_is_closed_gives_up_what_it_has_begun() {
     client.control.close().await;
     assert!(listening.await.unwrap().is_err());
     server.wait_until_left().await;
-    assert!(matches!(ask(&client, "tools/list", &json!({})).await, Err(PeerError::Closed)));
+    assert!(matches!(send_request(&client, "tools/list", &json!({})).await, Err(PeerError::Closed)));
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_unix_socket_is_as_good() {
+async fn a_unix_socket_is_supported() {
     let directory = std::env::temp_dir().join(format!("turms-http-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let path = directory.join("socket");
     let server = FakeHttpServer::start_on(&path, modern);
     let connector = HttpConnector::new(server.url()).unwrap().unix_socket(&path);
-    let client = connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap();
-    ask(&client, "tools/list", &json!({})).await.unwrap();
+    let client =
+        connector.connect(ConnectContext::new(options(), Arc::new(RecordingService::default()))).await.unwrap();
+    send_request(&client, "tools/list", &json!({})).await.unwrap();
     assert_eq!(server.asked(), ["server/discover", "tools/list"]);
     std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[tokio::test]
-async fn requests_may_go_through_a_proxy() {
+async fn requests_are_sent_through_a_proxy() {
     let proxy = FakeHttpServer::start(modern).await;
     let connector = HttpConnector::new("http://nowhere.invalid/mcp").unwrap();
     let connector = connector.proxy(&proxy.origin);
-    connector.connect(ConnectContext::new(options(), Arc::new(Ear::default()))).await.unwrap();
+    connector.connect(ConnectContext::new(options(), Arc::new(RecordingService::default()))).await.unwrap();
     assert_eq!(proxy.received()[0].path, "http://nowhere.invalid/mcp");
 }

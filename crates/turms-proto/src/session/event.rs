@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use super::running::Ticket;
 use crate::types::{DiscoverResult, Meta, ProgressParams};
-use crate::{ErrorObject, Message, Notification, ProtocolVersion, RawJson, Request, RequestId, Response};
+use crate::{
+    ErrorObject, Message, Notification, ProtocolVersion, RawJson, Request, RequestId, Response, format_duration,
+};
 
 /// Dialect of a message: the revision, and how it was determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -140,10 +142,10 @@ pub enum RequestError {
         limit: usize,
     },
     /// No response and no progress within the timeout.
-    #[error("no answer within {0:?} (timeout)")]
+    #[error("no response within {} (timeout)", format_duration(*.0))]
     TimedOut(Duration),
     /// No response within the maximum duration, which progress does not extend.
-    #[error("no answer within {0:?} (max_duration)")]
+    #[error("no response within {} (max_duration)", format_duration(*.0))]
     MaxDuration(Duration),
     /// The connection is closed.
     #[error("the connection was closed before the answer came")]

@@ -38,7 +38,7 @@ async fn the_breaker_opens_after_failures_in_a_row_tries_and_closes_again() {
     let before = Instant::now();
     let error = client.list_tools().await.unwrap_err();
     assert!(matches!(error.kind(), CallErrorKind::CircuitOpen(rest) if *rest == 10 * SECOND), "{error:?}");
-    assert_eq!(error.to_string(), "tools/list: not tried: the server has failed too often, and is left alone for 10s");
+    assert_eq!(error.to_string(), "tools/list: not sent: circuit breaker is open for another 10 s");
     assert_eq!((error.delivery(), before.elapsed()), (Delivery::NotSent, Duration::ZERO));
     assert!(scripted.heard("tools/list").is_empty());
 

@@ -1,5 +1,5 @@
-//! A channel with a session, for the revisions that begin with a handshake: messages are posted, and whatever comes back on
-//! any stream goes through the one state machine.
+//! The channel with a session, for the revisions with a handshake. Messages are posted; responses and messages on all streams go
+//! through one state machine.
 
 mod incoming;
 mod outgoing;
@@ -20,23 +20,23 @@ use turms_core::{
 use turms_proto::session::{ConnectionStats, Dialect, Session};
 use turms_proto::{Ability, Notification, header};
 
-use self::shared::{Shared, Task};
-pub(super) use self::shared::{Waiter, now};
-use super::endpoint::Endpoint;
+pub(super) use self::shared::{ResponseWaiter, now};
+use self::shared::{SessionShared, SessionTask};
+use super::endpoint::HttpEndpoint;
 
-/// A channel to a server that has shaken hands. Dropping it ends the session.
-pub(super) struct SessionChannel(Arc<Shared>);
+/// A channel to a server after `initialize`. Dropping it deletes the session.
+pub(super) struct SessionChannel(Arc<SessionShared>);
 
 impl SessionChannel {
-    /// A channel in a session that has just been opened.
+    /// Creates a channel for a new session.
     pub(super) fn new(
-        endpoint: Arc<Endpoint>,
+        endpoint: Arc<HttpEndpoint>,
         service: Arc<dyn Service>,
-        session: Session<Waiter>,
+        session: Session<ResponseWaiter>,
         dialect: Dialect,
         id: Option<HeaderValue>,
     ) -> Self {
-        let shared = Arc::new_cyclic(|me| Shared {
+        let shared = Arc::new_cyclic(|me| SessionShared {
             me: me.clone(),
             posts: Arc::new(Semaphore::new(endpoint.max_answers)),
             endpoint,
@@ -47,23 +47,23 @@ impl SessionChannel {
             tasks: Mutex::default(),
             ended: watch::Sender::new(None),
             inbound: watch::Sender::new(InboundStream::Open),
-            answered: Notify::new(),
+            responded: Notify::new(),
         });
         Self(shared)
     }
 
-    /// Opens the stream on which the server speaks unasked, if it has one. Waits for that, so that nothing is missed, but not
-    /// for servers that say nothing before they have something to tell.
+    /// Opens the stream for messages that belong to no request, if the server has one. Waits for the head of the response so
+    /// that no message is missed, but not long: some servers send it only with the first event.
     pub(super) async fn listen(&self) {
-        const HEAD: Duration = Duration::from_millis(500);
-        let (opened, settled) = oneshot::channel();
+        const OPEN_TIMEOUT: Duration = Duration::from_millis(500);
+        let (opened, is_open) = oneshot::channel();
         let task = tokio::spawn(stream::listen(self.0.clone(), opened));
-        self.0.tasks.lock().insert(Task::Stream, task.abort_handle());
-        let _ = tokio::time::timeout(HEAD, settled).await;
+        self.0.tasks.lock().insert(SessionTask::Stream, task.abort_handle());
+        let _ = tokio::time::timeout(OPEN_TIMEOUT, is_open).await;
     }
 }
 
-/// What every request in a session says.
+/// Returns the headers of all requests in a session.
 pub(super) fn session_headers(dialect: Dialect, id: Option<HeaderValue>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Some(id) = id {
@@ -77,22 +77,22 @@ pub(super) fn session_headers(dialect: Dialect, id: Option<HeaderValue>) -> Head
 
 impl Channel for SessionChannel {
     fn call(&self, request: OutgoingRequest) -> BoxFuture<'_, Result<Payload, PeerError>> {
-        Box::pin(async move { self.0.ask(request).await.map(Payload::json) })
+        Box::pin(async move { self.0.request(request).await.map(Payload::json) })
     }
 
     fn call_batch(&self, requests: Vec<OutgoingRequest>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
         Box::pin(async move {
-            let answers = if self.0.dialect.version().has(Ability::Batching) && requests.len() > 1 {
-                self.0.ask_all(requests).await
+            let responses = if self.0.dialect.version().has(Ability::Batching) && requests.len() > 1 {
+                self.0.request_batch(requests).await
             } else {
-                join_all(requests.into_iter().map(|request| self.0.ask(request))).await
+                join_all(requests.into_iter().map(|request| self.0.request(request))).await
             };
-            answers.into_iter().map(|answer| answer.map(Payload::json)).collect()
+            responses.into_iter().map(|response| response.map(Payload::json)).collect()
         })
     }
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
-        Box::pin(self.0.tell(notification))
+        Box::pin(self.0.send_notification(notification))
     }
 }
 
@@ -111,9 +111,9 @@ impl ChannelControl for SessionChannel {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            if self.0.end(Ended::new()) {
-                self.0.give_up();
-                self.0.say_goodbye().await;
+            if self.0.close(Ended::new()) {
+                self.0.fail_pending();
+                self.0.delete_session().await;
             }
         })
     }
@@ -129,11 +129,11 @@ impl ChannelControl for SessionChannel {
 
 impl Drop for SessionChannel {
     fn drop(&mut self) {
-        if self.0.end(Ended::new())
+        if self.0.close(Ended::new())
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let shared = self.0.clone();
-            runtime.spawn(async move { shared.say_goodbye().await });
+            runtime.spawn(async move { shared.delete_session().await });
         }
     }
 }

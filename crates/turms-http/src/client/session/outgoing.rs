@@ -1,4 +1,4 @@
-//! What the server is asked and told.
+//! Messages to the server: requests and notifications.
 
 use std::time::Duration;
 
@@ -13,89 +13,89 @@ use turms_proto::{
 };
 
 use super::super::error::HttpError;
-use super::super::reply::Reply;
-use super::super::{TURNS, ends_within};
-use super::shared::{Answer, Shared, Waiter, now};
+use super::super::reply::HttpReply;
+use super::super::{DRAIN_YIELDS, ends_within};
+use super::shared::{ResponseReceiver, ResponseWaiter, SessionShared, now};
 use super::stream;
 
-/// How long the end of a session may take. It would expire anyway.
-const GOODBYE: Duration = Duration::from_secs(2);
+/// Timeout for the deletion of a session, which would expire anyway.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
 
-impl Shared {
-    pub(super) async fn ask(&self, request: OutgoingRequest) -> Result<RawJson, PeerError> {
+impl SessionShared {
+    pub(super) async fn request(&self, request: OutgoingRequest) -> Result<RawJson, PeerError> {
         let (mut body, cause) = (Vec::new(), request.drop_cause());
-        let (id, answer) = {
+        let (id, response) = {
             let mut session = self.session.lock();
-            let (request, answer) = self.register(&mut session, request)?;
+            let (request, response) = self.register(&mut session, request)?;
             session.encode(&Message::Request(request.clone()), &mut body);
-            (request.id, answer)
+            (request.id, response)
         };
         let ids = [id];
-        let _forget = Forget { shared: self, id: &ids[0], cause };
-        self.wait(body.into(), &ids, async { answer.await.unwrap_or(Err(PeerError::Closed)) }).await
+        let _cancel = CancelRequest { shared: self, id: &ids[0], cause };
+        self.wait(body.into(), &ids, async { response.await.unwrap_or(Err(PeerError::Closed)) }).await
     }
 
-    pub(super) async fn ask_all(&self, requests: Vec<OutgoingRequest>) -> Vec<Result<RawJson, PeerError>> {
-        let (mut body, mut asked) = (Vec::new(), Vec::new());
-        let answers: Vec<_> = {
+    pub(super) async fn request_batch(&self, requests: Vec<OutgoingRequest>) -> Vec<Result<RawJson, PeerError>> {
+        let (mut body, mut sent) = (Vec::new(), Vec::new());
+        let responses: Vec<_> = {
             let mut session = self.session.lock();
             let register = |request: OutgoingRequest| {
                 let (clock, cause) = (request.clock.clone(), request.drop_cause());
-                let (request, answer) = self.register(&mut session, request)?;
+                let (request, response) = self.register(&mut session, request)?;
                 let id = request.id.clone();
-                asked.push(request);
-                Ok((id, answer, clock, cause))
+                sent.push(request);
+                Ok((id, response, clock, cause))
             };
-            let answers = requests.into_iter().map(register).collect();
-            session.encode_requests(&asked, &mut body);
-            answers
+            let responses = requests.into_iter().map(register).collect();
+            session.encode_requests(&sent, &mut body);
+            responses
         };
-        let ids: Vec<_> = asked.into_iter().map(|request| request.id).collect();
-        let answered = |asked: Result<(RequestId, Answer, CallClock, DropCause), PeerError>| async {
-            let (id, answer, clock, cause) = asked?;
-            let _forget = Forget { shared: self, id: &id, cause };
-            clock.run(answer).await?.unwrap_or(Err(PeerError::Closed))
+        let ids: Vec<_> = sent.into_iter().map(|request| request.id).collect();
+        let wait_for_response = |sent: Result<(RequestId, ResponseReceiver, CallClock, DropCause), PeerError>| async {
+            let (id, response, clock, cause) = sent?;
+            let _cancel = CancelRequest { shared: self, id: &id, cause };
+            clock.run(response).await?.unwrap_or(Err(PeerError::Closed))
         };
-        let answers = join_all(answers.into_iter().map(answered));
-        if ids.is_empty() { answers.await } else { self.wait(body.into(), &ids, answers).await }
+        let responses = join_all(responses.into_iter().map(wait_for_response));
+        if ids.is_empty() { responses.await } else { self.wait(body.into(), &ids, responses).await }
     }
 
     fn register(
         &self,
-        session: &mut Session<Waiter>,
+        session: &mut Session<ResponseWaiter>,
         mut request: OutgoingRequest,
-    ) -> Result<(turms_proto::Request, Answer), PeerError> {
+    ) -> Result<(turms_proto::Request, ResponseReceiver), PeerError> {
         if self.ended.borrow().is_some() {
             return Err(PeerError::Closed);
         }
         let (params, options) = (request.take_params()?, request.untimed_options());
-        let (reply, answer) = oneshot::channel();
-        let waiter = Waiter { reply, observer: request.take_observer() };
-        Ok((session.request(request.method, params, options, waiter, now())?, answer))
+        let (reply, response) = oneshot::channel();
+        let waiter = ResponseWaiter { reply, observer: request.take_observer() };
+        Ok((session.request(request.method, params, options, waiter, now())?, response))
     }
 
     /// Posts requests and waits for their responses.
-    async fn wait<T>(&self, body: Bytes, ids: &[RequestId], answers: impl Future<Output = T>) -> T {
+    async fn wait<T>(&self, body: Bytes, ids: &[RequestId], responses: impl Future<Output = T>) -> T {
         let mut ended = self.ended.subscribe();
-        let (mut answers, mut carried) = (std::pin::pin!(answers), std::pin::pin!(self.carry(body, ids)));
-        let mut on_the_way = true;
+        let (mut responses, mut delivered) = (std::pin::pin!(responses), std::pin::pin!(self.deliver(body, ids)));
+        let mut in_flight = true;
         loop {
             tokio::select! {
                 biased;
-                answers = &mut answers => {
-                    // What has just read the response sees to the rest of its stream.
-                    if on_the_way {
-                        ends_within(TURNS + 2, carried).await;
+                responses = &mut responses => {
+                    // The task that read the response also reads the rest of its stream.
+                    if in_flight {
+                        ends_within(DRAIN_YIELDS + 2, delivered).await;
                     }
-                    return answers;
+                    return responses;
                 }
-                () = &mut carried, if on_the_way => on_the_way = false,
-                () = over(&mut ended) => self.give_up(),
+                () = &mut delivered, if in_flight => in_flight = false,
+                () = wait_closed(&mut ended) => self.fail_pending(),
             }
         }
     }
 
-    pub(super) async fn tell(&self, notification: Notification) -> Result<(), PeerError> {
+    pub(super) async fn send_notification(&self, notification: Notification) -> Result<(), PeerError> {
         if self.ended.borrow().is_some() {
             return Err(PeerError::Closed);
         }
@@ -110,72 +110,73 @@ impl Shared {
         tokio::time::timeout(limit, self.post(body.into())).await.unwrap_or(timed_out)
     }
 
-    /// Tells the server that the session is over. Not all take note.
-    pub(super) async fn say_goodbye(&self) {
+    /// Deletes the session. Not all servers support it.
+    pub(super) async fn delete_session(&self) {
         if self.headers.contains_key(header::SESSION_ID) {
-            let _ = tokio::time::timeout(GOODBYE, self.endpoint.delete(self.headers.clone())).await;
+            let _ = tokio::time::timeout(DELETE_TIMEOUT, self.endpoint.delete(self.headers.clone())).await;
         }
     }
 
-    /// Posts requests and sees to it that each is answered, well or not.
-    async fn carry(&self, body: Bytes, ids: &[RequestId]) {
-        if let Err(error) = self.try_carry(body, ids).await {
-            // First what was just refused, which has certainly not run; nobody knows that of the others.
+    /// Posts requests and makes sure that each gets a response or an error.
+    async fn deliver(&self, body: Bytes, ids: &[RequestId]) {
+        if let Err(error) = self.try_deliver(body, ids).await {
+            // First the requests that were just rejected and have certainly not run. Others may have run.
             for id in ids {
                 self.fail(id, error.clone());
             }
-            self.end_if_over(&error);
+            self.close_if_expired(&error);
         }
     }
 
-    async fn try_carry(&self, body: Bytes, ids: &[RequestId]) -> Result<(), PeerError> {
+    async fn try_deliver(&self, body: Bytes, ids: &[RequestId]) -> Result<(), PeerError> {
         match self.exchange(body).await? {
-            Reply::Json(body) => {
+            HttpReply::Json(body) => {
                 self.count_received(body.len());
                 self.receive(Incoming::decode(body, DEFAULT_BATCH_LIMIT.max(ids.len())), ids).await;
             }
-            Reply::Events(events) => stream::follow(self, *events, ids).await?,
-            Reply::Refused(_, error) => {
+            HttpReply::Events(events) => stream::read_responses(self, *events, ids).await?,
+            HttpReply::Refused(_, error) => {
                 for id in ids {
                     let response = Response::new(id.clone(), Err((*error).clone()));
                     self.receive(Ok(Incoming::One(Message::Response(response))), ids).await;
                 }
             }
-            Reply::Nothing => return Err(HttpError::Message("it is empty".to_owned()).into()),
+            HttpReply::Nothing => return Err(HttpError::Message("empty body".to_owned()).into()),
         }
-        if self.are_settled(ids) {
+        if self.are_answered(ids) {
             Ok(())
         } else {
-            Err(HttpError::Message("it answers another request".to_owned()).into())
+            Err(HttpError::Message("it is for another request".to_owned()).into())
         }
     }
 
-    /// Posts something that is not answered.
+    /// Posts a message that has no response.
     pub(super) async fn post(&self, body: Bytes) -> Result<(), PeerError> {
-        match self.exchange(body).await.inspect_err(|error| self.end_if_over(error))? {
-            Reply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
-            Reply::Nothing | Reply::Json(_) | Reply::Events(_) => Ok(()),
+        match self.exchange(body).await.inspect_err(|error| self.close_if_expired(error))? {
+            HttpReply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
+            HttpReply::Nothing | HttpReply::Json(_) | HttpReply::Events(_) => Ok(()),
         }
     }
 
-    async fn exchange(&self, body: Bytes) -> Result<Reply, PeerError> {
-        let reply = async { Reply::read(&self.endpoint, self.endpoint.post(body, self.headers.clone()).await?).await };
-        let reply = self.judge(reply.await)?;
-        self.answered.notify_waiters();
+    async fn exchange(&self, body: Bytes) -> Result<HttpReply, PeerError> {
+        let reply =
+            async { HttpReply::read(&self.endpoint, self.endpoint.post(body, self.headers.clone()).await?).await };
+        let reply = self.check_session(reply.await)?;
+        self.responded.notify_waiters();
         Ok(reply)
     }
 
-    /// A server that does not know the session any more has certainly not done what it was asked in it.
-    pub(super) fn judge(&self, reply: Result<Reply, HttpError>) -> Result<Reply, PeerError> {
-        let over = match &reply {
-            Ok(Reply::Refused(status, error)) => is_session_unknown(*status, error),
+    /// Detects an expired session. A request that was rejected because of that has certainly not run.
+    pub(super) fn check_session(&self, reply: Result<HttpReply, HttpError>) -> Result<HttpReply, PeerError> {
+        let is_expired = match &reply {
+            Ok(HttpReply::Refused(status, error)) => is_session_unknown(*status, error),
             Err(error) => error.status() == Some(StatusCode::NOT_FOUND),
             Ok(_) => false,
         };
-        if over && self.headers.contains_key(header::SESSION_ID) { Err(PeerError::Closed) } else { Ok(reply?) }
+        if is_expired && self.headers.contains_key(header::SESSION_ID) { Err(PeerError::Closed) } else { Ok(reply?) }
     }
 
-    /// A request could not be carried.
+    /// Fails a request that could not be delivered.
     fn fail(&self, id: &RequestId, error: PeerError) {
         let owner = self.session.lock().fail(id);
         if let Some(owner) = owner {
@@ -184,8 +185,8 @@ impl Shared {
     }
 }
 
-/// Whether a refusal says that the session is over. The status for that is 404; but servers made after the examples of the
-/// official TypeScript SDK, `server-everything` among them, answer with 400 and a code that has no meaning.
+/// Returns `true` if an error response means that the session has expired. The status for that is 404, but servers based on the
+/// examples of the official TypeScript SDK, such as `server-everything`, send 400 with a generic code.
 fn is_session_unknown(status: StatusCode, error: &ErrorObject) -> bool {
     match status {
         StatusCode::NOT_FOUND => error.code != ErrorCode::METHOD_NOT_FOUND,
@@ -195,25 +196,25 @@ fn is_session_unknown(status: StatusCode, error: &ErrorObject) -> bool {
 }
 
 /// Cancels a request when it is dropped before its response.
-struct Forget<'a> {
-    shared: &'a Shared,
+struct CancelRequest<'a> {
+    shared: &'a SessionShared,
     id: &'a RequestId,
     cause: DropCause,
 }
 
-impl Drop for Forget<'_> {
+impl Drop for CancelRequest<'_> {
     fn drop(&mut self) {
-        let events = self.shared.with(|session| {
+        let events = self.shared.with_session(|session| {
             if self.cause.is_timeout() {
                 session.time_out(self.id)
             } else {
                 session.cancel(self.id, self.cause.reason())
             };
         });
-        events.into_iter().for_each(|event| self.shared.settle(event));
+        events.into_iter().for_each(|event| self.shared.handle_event(event));
     }
 }
 
-pub(super) async fn over(ended: &mut watch::Receiver<Option<Ended>>) {
+pub(super) async fn wait_closed(ended: &mut watch::Receiver<Option<Ended>>) {
     let _ = ended.wait_for(Option::is_some).await;
 }

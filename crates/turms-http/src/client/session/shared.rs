@@ -9,58 +9,57 @@ use turms_core::{Ended, InboundStream, ObservedCall, PeerError, Service};
 use turms_proto::session::{Dialect, Event, Session, Ticket};
 use turms_proto::{RawJson, RequestId};
 
-use super::super::endpoint::Endpoint;
+use super::super::endpoint::HttpEndpoint;
 
-/// What the channel, its streams and the calls of the server share.
-pub(super) struct Shared {
+/// State that the channel, its streams and the requests of the server share.
+pub(super) struct SessionShared {
     pub(super) me: Weak<Self>,
-    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) endpoint: Arc<HttpEndpoint>,
     pub(super) service: Arc<dyn Service>,
     pub(super) dialect: Dialect,
-    /// What every request says: the session, and the revision where that is said.
+    /// Headers of all requests: the session id, and the protocol version in revisions that have the header.
     pub(super) headers: HeaderMap,
-    /// Requests come from many tasks and answers on many streams, and none of them is the driver; so it is guarded by a lock,
-    /// held for the time of one message.
-    pub(super) session: Mutex<Session<Waiter>>,
-    /// What the server asked and has no answer yet, and the stream that is always open.
-    pub(super) tasks: Mutex<HashMap<Task, AbortHandle>>,
-    /// Permits to post what no caller waits for, such as answers to requests of the server.
+    /// Locked for the time of one message: requests are sent by many tasks and responses arrive on many streams, without a
+    /// single driver.
+    pub(super) session: Mutex<Session<ResponseWaiter>>,
+    /// Tasks of the server's requests and of the standalone stream.
+    pub(super) tasks: Mutex<HashMap<SessionTask, AbortHandle>>,
+    /// Permits for messages that are posted in the background, such as responses to requests of the server.
     pub(super) posts: Arc<Semaphore>,
     pub(super) ended: watch::Sender<Option<Ended>>,
     /// The stream for messages that belong to no request.
     pub(super) inbound: watch::Sender<InboundStream>,
-    /// Told when the server has answered something: whoever waits for it to come back need not wait any longer.
-    pub(super) answered: Notify,
+    /// Notified when the server has responded: a stream that waits to be reopened is reopened now.
+    pub(super) responded: Notify,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Task {
+pub(super) enum SessionTask {
     Stream,
     Call(Ticket),
 }
 
-/// Who waits for an answer.
-pub(in crate::client) struct Waiter {
+/// The caller of a request.
+pub(in crate::client) struct ResponseWaiter {
     pub(super) reply: oneshot::Sender<Result<RawJson, PeerError>>,
     pub(super) observer: Option<ObservedCall>,
 }
 
-pub(super) type Answer = oneshot::Receiver<Result<RawJson, PeerError>>;
+pub(super) type ResponseReceiver = oneshot::Receiver<Result<RawJson, PeerError>>;
 
-impl Shared {
-    pub(super) fn myself(&self) -> Option<Arc<Self>> {
+impl SessionShared {
+    pub(super) fn upgrade(&self) -> Option<Arc<Self>> {
         self.me.upgrade()
     }
 
-    /// Whether none of these waits for an answer any more.
-    pub(super) fn are_settled(&self, ids: &[RequestId]) -> bool {
+    /// Returns `true` if all of these requests have their responses.
+    pub(super) fn are_answered(&self, ids: &[RequestId]) -> bool {
         let session = self.session.lock();
         ids.iter().all(|id| session.owner(id).is_none())
     }
 
-    /// Waits until an answer could be posted at once. The permits are handed out in order, so those that wait to be posted go
-    /// first.
-    pub(super) async fn wait_for_room(&self) {
+    /// Waits for a permit to post in the background. Permits are fair, so messages that wait already go first.
+    pub(super) async fn wait_for_permit(&self) {
         drop(self.posts.acquire().await);
     }
 
@@ -68,31 +67,31 @@ impl Shared {
         self.session.lock().count_received(bytes);
     }
 
-    /// Does something with the session; what came of it.
-    pub(super) fn with(&self, work: impl FnOnce(&mut Session<Waiter>)) -> Vec<Event<Waiter>> {
+    /// Runs a function with the session, and returns the events.
+    pub(super) fn with_session(&self, work: impl FnOnce(&mut Session<ResponseWaiter>)) -> Vec<Event<ResponseWaiter>> {
         let mut session = self.session.lock();
         work(&mut session);
         std::iter::from_fn(|| session.next_event()).collect()
     }
 
-    /// The server does not know the session any more, which wants another.
-    pub(super) fn end_if_over(&self, error: &PeerError) {
+    /// Closes the channel if the error says that the session has expired. A new session can replace it.
+    pub(super) fn close_if_expired(&self, error: &PeerError) {
         if matches!(error, PeerError::Closed) {
-            self.end(Ended::new().how("ended the session").renewable());
+            self.close(Ended::new().how("ended the session").renewable());
         }
     }
 
-    /// Publishes the state of the inbound stream, if it is another one.
+    /// Publishes the state of the inbound stream if it changed.
     pub(super) fn set_inbound(&self, state: InboundStream) {
         self.inbound.send_if_modified(|known| {
-            let is_other = matches!(known, InboundStream::Open) != matches!(state, InboundStream::Open);
+            let is_changed = matches!(known, InboundStream::Open) != matches!(state, InboundStream::Open);
             *known = state;
-            is_other
+            is_changed
         });
     }
 
-    /// Ends everything; false if it had ended before.
-    pub(super) fn end(&self, ended: Ended) -> bool {
+    /// Closes the channel and aborts its tasks. Returns `false` if it was closed before.
+    pub(super) fn close(&self, ended: Ended) -> bool {
         let first = self.ended.send_if_modified(|known| {
             let first = known.is_none();
             if first {
@@ -107,11 +106,11 @@ impl Shared {
         first
     }
 
-    /// Nobody gets an answer any more.
-    pub(super) fn give_up(&self) {
-        for event in self.with(Session::close) {
+    /// Fails all pending requests.
+    pub(super) fn fail_pending(&self) {
+        for event in self.with_session(Session::close) {
             if matches!(event, Event::Answered { .. }) {
-                self.settle(event);
+                self.handle_event(event);
             }
         }
     }

@@ -1,5 +1,4 @@
-//! Event streams of a session: read, and gone on with where they broke (basic/transports of 2025-11-25, "Resumability and
-//! Redelivery").
+//! Event streams of a session, which are resumed after they break (basic/transports of 2025-11-25, "Resumability and Redelivery").
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,38 +11,42 @@ use turms_proto::{DEFAULT_BATCH_LIMIT, RequestId, header};
 
 use super::super::error::HttpError;
 use super::super::read_rest;
-use super::super::reply::{EventStream, Reply, messages};
-use super::shared::Shared;
+use super::super::reply::{HttpReply, ResponseEvents, messages};
+use super::shared::SessionShared;
 use crate::sse::SseEvent;
 
-/// Reads the answer to a POST until these requests are answered. A stream that ends before is gone on with, if its events
-/// said where.
-pub(super) async fn follow(shared: &Shared, mut events: EventStream, ids: &[RequestId]) -> Result<(), PeerError> {
-    let mut trail = Trail::default();
+/// Reads the response stream of a POST until these requests have their responses. A stream that ends before is resumed if its
+/// events have ids.
+pub(super) async fn read_responses(
+    shared: &SessionShared,
+    mut events: ResponseEvents,
+    ids: &[RequestId],
+) -> Result<(), PeerError> {
+    let mut position = StreamPosition::default();
     loop {
-        let end = match read(shared, &mut events, &mut trail, ids).await {
-            End::Answered => {
-                rest(shared, events).await;
+        let end = match read(shared, &mut events, &mut position, ids).await {
+            StreamEnd::Answered => {
+                read_after_response(shared, events).await;
                 return Ok(());
             }
-            End::Closed => HttpError::Cut,
-            End::Broken(error) => error,
+            StreamEnd::Closed => HttpError::Cut,
+            StreamEnd::Broken(error) => error,
         };
-        if trail.last_id.is_none() || matches!(end, HttpError::TooLong(_)) {
+        if position.last_id.is_none() || matches!(end, HttpError::TooLong(_)) {
             return Err(end.into());
         }
-        events = match reopen(shared, &mut trail).await {
+        events = match reopen(shared, &mut position).await {
             Ok(events) => events,
             Err(error) => {
-                shared.end_if_over(&error);
-                return Err(taken(error));
+                shared.close_if_expired(&error);
+                return Err(after_acceptance(error));
             }
         };
     }
 }
 
-/// The request was taken: whatever became of its stream, it may have run.
-fn taken(error: PeerError) -> PeerError {
+/// Converts an error after the server has accepted the request: it may have run.
+fn after_acceptance(error: PeerError) -> PeerError {
     match error {
         PeerError::Closed => PeerError::Request(RequestError::Closed),
         PeerError::Unreachable { source, .. } | PeerError::Unauthorized(source) => {
@@ -53,13 +56,13 @@ fn taken(error: PeerError) -> PeerError {
     }
 }
 
-/// Keeps the stream open on which the server speaks unasked, if it has one; says so when that is known.
-pub(super) async fn listen(shared: Arc<Shared>, opened: oneshot::Sender<()>) {
-    let mut trail = Trail::default();
-    let mut stream = open(&shared, &trail).await;
-    // Whoever waited may have gone on.
+/// Keeps the standalone stream open, if the server has one. Signals `opened` after the first attempt.
+pub(super) async fn listen(shared: Arc<SessionShared>, opened: oneshot::Sender<()>) {
+    let mut position = StreamPosition::default();
+    let mut stream = open(&shared, &position).await;
+    // The receiver may have timed out.
     let _ = opened.send(());
-    // The session has just begun: whoever does not know it here has no such stream, and says so in the wrong way.
+    // The session is new, so 404 means that the server has no such stream.
     if let Err(PeerError::Closed) = stream {
         return;
     }
@@ -69,110 +72,119 @@ pub(super) async fn listen(shared: Arc<Shared>, opened: oneshot::Sender<()>) {
             Ok(mut events) => {
                 was_open = true;
                 shared.set_inbound(InboundStream::Open);
-                if let End::Broken(HttpError::TooLong(limit)) = read(&shared, &mut events, &mut trail, &[]).await {
-                    tracing::warn!(target: "turms::client", limit, "an event is too long; the stream is not read any more");
+                if let StreamEnd::Broken(HttpError::TooLong(limit)) =
+                    read(&shared, &mut events, &mut position, &[]).await
+                {
+                    tracing::warn!(target: "turms::client", limit, "an event is too long; the stream is closed");
                     return;
                 }
             }
             Err(error @ PeerError::Unreachable { .. }) => {
                 shared.set_inbound(InboundStream::Broken(error));
             }
-            // Credentials may be had again, where there were some.
+            // The stream was open, so credentials may be valid again later.
             Err(error @ PeerError::Unauthorized(_)) if was_open => {
                 shared.set_inbound(InboundStream::Broken(error));
             }
-            // There is none, or none any more.
-            Err(error) => return shared.end_if_over(&error),
+            // The server has no such stream, or no longer.
+            Err(error) => return shared.close_if_expired(&error),
         }
-        trail.pause(&shared.answered).await;
-        stream = open(&shared, &trail).await;
+        position.pause(&shared.responded).await;
+        stream = open(&shared, &position).await;
     }
 }
 
-/// How reading a stream came to an end.
-enum End {
-    /// All that was waited for is there.
+/// Reason for the end of reading a stream.
+enum StreamEnd {
+    /// All requests have their responses.
     Answered,
-    /// The server has closed it.
+    /// The server closed the stream.
     Closed,
     Broken(HttpError),
 }
 
-async fn read(shared: &Shared, events: &mut EventStream, trail: &mut Trail, ids: &[RequestId]) -> End {
+async fn read(
+    shared: &SessionShared,
+    events: &mut ResponseEvents,
+    position: &mut StreamPosition,
+    ids: &[RequestId],
+) -> StreamEnd {
     loop {
-        shared.wait_for_room().await;
+        shared.wait_for_permit().await;
         let event = match events.next().await {
             Ok(Some(event)) => event,
-            Ok(None) => return End::Closed,
-            Err(error) => return End::Broken(error),
+            Ok(None) => return StreamEnd::Closed,
+            Err(error) => return StreamEnd::Broken(error),
         };
-        trail.note(&event);
+        position.note(&event);
         shared.count_received(event.data.len());
         if let Some(incoming) = messages(event, DEFAULT_BATCH_LIMIT.max(ids.len())) {
-            trail.failures = 0;
+            position.failures = 0;
             shared.receive(incoming, ids).await;
-            if !ids.is_empty() && shared.are_settled(ids) {
-                return End::Answered;
+            if !ids.is_empty() && shared.are_answered(ids) {
+                return StreamEnd::Answered;
             }
         }
     }
 }
 
-/// What comes after the answer is heard all the same.
-async fn rest(shared: &Shared, mut events: EventStream) {
-    let Some(shared) = shared.myself() else { return };
+/// Reads messages after the response, too.
+async fn read_after_response(shared: &SessionShared, mut events: ResponseEvents) {
+    let Some(shared) = shared.upgrade() else { return };
     read_rest(async move {
-        read(&shared, &mut events, &mut Trail::default(), &[]).await;
+        read(&shared, &mut events, &mut StreamPosition::default(), &[]).await;
     })
     .await;
 }
 
-/// Goes on with a stream that a POST began.
-async fn reopen(shared: &Shared, trail: &mut Trail) -> Result<EventStream, PeerError> {
+/// Resumes the stream of a POST.
+async fn reopen(shared: &SessionShared, position: &mut StreamPosition) -> Result<ResponseEvents, PeerError> {
     loop {
-        trail.pause(&shared.answered).await;
-        match open(shared, trail).await {
-            Err(PeerError::Unreachable { .. }) if trail.failures < MOST_FAILURES => {}
+        position.pause(&shared.responded).await;
+        match open(shared, position).await {
+            Err(PeerError::Unreachable { .. }) if position.failures < MAX_FAILURES => {}
             opened => return opened,
         }
     }
 }
 
-async fn open(shared: &Shared, trail: &Trail) -> Result<EventStream, PeerError> {
+async fn open(shared: &SessionShared, position: &StreamPosition) -> Result<ResponseEvents, PeerError> {
     let mut headers = shared.headers.clone();
-    if let Some(id) = &trail.last_id {
+    if let Some(id) = &position.last_id {
         let mut id =
             HeaderValue::from_bytes(id.as_bytes()).map_err(|_| HttpError::Header("the id of the last event"))?;
         id.set_sensitive(true);
         headers.insert(header::LAST_EVENT_ID, id);
     }
-    let reply = async { Reply::read(&shared.endpoint, shared.endpoint.get(headers).await?).await };
-    match shared.judge(reply.await)? {
-        Reply::Events(events) => Ok(*events),
-        Reply::Refused(status, error) => Err(HttpError::Status { status, body: error.message }.into()),
-        Reply::Nothing | Reply::Json(_) => Err(HttpError::Message("it is no event stream".to_owned()).into()),
+    let reply = async { HttpReply::read(&shared.endpoint, shared.endpoint.get(headers).await?).await };
+    match shared.check_session(reply.await)? {
+        HttpReply::Events(events) => Ok(*events),
+        HttpReply::Refused(status, error) => Err(HttpError::Status { status, body: error.message }.into()),
+        HttpReply::Nothing | HttpReply::Json(_) => {
+            Err(HttpError::Message("it is not an event stream".to_owned()).into())
+        }
     }
 }
 
-/// How often in a row a stream is asked for in vain.
-const MOST_FAILURES: u32 = 40;
+/// Maximum number of failed attempts in a row to reopen a stream.
+const MAX_FAILURES: u32 = 40;
 
-/// Where a stream is, and when to ask for it again.
+/// Position in a stream, and the delay before it is reopened.
 #[derive(Debug, Default)]
-struct Trail {
+struct StreamPosition {
     last_id: Option<String>,
     retry: Option<Duration>,
-    /// How often it was asked for since it last said anything.
+    /// Number of attempts since the last event.
     failures: u32,
 }
 
-impl Trail {
-    /// How long to wait where the server does not say: twice as long each time, up to the longest. That is not long, because
-    /// nothing the server says is heard meanwhile.
-    const FIRST_PAUSE: Duration = Duration::from_millis(250);
-    const LONGEST_PAUSE: Duration = Duration::from_secs(3);
-    /// Nobody is asked without a pause, not even who wants to be.
-    const SHORTEST_RETRY: Duration = Duration::from_millis(50);
+impl StreamPosition {
+    /// First delay without a `retry` of the server. It doubles with each attempt.
+    const INITIAL_BACKOFF: Duration = Duration::from_millis(250);
+    /// Maximum delay without a `retry` of the server. It is short, because notifications are missed meanwhile.
+    const MAX_BACKOFF: Duration = Duration::from_secs(3);
+    /// Minimum delay, whatever the `retry` of the server.
+    const MIN_RETRY: Duration = Duration::from_millis(50);
 
     fn note(&mut self, event: &SseEvent) {
         if let Some(id) = &event.id {
@@ -183,20 +195,21 @@ impl Trail {
         }
     }
 
-    /// Waits as long as the server wants, which is a must, or longer each time, but then only until it has answered anything.
-    async fn pause(&mut self, answered: &Notify) {
-        let backoff = Self::FIRST_PAUSE.saturating_mul(1 << self.failures.min(10)).min(Self::LONGEST_PAUSE);
+    /// Waits for the `retry` time of the server, which is mandatory. Without one, waits with exponential backoff and jitter, or
+    /// until the server has responded to a request.
+    async fn pause(&mut self, responded: &Notify) {
+        let backoff = Self::INITIAL_BACKOFF.saturating_mul(1 << self.failures.min(10)).min(Self::MAX_BACKOFF);
         self.failures = self.failures.saturating_add(1);
         if let Some(retry) = self.retry {
-            return tokio::time::sleep(retry.max(Self::SHORTEST_RETRY)).await;
+            return tokio::time::sleep(retry.max(Self::MIN_RETRY)).await;
         }
-        // Between half and all of it, so that those who were cut off together do not come back together.
+        // Jitter between half and all of the delay, so that clients do not reconnect at the same time.
         let pause = backoff.mul_f64(0.5 + fastrand::f64() / 2.0);
-        let shortest = Self::FIRST_PAUSE.min(pause);
-        let back = answered.notified();
-        // A server that answers but has no such stream is not asked for it with every request.
-        tokio::time::sleep(shortest).await;
-        let _ = tokio::time::timeout(pause - shortest, back).await;
+        let minimum = Self::INITIAL_BACKOFF.min(pause);
+        let response = responded.notified();
+        // A minimum delay: a server without such a stream does not get another request for it after every call.
+        tokio::time::sleep(minimum).await;
+        let _ = tokio::time::timeout(pause - minimum, response).await;
     }
 }
 
@@ -209,14 +222,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_pause_is_what_the_server_says_or_grows() {
-        let mut trail = Trail::default();
+    async fn the_delay_is_set_by_the_server_or_grows() {
+        let mut position = StreamPosition::default();
         let mut pauses = Vec::new();
         for retry in [None, None, None, None, None, None, Some(1234), None] {
-            trail.note(&event(None, retry));
-            let begun = tokio::time::Instant::now();
-            trail.pause(&Notify::new()).await;
-            pauses.push(begun.elapsed().as_millis());
+            position.note(&event(None, retry));
+            let started = tokio::time::Instant::now();
+            position.pause(&Notify::new()).await;
+            pauses.push(started.elapsed().as_millis());
         }
         let most = [250, 500, 1000, 2000, 3000, 3000];
         assert!(pauses.iter().zip(most).all(|(pause, most)| (most / 2..=most + 1).contains(pause)), "{pauses:?}");
@@ -224,23 +237,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_pause_ends_when_the_server_has_answered_something() {
-        let mut trail = Trail { failures: 10, ..Trail::default() };
-        let (answered, begun) = (Notify::new(), tokio::time::Instant::now());
-        tokio::join!(trail.pause(&answered), async {
+    async fn the_delay_ends_when_the_server_responds() {
+        let mut position = StreamPosition { failures: 10, ..StreamPosition::default() };
+        let (responded, started) = (Notify::new(), tokio::time::Instant::now());
+        tokio::join!(position.pause(&responded), async {
             tokio::task::yield_now().await;
-            answered.notify_waiters();
+            responded.notify_waiters();
         });
-        assert!(begun.elapsed() <= Duration::from_millis(251), "{:?}", begun.elapsed());
+        assert!(started.elapsed() <= Duration::from_millis(251), "{:?}", started.elapsed());
     }
 
     #[test]
-    fn an_event_without_id_leaves_the_trail_as_it_is() {
-        let mut trail = Trail::default();
-        trail.note(&event(Some("a-1"), None));
-        trail.note(&event(None, None));
-        assert_eq!(trail.last_id.as_deref(), Some("a-1"));
-        trail.note(&event(Some(""), None));
-        assert_eq!(trail.last_id, None);
+    fn an_event_without_id_does_not_change_the_position() {
+        let mut position = StreamPosition::default();
+        position.note(&event(Some("a-1"), None));
+        position.note(&event(None, None));
+        assert_eq!(position.last_id.as_deref(), Some("a-1"));
+        position.note(&event(Some(""), None));
+        assert_eq!(position.last_id, None);
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes, BytesMut};
 use http::StatusCode;
 use http_body::Body;
+use turms_proto::format_duration;
 
 /// Error for a body that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -17,7 +18,7 @@ pub enum BodyError {
     #[error("the body is longer than {0} bytes")]
     TooLong(usize),
     /// The body did not arrive in time.
-    #[error("the body did not arrive within {0:?}")]
+    #[error("the body did not arrive within {}", format_duration(*.0))]
     Timeout(Duration),
     /// The body ended early, or its framing is invalid.
     #[error("the body is invalid: {0}")]

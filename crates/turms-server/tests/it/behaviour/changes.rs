@@ -216,7 +216,7 @@ async fn layers_stand_in_front_of_everything_or_of_one_thing() {
         assert_eq!((contents[0].uri.as_str(), contents[0].text.as_deref()), ("x://limited", Some("ran")));
         assert!(read("x://limited").await.is_err() && read("x://free").await.is_ok());
         let slow = client.call_tool("slow", json!({})).await.unwrap_err();
-        assert_eq!(slow.server_error().message, "tools/call: no response within 5s");
+        assert_eq!(slow.server_error().message, "tools/call: no response within 5 s");
     }
 }
 

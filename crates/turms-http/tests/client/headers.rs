@@ -1,4 +1,4 @@
-//! What of a request is repeated in headers.
+//! Headers that mirror parts of a request.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,16 +17,16 @@ fn tools(header: &str) -> Value {
 }
 
 #[tokio::test]
-async fn names_and_arguments_are_repeated_as_the_tools_say() {
+async fn names_and_arguments_are_mirrored_in_headers() {
     let server = FakeHttpServer::start(|request| match request.what() {
         "tools/list" => Reply::json(200, &result(request, &tools("Region"))),
         _ => modern(request),
     })
     .await;
     let client = connect_stateless(&server).await;
-    ask(&client, "tools/list", &json!({})).await.unwrap();
+    send_request(&client, "tools/list", &json!({})).await.unwrap();
     let arguments = json!({ "region": "zürich", "limit": 42, "dry": true, "other": "x" });
-    ask(&client, "tools/call", &json!({ "name": "query", "arguments": arguments })).await.unwrap();
+    send_request(&client, "tools/call", &json!({ "name": "query", "arguments": arguments })).await.unwrap();
     let call = server.wait_for("tools/call", 1).await;
     assert_eq!(call.header("mcp-method"), Some("tools/call"));
     assert_eq!(call.header("mcp-name"), Some("query"));
@@ -34,22 +34,22 @@ async fn names_and_arguments_are_repeated_as_the_tools_say() {
     assert_eq!(call.header("mcp-param-region"), Some("=?base64?esO8cmljaA==?="));
     assert_eq!((call.header("mcp-param-limit"), call.header("mcp-param-dry")), (Some("42"), Some("true")));
 
-    ask(&client, "tools/call", &json!({ "name": "query", "arguments": { "region": null } })).await.unwrap();
+    send_request(&client, "tools/call", &json!({ "name": "query", "arguments": { "region": null } })).await.unwrap();
     let call = server.wait_for("tools/call", 2).await;
     assert!(call.headers.keys().all(|name| !name.starts_with("mcp-param-")));
-    ask(&client, "tools/call", &json!({ "name": "bad", "arguments": { "ratio": 1 } })).await.unwrap();
+    send_request(&client, "tools/call", &json!({ "name": "bad", "arguments": { "ratio": 1 } })).await.unwrap();
     let call = server.wait_for("tools/call", 3).await;
     assert!(call.headers.keys().all(|name| !name.starts_with("mcp-param-")));
 
-    ask(&client, "resources/read", &json!({ "uri": "memo://ä" })).await.unwrap();
+    send_request(&client, "resources/read", &json!({ "uri": "memo://ä" })).await.unwrap();
     let read = server.wait_for("resources/read", 1).await;
     assert_eq!(read.header("mcp-name"), Some("=?base64?bWVtbzovL8Ok?="));
-    ask(&client, "prompts/get", &json!({ "name": " x" })).await.unwrap();
+    send_request(&client, "prompts/get", &json!({ "name": " x" })).await.unwrap();
     assert_eq!(server.wait_for("prompts/get", 1).await.header("mcp-name"), Some("=?base64?IHg=?="));
 }
 
-/// A server that wants the region repeated, under a name that it tells only in its second list.
-async fn demanding(lists: &'static [&'static str], wanted: &'static str) -> FakeHttpServer {
+/// Starts a server that requires the region in a header, with a name that is on the second page of its tools.
+async fn requiring_header(lists: &'static [&'static str], wanted: &'static str) -> FakeHttpServer {
     let listed = AtomicUsize::new(0);
     FakeHttpServer::start(move |request| match request.what() {
         "tools/list" if request.body["params"].get("cursor").is_none() => {
@@ -69,25 +69,26 @@ async fn demanding(lists: &'static [&'static str], wanted: &'static str) -> Fake
 }
 
 #[tokio::test]
-async fn a_mismatch_is_mended_by_looking_at_the_tools() {
-    let server = demanding(&["Region"], "mcp-param-region").await;
+async fn a_header_mismatch_is_fixed_by_listing_the_tools() {
+    let server = requiring_header(&["Region"], "mcp-param-region").await;
     let client = connect_stateless(&server).await;
     let params = json!({ "name": "query", "arguments": { "region": "eu" } });
-    ask(&client, "tools/call", &params).await.unwrap();
+    send_request(&client, "tools/call", &params).await.unwrap();
     assert_eq!(server.asked(), ["tools/call", "tools/list", "tools/list", "tools/call"]);
-    // Known from now on.
-    ask(&client, "tools/call", &params).await.unwrap();
+    // The header is known now.
+    send_request(&client, "tools/call", &params).await.unwrap();
     assert_eq!(server.received().len(), 5);
     let ids: std::collections::HashSet<_> = server.received().iter().map(|it| it.body["id"].to_string()).collect();
     assert_eq!(ids.len(), 5);
 }
 
 #[tokio::test]
-async fn a_mismatch_is_mended_once() {
-    let server = demanding(&["Region"], "mcp-param-nowhere").await;
+async fn a_header_mismatch_is_retried_once() {
+    let server = requiring_header(&["Region"], "mcp-param-nowhere").await;
     let client = connect_stateless(&server).await;
-    let error =
-        ask(&client, "tools/call", &json!({ "name": "query", "arguments": { "region": "eu" } })).await.unwrap_err();
+    let error = send_request(&client, "tools/call", &json!({ "name": "query", "arguments": { "region": "eu" } }))
+        .await
+        .unwrap_err();
     assert!(chain(&error).contains("-32020"), "{error:?}");
     assert_eq!(server.asked(), ["tools/call", "tools/list", "tools/list", "tools/call"]);
 }

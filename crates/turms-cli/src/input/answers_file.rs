@@ -1,4 +1,4 @@
-//! Answers out of a file, for where there is nobody to ask.
+//! The answers file (`--answers`), for input requests without a terminal.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,75 +9,77 @@ use turms::Answers;
 use turms::client::Refusal;
 use turms::types::{CreateMessageResult, ElicitResult, Role};
 
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{CliError, CliResult, ExitStatus};
 
-/// What a file of answers holds. Each member is one answer for every question of its kind, or a list of answers that are
-/// given one after another, the last again and again.
+/// Content of an answers file. Each member is one answer for all requests of its kind, or a list of answers that are used in
+/// order; the last one is repeated.
 #[derive(Debug)]
-pub(super) struct Script {
-    form: Option<Deck<ElicitResult>>,
-    url: Option<Deck<ElicitResult>>,
-    sampling: Option<Deck<CreateMessageResult>>,
+pub(super) struct AnswersFile {
+    form: Option<AnswerQueue<ElicitResult>>,
+    url: Option<AnswerQueue<ElicitResult>>,
+    sampling: Option<AnswerQueue<CreateMessageResult>>,
 }
 
-/// How the file is written, for those who got it wrong.
-const SHAPE: &str = r#"a file of answers is written {"form": {"name": "Ann"}, "url": "accept", "sampling": "Paris"}; each may be a list"#;
+/// Hint that shows the format of the file.
+const FORMAT_HINT: &str =
+    r#"the format is {"form": {"name": "Ann"}, "url": "accept", "sampling": "Paris"}; each may be a list"#;
 
-impl Script {
-    pub(super) fn read(path: &Path) -> Done<Self> {
-        let shown = path.display();
+impl AnswersFile {
+    pub(super) fn read(path: &Path) -> CliResult<Self> {
+        let name = path.display();
         let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::new(Exit::Failure, format!("--answers: cannot read {shown}: {error}")))?;
-        Self::parse(&text).map_err(|problem| Failure::usage(format!("--answers: {shown}: {problem}")).hint(SHAPE))
+            .map_err(|error| CliError::new(ExitStatus::Failure, format!("--answers: cannot read {name}: {error}")))?;
+        Self::parse(&text).map_err(|problem| CliError::usage(format!("--answers: {name}: {problem}")).hint(FORMAT_HINT))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
         let value: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
-        let Value::Object(mut members) = value else { return Err("expected an object".to_owned()) };
+        let Value::Object(mut members) = value else { return Err("expected a JSON object".to_owned()) };
         let mut take = |name: &str| members.shift_remove(name);
         let script = Self {
-            form: deck("form", take("form"), form)?,
-            url: deck("url", take("url"), page)?,
-            sampling: deck("sampling", take("sampling"), message)?,
+            form: queue("form", take("form"), form)?,
+            url: queue("url", take("url"), page)?,
+            sampling: queue("sampling", take("sampling"), message)?,
         };
         match members.keys().next() {
-            Some(unknown) => Err(format!("{unknown:?} is not something that servers ask for")),
+            Some(unknown) => Err(format!("unknown member {unknown:?}; expected form, url or sampling")),
             None => Ok(script),
         }
     }
 
-    pub(super) fn answers(self) -> Answers {
+    /// Returns handlers that send the answers.
+    pub(super) fn handlers(self) -> Answers {
         let mut answers = Answers::new();
-        if let Some(deck) = self.form {
-            answers = answers.form(move |_| std::future::ready(deck.next()));
+        if let Some(queue) = self.form {
+            answers = answers.form(move |_| std::future::ready(queue.next()));
         }
-        if let Some(deck) = self.url {
-            answers = answers.url(move |_| std::future::ready(deck.next()));
+        if let Some(queue) = self.url {
+            answers = answers.url(move |_| std::future::ready(queue.next()));
         }
-        if let Some(deck) = self.sampling {
-            answers = answers.sampling(move |_| std::future::ready(Ok::<_, Refusal>(deck.next())));
+        if let Some(queue) = self.sampling {
+            answers = answers.sampling(move |_| std::future::ready(Ok::<_, Refusal>(queue.next())));
         }
         answers
     }
 }
 
-/// Answers that are given one after another.
+/// Answers that are used in order; the last one is repeated.
 #[derive(Debug, Clone)]
-struct Deck<T>(Arc<Mutex<Vec<T>>>);
+struct AnswerQueue<T>(Arc<Mutex<Vec<T>>>);
 
-impl<T: Clone> Deck<T> {
+impl<T: Clone> AnswerQueue<T> {
     fn next(&self) -> T {
         let mut answers = self.0.lock();
-        // Never empty: `deck` makes none that is, and the last answer stays.
+        // Never empty: `queue` rejects empty lists, and the last answer stays.
         if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() }
     }
 }
 
-fn deck<T>(
+fn queue<T>(
     name: &str,
     value: Option<Value>,
     read: impl Fn(&Value) -> Result<T, String>,
-) -> Result<Option<Deck<T>>, String> {
+) -> Result<Option<AnswerQueue<T>>, String> {
     let answers = match value {
         None => return Ok(None),
         Some(Value::Array(answers)) if answers.is_empty() => return Err(format!("{name}: the list is empty")),
@@ -86,10 +88,10 @@ fn deck<T>(
     };
     let read = |(index, answer): (usize, &Value)| read(answer).map_err(|problem| format!("{name}[{index}]: {problem}"));
     let answers = answers.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
-    Ok(Some(Deck(Arc::new(Mutex::new(answers)))))
+    Ok(Some(AnswerQueue(Arc::new(Mutex::new(answers)))))
 }
 
-/// What was done with a form: `"decline"`, `"cancel"`, or its fields.
+/// Parses the answer to a form: its fields, `"decline"` or `"cancel"`.
 fn form(value: &Value) -> Result<ElicitResult, String> {
     match value {
         Value::String(_) => action(value),
@@ -116,7 +118,7 @@ fn action(value: &Value) -> Result<ElicitResult, String> {
     }
 }
 
-/// What the model says: text, or a whole result.
+/// Parses the response of the model: text, or a whole result.
 fn message(value: &Value) -> Result<CreateMessageResult, String> {
     match value {
         Value::String(text) => Ok(CreateMessageResult::new(Role::Assistant, text.as_str(), "answers-file")),
@@ -132,8 +134,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_come_one_after_another_and_the_last_stays() {
-        let script = Script::parse(r#"{"form":[{"a":1},"decline"],"url":"accept","sampling":["one"]}"#).unwrap();
+    fn answers_are_used_in_order_and_the_last_is_repeated() {
+        let script = AnswersFile::parse(r#"{"form":[{"a":1},"decline"],"url":"accept","sampling":["one"]}"#).unwrap();
         let forms = script.form.unwrap();
         assert_eq!(forms.next().content.unwrap().as_str(), r#"{"a":1}"#);
         assert_eq!(forms.next(), ElicitResult::decline());
@@ -143,10 +145,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
-        let problem = |text| Script::parse(text).unwrap_err();
-        assert_eq!(problem("[]"), "expected an object");
-        assert_eq!(problem(r#"{"forms":{}}"#), "\"forms\" is not something that servers ask for");
+    fn errors_name_the_member() {
+        let problem = |text| AnswersFile::parse(text).unwrap_err();
+        assert_eq!(problem("[]"), "expected a JSON object");
+        assert_eq!(problem(r#"{"forms":{}}"#), "unknown member \"forms\"; expected form, url or sampling");
         assert_eq!(problem(r#"{"form":[]}"#), "form: the list is empty");
         assert_eq!(problem(r#"{"url":"yes"}"#), "url[0]: expected \"accept\", \"decline\" or \"cancel\"");
         assert!(problem(r#"{"sampling":{}}"#).starts_with("sampling[0]: missing field"));

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use turms_testkit::proxy::{DOMAIN, Proxy};
 use turms_testkit::tls::{CERTIFICATE, tls_in_front_of};
 
-use crate::run::{Demo, Scratch, turms};
+use crate::run::{Demo, TempDir, turms};
 
 /// A runtime for the proxies and servers of a test, which run beside the command.
 fn runtime() -> tokio::runtime::Runtime {
@@ -24,7 +24,7 @@ fn behind_proxy(url: &str) -> String {
 const CREDENTIALS: &str = "Basic YW5uOnAmMQ==";
 
 #[test]
-fn a_proxy_comes_from_the_environment_with_credentials() {
+fn a_proxy_with_credentials_is_read_from_the_environment() {
     let (runtime, http, ws) = (runtime(), Demo::listening("--http"), Demo::listening("--ws"));
     let proxy = runtime.block_on(Proxy::start(Some(CREDENTIALS)));
     let through = format!("http://ann:p%261@{}", proxy.address);
@@ -60,37 +60,37 @@ fn a_host_of_no_proxy_is_connected_to_directly() {
 
 #[test]
 fn a_proxy_is_given_by_an_option() {
-    let (runtime, demo, scratch) = (runtime(), Demo::listening("--http"), Scratch::new("proxy"));
+    let (runtime, demo, directory) = (runtime(), Demo::listening("--http"), TempDir::new("proxy"));
     let proxy = runtime.block_on(Proxy::start(Some(CREDENTIALS)));
     let (through, url) = (format!("http://ann:p%261@{}", proxy.address), behind_proxy(&demo.url));
     turms(["ping", &url, "--proxy", &through]).ok();
-    let file = scratch.file("url", &format!("{through}\n"));
+    let file = directory.file("url", &format!("{through}\n"));
     turms(["ping", &url, "--proxy", &format!("@{file}")]).env("HTTP_PROXY", "http://127.0.0.1:1").ok();
-    let hint = "hint: the proxy wants credentials";
+    let hint = "hint: the proxy requires credentials";
     turms(["ping", &url, "--proxy", &format!("http://{}", proxy.address)]).run().fails(3, &["407", hint]);
 }
 
 #[test]
 fn what_is_wrong_with_a_proxy_is_said_without_its_password() {
     for wrong in ["socks5://ann:secret@localhost:1", "secret@localhost", "http://"] {
-        let ran = turms(["ping", "http://localhost:1/", "--proxy", wrong]).run();
-        ran.fails(2, &["--proxy: a proxy is written http://HOST:PORT"]);
-        assert!(!ran.stderr.contains("secret"), "{}", ran.stderr);
+        let output = turms(["ping", "http://localhost:1/", "--proxy", wrong]).run();
+        output.fails(2, &["--proxy: expected http://HOST:PORT"]);
+        assert!(!output.stderr.contains("secret"), "{}", output.stderr);
     }
     turms(["ping", "http://localhost:1/", "--proxy", "@/nonexistent"]).run().fails(1, &["--proxy: cannot read"]);
-    turms(["ping", "demo", "--proxy", "none"]).run().fails(2, &["--proxy is for addresses"]);
+    turms(["ping", "demo", "--proxy", "none"]).run().fails(2, &["--proxy is only for URLs"]);
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for url in ["https://localhost:1/", "wss://localhost:1/", "http://localhost:1/"] {
-        let ran = turms(["ping", url, "--proxy", &format!("http://ann:secret@{closed}")]).run();
-        ran.fails(3, &["cannot connect through the proxy", "hint: is the proxy right?"]);
-        assert!(!ran.stderr.contains("secret"), "{}", ran.stderr);
+        let output = turms(["ping", url, "--proxy", &format!("http://ann:secret@{closed}")]).run();
+        output.fails(3, &["cannot connect through the proxy", "hint: is the proxy right?"]);
+        assert!(!output.stderr.contains("secret"), "{}", output.stderr);
     }
 }
 
 #[test]
-fn a_private_authority_is_given_by_an_option_or_the_environment() {
-    let (runtime, scratch) = (runtime(), Scratch::new("ca"));
-    let file = scratch.file("authority.pem", std::str::from_utf8(CERTIFICATE).unwrap());
+fn a_certificate_authority_is_added_by_option_or_environment() {
+    let (runtime, directory) = (runtime(), TempDir::new("ca"));
+    let file = directory.file("authority.pem", std::str::from_utf8(CERTIFICATE).unwrap());
     for (option, scheme) in [("--http", "https"), ("--ws", "wss")] {
         let demo = Demo::listening(option);
         let secure = runtime.block_on(tls_in_front_of(address(&demo.url)));
@@ -105,9 +105,9 @@ fn a_private_authority_is_given_by_an_option_or_the_environment() {
 }
 
 #[test]
-fn a_secure_server_is_reached_through_a_tunnel_of_the_environment() {
-    let (runtime, demo, scratch) = (runtime(), Demo::listening("--http"), Scratch::new("tunnel"));
-    let file = scratch.file("authority.pem", std::str::from_utf8(CERTIFICATE).unwrap());
+fn a_tls_server_is_reached_through_a_tunnel() {
+    let (runtime, demo, directory) = (runtime(), Demo::listening("--http"), TempDir::new("tunnel"));
+    let file = directory.file("authority.pem", std::str::from_utf8(CERTIFICATE).unwrap());
     let secure = runtime.block_on(tls_in_front_of(address(&demo.url)));
     let proxy = runtime.block_on(Proxy::start(Some(CREDENTIALS)));
     let url = format!("https://localhost:{}/mcp", secure.port());
@@ -115,17 +115,17 @@ fn a_secure_server_is_reached_through_a_tunnel_of_the_environment() {
     turms(["ping", &url, "--ca-file", &file]).env("HTTPS_PROXY", &through).ok();
     let tunnels = proxy.received();
     assert!(tunnels.iter().all(|it| it.method == "CONNECT") && !tunnels.is_empty(), "{tunnels:?}");
-    let ran = turms(["ping", &url]).env("HTTPS_PROXY", format!("http://ann:wrong@{}", proxy.address)).run();
-    ran.fails(3, &["cannot connect through the proxy", "hint: the proxy wants credentials"]);
-    assert!(!ran.stderr.contains("wrong"), "{}", ran.stderr);
+    let output = turms(["ping", &url]).env("HTTPS_PROXY", format!("http://ann:wrong@{}", proxy.address)).run();
+    output.fails(3, &["cannot connect through the proxy", "hint: the proxy requires credentials"]);
+    assert!(!output.stderr.contains("wrong"), "{}", output.stderr);
 }
 
 #[test]
-fn a_file_without_certificates_is_refused() {
-    let scratch = Scratch::new("no-ca");
-    let file = scratch.file("authority.pem", "nothing");
+fn a_file_without_certificates_is_rejected() {
+    let directory = TempDir::new("no-ca");
+    let file = directory.file("authority.pem", "nothing");
     let ping = |file: &str| turms(["ping", "https://localhost:1/", "--ca-file", file]).run();
-    ping(&file).fails(2, &["--ca-file", "has no certificates in PEM"]);
+    ping(&file).fails(2, &["--ca-file", "contains no PEM certificates"]);
     ping("/nonexistent").fails(1, &["--ca-file: cannot read"]);
     turms(["ping", "demo"]).env("TURMS_CA_FILE", &file).ok();
 }

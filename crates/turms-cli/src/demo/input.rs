@@ -1,4 +1,4 @@
-//! Tools that ask before they answer: the person, the model, the machine.
+//! Tools that send input requests to the client: elicitation, sampling and roots.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,7 +13,7 @@ enum Plan {
     Team,
 }
 
-/// What somebody has to say who signs up.
+/// The form of `sign_up`.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct SignUp {
     /// your name
@@ -27,7 +27,7 @@ struct SignUp {
     news: bool,
 }
 
-/// Asks the person to fill in a form.
+/// Asks the user to fill in a form.
 #[tool]
 pub(super) async fn sign_up(context: Context) -> Result<String, AskError> {
     Ok(match context.elicit::<SignUp>("Please sign up.").await? {
@@ -37,37 +37,36 @@ pub(super) async fn sign_up(context: Context) -> Result<String, AskError> {
             format!("Welcome, {name}, {age}, on the plan {plan:?}, {news} news.")
         }
         Elicited::Declined => "You declined.".to_owned(),
-        _ => "You did not answer.".to_owned(),
+        _ => "You cancelled.".to_owned(),
     })
 }
 
-/// Asks the person to visit a page.
+/// Asks the user to open a URL.
 #[tool]
 pub(super) async fn visit(context: Context) -> Result<&'static str, AskError> {
-    let action = context
-        .elicit_url("Please look at the specification.", "https://modelcontextprotocol.io/specification")
-        .await?;
+    let action =
+        context.elicit_url("Please read the specification.", "https://modelcontextprotocol.io/specification").await?;
     Ok(match action {
-        ElicitAction::Accept => "You agreed to visit the page.",
+        ElicitAction::Accept => "You opened the page.",
         ElicitAction::Decline => "You declined.",
-        _ => "You did not answer.",
+        _ => "You cancelled.",
     })
 }
 
 /// Asks the client's model a question.
 #[tool(read_only)]
 pub(super) async fn ask_model(
-    /// what to ask
+    /// the question
     question: String,
     context: Context,
 ) -> Result<String, AskError> {
     let question = CreateMessageParams::new([SamplingMessage::user(question)], 200).system_prompt("Answer briefly.");
-    let answer = context.sample(question).await?;
-    let said: String = answer.content.as_slice().iter().filter_map(Content::as_text).collect();
-    Ok(format!("{} says: {said}", answer.model))
+    let response = context.sample(question).await?;
+    let text: String = response.content.as_slice().iter().filter_map(Content::as_text).collect();
+    Ok(format!("{} says: {text}", response.model))
 }
 
-/// Tells which files and folders the client has opened to this server.
+/// Lists the client's roots.
 #[tool(read_only)]
 pub(super) async fn show_roots(context: Context) -> Result<String, AskError> {
     let roots: Vec<String> = context.roots().await?.into_iter().map(|root| root.uri).collect();

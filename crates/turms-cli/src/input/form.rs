@@ -1,49 +1,49 @@
-//! One value after another, asked from its schema.
+//! Prompts for the fields of a form, one after another.
 
 use serde_json::{Map, Value};
 
-use super::person::Person;
-use crate::editor::{Choices, Line};
-use crate::schema::Property;
-use crate::text::{Text, shown_line};
+use super::terminal_prompt::TerminalPrompt;
+use crate::line_editor::{AnswerChoices, LineInput};
+use crate::schema::SchemaProperty;
+use crate::text::{StyledText, escape_line};
 
-/// What a person did with a form.
-pub(crate) enum Filled {
-    In(Map<String, Value>),
+/// Outcome of a form.
+pub(crate) enum FormOutcome {
+    Accepted(Map<String, Value>),
     /// Ctrl-C.
     Cancelled,
     /// Ctrl-D.
     Declined,
 }
 
-/// Asks for each property in turn, again if the answer does not fit. Nothing is an answer for what has a default or may be
-/// left out.
-pub(crate) async fn ask_for(person: &Person, properties: &[Property<'_>]) -> Filled {
+/// Prompts for each property, and again if the value is invalid. An empty line selects the default or omits an optional
+/// property.
+pub(crate) async fn fill_form(terminal: &TerminalPrompt, properties: &[SchemaProperty<'_>]) -> FormOutcome {
     let mut values = Map::new();
     for property in properties {
         loop {
-            let text = match person.answer(prompt(property), choices(property)).await {
-                Line::Typed(text) => text,
-                Line::Interrupted => return Filled::Cancelled,
-                Line::End => return Filled::Declined,
+            let text = match terminal.read_answer(prompt(property), choices(property)).await {
+                LineInput::Entered(text) => text,
+                LineInput::Interrupted => return FormOutcome::Cancelled,
+                LineInput::Eof => return FormOutcome::Declined,
             };
-            match read(property, text.trim()) {
+            match parse_answer(property, text.trim()) {
                 Ok(Some(value)) => drop(values.insert(property.name.to_owned(), value)),
                 Ok(None) => {}
                 Err(problem) => {
-                    person.tell(Text::new().faint("  ").plain(problem));
+                    terminal.print(StyledText::new().dim("  ").plain(problem));
                     continue;
                 }
             }
             break;
         }
     }
-    Filled::In(values)
+    FormOutcome::Accepted(values)
 }
 
-fn read(property: &Property<'_>, text: &str) -> Result<Option<Value>, String> {
+fn parse_answer(property: &SchemaProperty<'_>, text: &str) -> Result<Option<Value>, String> {
     if !text.is_empty() {
-        let value = property.value_of(&yes_or_no(property, text));
+        let value = property.parse_value(&yes_or_no(property, text));
         return value.map(Some).map_err(|problem| match property.kind().as_str() {
             "boolean" => format!("expected yes or no, found {text:?}"),
             _ => problem,
@@ -53,12 +53,12 @@ fn read(property: &Property<'_>, text: &str) -> Result<Option<Value>, String> {
         Some(default) => Ok(Some(default.clone())),
         None if !property.required => Ok(None),
         None if property.kind() == "string" => Ok(Some(Value::from(""))),
-        None => Err(format!("{} has to be given: {}", property.name, property.kind())),
+        None => Err(format!("{} is required: {}", property.name, property.kind())),
     }
 }
 
-/// People say yes and no.
-fn yes_or_no(property: &Property<'_>, text: &str) -> String {
+/// Converts yes and no to a boolean.
+fn yes_or_no(property: &SchemaProperty<'_>, text: &str) -> String {
     match text.to_lowercase().as_str() {
         "y" | "yes" if property.kind() == "boolean" => "true".to_owned(),
         "n" | "no" if property.kind() == "boolean" => "false".to_owned(),
@@ -66,14 +66,14 @@ fn yes_or_no(property: &Property<'_>, text: &str) -> String {
     }
 }
 
-fn choices(property: &Property<'_>) -> Choices {
+fn choices(property: &SchemaProperty<'_>) -> AnswerChoices {
     match property.kind().as_str() {
-        "boolean" => Choices::of(["yes", "no"]),
-        _ => Choices::of(property.choices()),
+        "boolean" => AnswerChoices::of(["yes", "no"]),
+        _ => AnswerChoices::of(property.choices()),
     }
 }
 
-fn prompt(property: &Property<'_>) -> String {
+fn prompt(property: &SchemaProperty<'_>) -> String {
     let mut prompt = format!("  {}", property.name);
     if !property.required {
         prompt.push('?');
@@ -90,7 +90,7 @@ fn prompt(property: &Property<'_>) -> String {
         prompt.push_str(&format!(" [{default}]"));
     }
     prompt.push_str(": ");
-    shown_line(&prompt)
+    escape_line(&prompt)
 }
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
     use crate::schema;
 
     #[test]
-    fn the_question_says_what_may_be_answered() {
+    fn the_prompt_shows_the_type_and_the_default() {
         let root = json!({
             "properties": {
                 "sure": { "type": "boolean", "description": "Really?\nReally." },
@@ -118,16 +118,16 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_an_answer_for_what_has_a_default_or_may_be_left_out() {
+    fn an_empty_line_selects_the_default_or_omits_an_optional_property() {
         let root = json!({
             "properties": { "a": { "type": "integer" }, "b": { "type": "integer", "default": 3 }, "c": { "type": "boolean" } },
             "required": ["a", "b"],
         });
         let property = |name| schema::property(&root, name).unwrap();
-        assert_eq!(read(&property("a"), "").unwrap_err(), "a has to be given: integer");
-        assert_eq!(read(&property("b"), ""), Ok(Some(json!(3))));
-        assert_eq!(read(&property("c"), ""), Ok(None));
-        assert_eq!(read(&property("c"), "yes"), Ok(Some(json!(true))));
-        assert_eq!(read(&property("c"), "maybe").unwrap_err(), "expected yes or no, found \"maybe\"");
+        assert_eq!(parse_answer(&property("a"), "").unwrap_err(), "a is required: integer");
+        assert_eq!(parse_answer(&property("b"), ""), Ok(Some(json!(3))));
+        assert_eq!(parse_answer(&property("c"), ""), Ok(None));
+        assert_eq!(parse_answer(&property("c"), "yes"), Ok(Some(json!(true))));
+        assert_eq!(parse_answer(&property("c"), "maybe").unwrap_err(), "expected yes or no, found \"maybe\"");
     }
 }

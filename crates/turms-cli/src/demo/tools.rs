@@ -1,4 +1,4 @@
-//! Tools that need nobody but themselves.
+//! Tools that send no input requests.
 
 use std::time::Duration;
 
@@ -20,77 +20,77 @@ pub(super) async fn add(
     a + b
 }
 
-/// Divides one number by another, and fails if that cannot be done.
+/// Divides one number by another. Fails if the divisor is zero.
 #[tool(read_only)]
 pub(super) async fn divide(
-    /// what to divide
+    /// the dividend
     a: f64,
-    /// what to divide it by
+    /// the divisor
     b: f64,
 ) -> Result<f64, &'static str> {
-    if b == 0.0 { Err("nothing can be divided by zero") } else { Ok(a / b) }
+    if b == 0.0 { Err("cannot divide by zero") } else { Ok(a / b) }
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Unit {
+pub(super) enum TemperatureUnit {
     #[default]
     Celsius,
     Fahrenheit,
 }
 
-/// The weather somewhere.
+/// The weather in a city.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Weather {
     city: String,
     temperature: f64,
-    unit: Unit,
+    unit: TemperatureUnit,
     conditions: String,
 }
 
-/// Tells the weather of a city, which is always the same: this is a demo.
+/// Returns the weather in a city, which is always the same: this is a demo.
 #[tool(read_only, open_world)]
 pub(super) async fn weather(
     /// the city
     city: String,
     /// the unit of the temperature
-    unit: Option<Unit>,
+    unit: Option<TemperatureUnit>,
 ) -> Json<Weather> {
     let unit = unit.unwrap_or_default();
     let temperature = match unit {
-        Unit::Celsius => 21.0,
-        Unit::Fahrenheit => 69.8,
+        TemperatureUnit::Celsius => 21.0,
+        TemperatureUnit::Fahrenheit => 69.8,
     };
     Json(Weather { city, temperature, unit, conditions: "sunny".to_owned() })
 }
 
-/// Counts down, reports how far it has come, and writes to the log. It can be cancelled.
+/// Counts down with progress notifications and log messages. It can be cancelled.
 #[tool(read_only)]
 pub(super) async fn countdown(
-    /// how many steps to take
+    /// number of steps
     #[schemars(range(min = 1, max = 1000))]
     steps: u32,
-    /// how long each step takes, in milliseconds
+    /// duration of each step in milliseconds
     pause: Option<u32>,
     progress: Progress,
     context: Context,
 ) -> String {
     let pause = Duration::from_millis(pause.unwrap_or(100).into());
-    context.log(LoggingLevel::Info, "the countdown begins").await;
+    context.log(LoggingLevel::Info, "countdown started").await;
     for step in 1..=steps {
         tokio::time::sleep(pause).await;
-        progress.say(step, Some(f64::from(steps)), &format!("{} to go", steps - step)).await;
+        progress.say(step, Some(f64::from(steps)), &format!("{} left", steps - step)).await;
     }
-    context.log(LoggingLevel::Notice, "the countdown is over").await;
+    context.log(LoggingLevel::Notice, "countdown finished").await;
     format!("counted {steps} steps")
 }
 
-/// Writes a report, chapter by chapter. It takes its time, so clients that know of tasks need not wait for it.
+/// Writes a report in three chapters. Clients that support tasks can run it as a task.
 #[tool(read_only, task)]
 pub(super) async fn report(
-    /// what it is about
+    /// topic of the report
     topic: String,
-    /// how long each chapter takes, in milliseconds
+    /// duration of each chapter in milliseconds
     pause: Option<u32>,
     context: Context,
 ) -> String {
@@ -101,13 +101,13 @@ pub(super) async fn report(
     format!("A report about {topic}, in 3 chapters.")
 }
 
-/// Shows the logo, a picture with a caption.
+/// Returns the logo: an image with a caption.
 #[tool(read_only)]
 pub(super) async fn logo() -> Vec<Content> {
     vec![Content::text("The logo:"), Content::image(LOGO, "image/png")]
 }
 
-/// Answers with what would steer a terminal. A good client shows it and does not obey.
+/// Returns text with control characters for terminals. A client must escape them.
 #[tool(read_only)]
 pub(super) async fn mischief() -> &'static str {
     "\u{1b}[2J\u{1b}[31mred\u{1b}]0;title\u{7}\rover\u{202e}written"

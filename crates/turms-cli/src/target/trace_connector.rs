@@ -1,4 +1,4 @@
-//! A connector that tells of every request and every answer, and writes answers down.
+//! A connector that prints every request and response (`-vvv`) and records results (`--json`).
 
 use std::sync::Arc;
 
@@ -8,51 +8,51 @@ use turms::core::{
 };
 use turms::proto::Notification;
 
-use super::record::{Page, Record};
+use super::recorded_results::{PageKind, RecordedResults};
 use crate::printer::{Printer, Verbosity};
 use crate::show;
-use crate::text::{Style, Text};
+use crate::text::{Style, StyledText};
 
-/// The same connector, every request and answer of which is told to those who want to know, and written down.
-pub(super) fn watched(connector: Arc<dyn Connector>, printer: Printer, record: Record) -> Arc<dyn Connector> {
-    Arc::new(Spy { inner: connector, printer, record })
+/// Wraps a connector: prints its messages and records its results.
+pub(super) fn traced(connector: Arc<dyn Connector>, printer: Printer, record: RecordedResults) -> Arc<dyn Connector> {
+    Arc::new(Traced { inner: connector, printer, record })
 }
 
-/// Something, and where to tell of it.
+/// Prints the messages of a connector, channel or service.
 #[derive(Clone)]
-struct Spy<T> {
+struct Traced<T> {
     inner: T,
     printer: Printer,
-    record: Record,
+    record: RecordedResults,
 }
 
-impl<T> Spy<T> {
-    /// The same of something else.
-    fn on<U>(&self, inner: U) -> Spy<U> {
-        Spy { inner, printer: self.printer.clone(), record: self.record.clone() }
+impl<T> Traced<T> {
+    /// Wraps another value with the same printer and record.
+    fn wrap<U>(&self, inner: U) -> Traced<U> {
+        Traced { inner, printer: self.printer.clone(), record: self.record.clone() }
     }
 
     fn sent(&self, what: &str, payload: Option<&Payload>) {
-        self.tell("→", what, payload);
+        self.print("→", what, payload);
     }
 
     fn received(&self, what: &str, payload: Option<&Payload>) {
-        self.tell("←", what, payload);
+        self.print("←", what, payload);
     }
 
-    fn tell(&self, arrow: &str, what: &str, payload: Option<&Payload>) {
-        if !self.printer.tells(Verbosity::Trace) {
+    fn print(&self, arrow: &str, what: &str, payload: Option<&Payload>) {
+        if !self.printer.shows(Verbosity::Trace) {
             return;
         }
         let mut json = Vec::new();
-        // What cannot be written cannot be sent either, and is told as an error where it is sent.
+        // A payload that cannot be encoded cannot be sent, and sending it reports the error.
         let _ = payload.map(|payload| payload.write(&mut json));
         let json = String::from_utf8_lossy(&json);
-        let text = Text::new().with(Style::Hint, arrow).plain(" ").name(what).plain(" ").plain(json);
+        let text = StyledText::new().with(Style::Hint, arrow).plain(" ").name(what).plain(" ").plain(json);
         self.printer.detail(Verbosity::Trace, text);
     }
 
-    fn answered(&self, method: &str, outcome: &Result<Payload, PeerError>) {
+    fn print_response(&self, method: &str, outcome: &Result<Payload, PeerError>) {
         match outcome {
             Ok(payload) => self.received(method, Some(payload)),
             Err(error) => self.received(&format!("{method} {error}"), None),
@@ -60,16 +60,15 @@ impl<T> Spy<T> {
     }
 }
 
-impl Connector for Spy<Arc<dyn Connector>> {
-    fn connect(&self, cx: ConnectContext) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
+impl Connector for Traced<Arc<dyn Connector>> {
+    fn connect(&self, mut cx: ConnectContext) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
-            let mut cx = cx;
-            cx.incoming = Arc::new(self.on(cx.incoming));
+            cx.incoming = Arc::new(self.wrap(cx.incoming));
             let OpenChannel { channel, control, negotiated, .. } = self.inner.connect(cx).await?;
-            // The greeting itself is made below, where nobody can listen.
-            let (method, greeting) = show::greeting(&negotiated);
-            self.received(method, greeting.map(Payload::json).as_ref());
-            Ok(OpenChannel::new(Arc::new(self.on(channel)), control, negotiated))
+            // The handshake is done inside the connector, so only its result is printed.
+            let (method, result) = show::handshake_result(&negotiated);
+            self.received(method, result.map(Payload::json).as_ref());
+            Ok(OpenChannel::new(Arc::new(self.wrap(channel)), control, negotiated))
         })
     }
 
@@ -82,15 +81,15 @@ impl Connector for Spy<Arc<dyn Connector>> {
     }
 }
 
-impl Channel for Spy<Arc<dyn Channel>> {
+impl Channel for Traced<Arc<dyn Channel>> {
     fn call(&self, request: OutgoingRequest) -> BoxFuture<'_, Result<Payload, PeerError>> {
         Box::pin(async move {
-            let (method, page) = (request.method.clone(), Page::of(&request.params));
+            let (method, page) = (request.method.clone(), PageKind::of(&request.params));
             self.sent(&method, Some(&request.params));
             let outcome = self.inner.call(request).await;
-            self.answered(&method, &outcome);
+            self.print_response(&method, &outcome);
             if let Ok(result) = &outcome {
-                self.record.take(&method, result, page);
+                self.record.add(&method, result, page);
             }
             outcome
         })
@@ -106,17 +105,17 @@ impl Channel for Spy<Arc<dyn Channel>> {
     }
 }
 
-/// What the server asks and tells.
-impl Service for Spy<Arc<dyn Service>> {
+/// Requests and notifications of the server.
+impl Service for Traced<Arc<dyn Service>> {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
-        let (spy, method) = (self.clone(), request.method.clone());
+        let (traced, method) = (self.clone(), request.method.clone());
         self.received(&method, Some(&request.params));
         let call = self.inner.call(request, cx);
         Box::pin(async move {
             let result = call.await;
             match &result {
-                Ok(payload) => spy.sent(&method, Some(payload)),
-                Err(error) => spy.sent(&format!("{method} {error}"), None),
+                Ok(payload) => traced.sent(&method, Some(payload)),
+                Err(error) => traced.sent(&format!("{method} {error}"), None),
             }
             result
         })

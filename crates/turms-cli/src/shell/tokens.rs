@@ -1,39 +1,39 @@
-//! A line, cut into words as shells do: quotes and backslashes keep spaces together.
+//! Splits a line into words as shells do, with quotes and backslashes.
 
-/// The words of a line.
+/// Splits a line into words.
 ///
 /// # Errors
-/// When a quote is not closed.
+/// A quote that is not closed.
 pub(super) fn split(line: &str) -> Result<Vec<String>, String> {
-    let cut = cut(line);
-    match cut.open {
-        Some(quote) => Err(format!("the quote {quote} is not closed")),
-        None => Ok(cut.words.into_iter().map(|word| word.text).collect()),
+    let tokens = tokenize(line);
+    match tokens.open_quote {
+        Some(quote) => Err(format!("missing closing quote {quote}")),
+        None => Ok(tokens.words.into_iter().map(|word| word.text).collect()),
     }
 }
 
-/// The words before a place in a line, and the one that is being typed there.
-pub(super) struct Typed {
+/// The word at the cursor, and the words before it.
+pub(super) struct CursorWords {
     pub(super) before: Vec<String>,
     pub(super) word: String,
-    /// Where the word begins.
+    /// Byte offset of the word.
     pub(super) start: usize,
 }
 
-/// What has been typed up to a place.
-pub(super) fn typed(line: &str, position: usize) -> Typed {
+/// Returns the words up to a position.
+pub(super) fn at_cursor(line: &str, position: usize) -> CursorWords {
     let line = line.get(..position).unwrap_or(line);
-    let mut words = cut(line).words;
-    let within = words.pop_if(|word| word.end == line.len());
-    Typed {
+    let mut words = tokenize(line).words;
+    let current = words.pop_if(|word| word.end == line.len());
+    CursorWords {
         before: words.into_iter().map(|word| word.text).collect(),
-        start: within.as_ref().map_or(line.len(), |word| word.start),
-        word: within.map(|word| word.text).unwrap_or_default(),
+        start: current.as_ref().map_or(line.len(), |word| word.start),
+        word: current.map(|word| word.text).unwrap_or_default(),
     }
 }
 
-/// A word that `split` reads as one.
-pub(super) fn quoted(word: &str) -> String {
+/// Quotes a word so that `split` returns it unchanged.
+pub(super) fn quote(word: &str) -> String {
     let plain = |character: char| !character.is_whitespace() && !matches!(character, '\'' | '"' | '\\');
     match word.chars().all(plain) {
         true => word.to_owned(),
@@ -42,30 +42,30 @@ pub(super) fn quoted(word: &str) -> String {
     }
 }
 
-struct Cut {
-    words: Vec<Word>,
+struct Tokens {
+    words: Vec<ShellToken>,
     /// A quote that is not closed.
-    open: Option<char>,
+    open_quote: Option<char>,
 }
 
-struct Word {
+struct ShellToken {
     text: String,
     start: usize,
     end: usize,
 }
 
-fn cut(line: &str) -> Cut {
+fn tokenize(line: &str) -> Tokens {
     let mut words = Vec::new();
-    let mut word: Option<Word> = None;
+    let mut word: Option<ShellToken> = None;
     let mut quote = None;
     let mut escaped = false;
-    for (at, character) in line.char_indices() {
+    for (offset, character) in line.char_indices() {
         if quote.is_none() && !escaped && character.is_whitespace() {
             words.extend(word.take());
             continue;
         }
-        let current = word.get_or_insert_with(|| Word { text: String::new(), start: at, end: at });
-        current.end = at + character.len_utf8();
+        let current = word.get_or_insert_with(|| ShellToken { text: String::new(), start: offset, end: offset });
+        current.end = offset + character.len_utf8();
         match (character, quote) {
             _ if escaped => {
                 current.text.push(character);
@@ -78,7 +78,7 @@ fn cut(line: &str) -> Cut {
         }
     }
     words.extend(word);
-    Cut { words, open: quote }
+    Tokens { words, open_quote: quote }
 }
 
 #[cfg(test)]
@@ -95,30 +95,30 @@ mod tests {
         );
         assert_eq!(split("").unwrap(), [""; 0]);
         assert_eq!(split("''").unwrap(), [""]);
-        assert_eq!(split("say \"oh").unwrap_err(), "the quote \" is not closed");
+        assert_eq!(split("say \"oh").unwrap_err(), "missing closing quote \"");
     }
 
     #[test]
-    fn the_word_that_is_being_typed_is_told_from_those_before() {
-        let typed_at = |line: &str| {
-            let typed = typed(line, line.len());
+    fn the_word_at_the_cursor_is_separate() {
+        let words_of = |line: &str| {
+            let typed = at_cursor(line, line.len());
             (typed.before.join("|"), typed.word, typed.start)
         };
-        assert_eq!(typed_at("ca"), (String::new(), "ca".to_owned(), 0));
-        assert_eq!(typed_at("call ad"), ("call".to_owned(), "ad".to_owned(), 5));
-        assert_eq!(typed_at("call add "), ("call|add".to_owned(), String::new(), 9));
+        assert_eq!(words_of("ca"), (String::new(), "ca".to_owned(), 0));
+        assert_eq!(words_of("call ad"), ("call".to_owned(), "ad".to_owned(), 5));
+        assert_eq!(words_of("call add "), ("call|add".to_owned(), String::new(), 9));
     }
 
     proptest! {
         #[test]
         fn a_quoted_word_is_one_word(word in "\\PC+") {
-            prop_assert_eq!(split(&quoted(&word)).unwrap(), [word]);
+            prop_assert_eq!(split(&quote(&word)).unwrap(), [word]);
         }
 
         #[test]
-        fn no_line_is_too_odd_to_be_cut(line in any::<String>(), position in 0..64_usize) {
+        fn any_line_is_split(line in any::<String>(), position in 0..64_usize) {
             let _ = split(&line);
-            let _ = typed(&line, position);
+            let _ = at_cursor(&line, position);
         }
     }
 }

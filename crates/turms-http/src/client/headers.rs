@@ -1,4 +1,5 @@
-//! What of a request is repeated in headers since 2026-07-28 (basic/transports of that revision, "Standard headers").
+//! The headers of requests since 2026-07-28, which mirror parts of the body (basic/transports of that revision, "Standard
+//! headers").
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,15 +17,15 @@ use turms_proto::{ProtocolVersion, RawJson};
 
 use super::error::HttpError;
 
-/// Which arguments of which tools are repeated, as far as lists of tools have told.
+/// Builds the headers of requests. Stores which arguments of tools are mirrored, from the lists of tools.
 #[derive(Debug, Default)]
-pub(super) struct Mirror(Mutex<HashMap<String, Arc<ParamHeaders>>>);
+pub(super) struct RequestHeaders(Mutex<HashMap<String, Arc<ParamHeaders>>>);
 
-impl Mirror {
-    /// More tools than this are not remembered; a list may be endless.
+impl RequestHeaders {
+    /// Maximum number of tools that are stored.
     const CAPACITY: usize = 100_000;
 
-    /// The headers of a request.
+    /// Returns the headers of a request.
     pub(super) fn headers(
         &self,
         version: ProtocolVersion,
@@ -34,22 +35,22 @@ impl Mirror {
         let mut headers = HeaderMap::with_capacity(CAPACITY);
         headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.as_str()));
         headers.insert(METHOD, HeaderValue::from_str(method).map_err(|_| HttpError::Header("the method"))?);
-        if let Some(mirrored) = params.and_then(|params| Mirrored::of(method, params)) {
+        if let Some(mirrored) = params.and_then(|params| MirroredParams::of(method, params)) {
             let name = HeaderValue::from_str(&encode_value(mirrored.name()));
             headers.insert(NAME, name.map_err(|_| HttpError::Header("the name"))?);
             if method == CallTool::NAME
-                && let Some(repeated) = self.of(mirrored.name())
+                && let Some(mirrored_arguments) = self.of(mirrored.name())
                 && let Some(arguments) = mirrored.arguments()
             {
-                repeat(&repeated, &arguments, &mut headers);
+                mirror_arguments(&mirrored_arguments, &arguments, &mut headers);
             }
         }
         Ok(headers)
     }
 
-    /// Takes note of what a page of the list of tools says.
+    /// Stores the mirrored arguments of the tools on a page of a list.
     pub(super) fn learn(&self, page: &RawJson) {
-        // Nearly no tool has the keyword, and looking for it is cheaper than reading the page.
+        // Few tools have the keyword, and searching for it is cheaper than parsing the page.
         let annotated = page.as_str().contains("x-mcp-header");
         if !annotated && self.0.lock().is_empty() {
             return;
@@ -62,7 +63,7 @@ impl Mirror {
                 Ok(headers) if !headers.is_empty() && known.len() < Self::CAPACITY => {
                     known.insert(tool.name, Arc::new(headers));
                 }
-                // Whoever lists tools leaves out those that are not valid, and says so.
+                // The client removes invalid tools from the list, with a warning.
                 _ => {
                     known.remove(&tool.name);
                 }
@@ -75,13 +76,13 @@ impl Mirror {
     }
 }
 
-/// Parameters of which something is repeated.
-enum Mirrored<'a> {
+/// Parameters with members that are mirrored.
+enum MirroredParams<'a> {
     Call(&'a CallToolParams),
     Other { name: ByteString, params: Cow<'a, RawJson> },
 }
 
-impl<'a> Mirrored<'a> {
+impl<'a> MirroredParams<'a> {
     fn of(method: &str, params: &'a Payload) -> Option<Self> {
         let member = name_member(method)?;
         if let Some(call) = params.get::<CallToolParams>().filter(|_| method == CallTool::NAME) {
@@ -113,10 +114,10 @@ impl<'a> Mirrored<'a> {
     }
 }
 
-/// Repeats arguments in headers. One that does not fit the schema of the tool is for the server to refuse.
-fn repeat(repeated: &ParamHeaders, arguments: &RawJson, headers: &mut HeaderMap) {
+/// Mirrors arguments in headers. Arguments that do not match the schema are left to the server to reject.
+fn mirror_arguments(mirrored: &ParamHeaders, arguments: &RawJson, headers: &mut HeaderMap) {
     let Ok(arguments) = arguments.decode::<Value>() else { return };
-    match repeated.extract(&arguments) {
+    match mirrored.extract(&arguments) {
         Ok(found) => {
             for (name, text) in found {
                 if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(&text)) {
@@ -124,7 +125,7 @@ fn repeat(repeated: &ParamHeaders, arguments: &RawJson, headers: &mut HeaderMap)
                 }
             }
         }
-        Err(error) => tracing::debug!(target: "turms::client", %error, "arguments are not repeated in headers"),
+        Err(error) => tracing::debug!(target: "turms::client", %error, "arguments are not mirrored in headers"),
     }
 }
 
@@ -132,5 +133,5 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static(header::PROTOCOL_VE
 const METHOD: HeaderName = HeaderName::from_static(header::METHOD);
 const NAME: HeaderName = HeaderName::from_static(header::NAME);
 
-/// Number of headers that most requests have, with those that every request has.
+/// Initial capacity: the usual number of headers of a request.
 const CAPACITY: usize = 10;

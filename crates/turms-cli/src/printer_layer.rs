@@ -1,4 +1,4 @@
-//! What the libraries say about their work, for those who want to know.
+//! Prints the tracing events of the libraries.
 
 use std::fmt::{self, Write as _};
 
@@ -9,47 +9,47 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 
 use crate::printer::{Printer, Verbosity};
-use crate::text::{Style, Text};
+use crate::text::{Style, StyledText};
 
-/// Tells warnings from now on, and more if more is wanted.
+/// Installs the subscriber. It prints warnings, and more with `-vv`.
 pub(crate) fn install(printer: &Printer) {
     let level = match printer {
-        _ if printer.tells(Verbosity::Trace) => LevelFilter::TRACE,
-        _ if printer.tells(Verbosity::Debug) => LevelFilter::DEBUG,
-        _ if printer.tells(Verbosity::Usual) => LevelFilter::WARN,
+        _ if printer.shows(Verbosity::Trace) => LevelFilter::TRACE,
+        _ if printer.shows(Verbosity::Debug) => LevelFilter::DEBUG,
+        _ if printer.shows(Verbosity::Normal) => LevelFilter::WARN,
         _ => LevelFilter::OFF,
     };
-    let layer = Telling { printer: printer.clone() }.with_filter(level);
-    // Only fails if there is one already, and there is not.
+    let layer = PrinterLayer { printer: printer.clone() }.with_filter(level);
+    // Only fails if there is a subscriber already, and there is none.
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer));
 }
 
-struct Telling {
+struct PrinterLayer {
     printer: Printer,
 }
 
-impl<S: Subscriber> Layer<S> for Telling {
+impl<S: Subscriber> Layer<S> for PrinterLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let metadata = event.metadata();
-        // Other crates are noisy about things that nobody here can change.
+        // Events of other crates are not useful to users.
         if !metadata.target().starts_with("turms") {
             return;
         }
-        let mut line = Line::default();
-        event.record(&mut line);
-        let style = if *metadata.level() == Level::WARN { Style::Warning } else { Style::Faint };
+        let mut text = EventText::default();
+        event.record(&mut text);
+        let style = if *metadata.level() == Level::WARN { Style::Warning } else { Style::Dim };
         let level = metadata.level().as_str().to_ascii_lowercase();
-        self.printer.note(Text::new().with(style, format!("{level}: ")).plain(line.message).faint(line.fields));
+        self.printer.note(StyledText::new().with(style, format!("{level}: ")).plain(text.message).dim(text.fields));
     }
 }
 
 #[derive(Default)]
-struct Line {
+struct EventText {
     message: String,
     fields: String,
 }
 
-impl Visit for Line {
+impl Visit for EventText {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let _ = match field.name() {
             "message" => write!(self.message, "{value:?}"),

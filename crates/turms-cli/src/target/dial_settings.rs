@@ -4,13 +4,13 @@ use turms::http::HttpConnector;
 use turms::ws::WsConnector;
 
 use crate::args::ServerOptions;
-use crate::exit::{Done, Exit, Failure};
+use crate::error::{CliError, CliResult, ExitStatus};
 
-/// The options for connections to addresses.
+/// Options for connections to URLs: proxy and certificates.
 #[derive(Clone, Default)]
 pub(crate) struct DialSettings {
     proxy: Option<ProxyChoice>,
-    /// Certificates in PEM.
+    /// Additional root certificates, as PEM.
     roots: Option<Vec<u8>>,
 }
 
@@ -22,17 +22,18 @@ enum ProxyChoice {
 
 impl DialSettings {
     /// Reads the files that the options name.
-    pub(super) fn read(options: &ServerOptions) -> Done<Self> {
+    pub(super) fn read(options: &ServerOptions) -> CliResult<Self> {
         let proxy = match options.proxy.as_deref() {
             None => None,
             Some("none") => Some(ProxyChoice::None),
             Some(url) => Some(ProxyChoice::Url(proxy_url(url)?)),
         };
         let roots = options.ca_file.as_ref().map(|file| {
-            let unreadable = |error| Failure::new(Exit::Failure, format!("--ca-file: cannot read {file:?}: {error}"));
+            let unreadable =
+                |error| CliError::new(ExitStatus::Failure, format!("--ca-file: cannot read {file:?}: {error}"));
             let pem = fs::read(file).map_err(unreadable)?;
             if !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE-----") {
-                return Err(Failure::usage(format!("--ca-file: {file:?} has no certificates in PEM")));
+                return Err(CliError::usage(format!("--ca-file: {file:?} contains no PEM certificates")));
             }
             Ok(pem)
         });
@@ -58,18 +59,18 @@ impl DialSettings {
     }
 }
 
-/// The URL may hold a password, so it can be read from a file, and no error repeats it.
-fn proxy_url(value: &str) -> Done<String> {
+/// Returns the URL of the proxy. It may contain a password, so it can be read from a file, and errors do not repeat it.
+fn proxy_url(value: &str) -> CliResult<String> {
     let url = match value.strip_prefix('@') {
         Some(file) => fs::read_to_string(file)
-            .map_err(|error| Failure::new(Exit::Failure, format!("--proxy: cannot read {file:?}: {error}")))?
+            .map_err(|error| CliError::new(ExitStatus::Failure, format!("--proxy: cannot read {file:?}: {error}")))?
             .trim()
             .to_owned(),
         None => value.to_owned(),
     };
     let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     if host.is_none_or(str::is_empty) {
-        return Err(Failure::usage("--proxy: a proxy is written http://HOST:PORT or https://HOST:PORT, or none"));
+        return Err(CliError::usage("--proxy: expected http://HOST:PORT, https://HOST:PORT or none"));
     }
     Ok(url)
 }

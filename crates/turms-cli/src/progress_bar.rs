@@ -1,18 +1,18 @@
-//! How far a call has come, as one line that is written over and over.
+//! Progress of a call, as one line that is updated in place.
 
 use turms::types::ProgressParams;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::printer::{Printer, Verbosity};
-use crate::text::{Text, shown_line};
+use crate::text::{StyledText, escape_line};
 
-/// Shows reports of progress: as a bar on a terminal, as lines elsewhere if somebody wants to know.
+/// Shows progress notifications: as a bar on a terminal, elsewhere as lines with `-v`.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ProgressBar {
     printer: Printer,
 }
 
-impl Progress {
+impl ProgressBar {
     pub(crate) fn new(printer: &Printer) -> Self {
         Self { printer: printer.clone() }
     }
@@ -20,34 +20,38 @@ impl Progress {
     pub(crate) fn show(&self, report: &ProgressParams) {
         let width = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
         if !self.printer.progress(&bar(report, width)) {
-            self.printer.detail(Verbosity::Talkative, Text::new().faint("progress: ").plain(line(report)));
+            self.printer.detail(Verbosity::Verbose, StyledText::new().dim("progress: ").plain(line(report)));
         }
     }
 }
 
-/// `[#####     ] 50% message`, cut to the width of the terminal. Where there is little room, the bar is what goes.
+/// Renders `[#####     ] 50% message`, truncated to the width of the terminal. A narrow terminal gets no bar.
 fn bar(report: &ProgressParams, width: usize) -> String {
     let cells = match width {
         0..30 => 0,
         30..60 => 10,
         _ => 24,
     };
-    let text = match share(report) {
-        Some(share) => {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share is between 0 and 1")]
-            let (full, percent) = ((share * cells as f64) as usize, (share * 100.0) as u32);
+    let text = match fraction(report) {
+        Some(fraction) => {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the fraction is between 0 and 1"
+            )]
+            let (full, percent) = ((fraction * cells as f64) as usize, (fraction * 100.0) as u32);
             let bar = "#".repeat(full.min(cells)) + &" ".repeat(cells.saturating_sub(full));
             let bar = if cells == 0 { String::new() } else { format!("[{bar}] ") };
             format!("{bar}{percent:>3}% {}", report.message.as_deref().unwrap_or_default())
         }
         None => line(report),
     };
-    // The last column is left free: some terminals begin a new line there.
-    fitting(&shown_line(text.trim_end()), width.saturating_sub(1))
+    // The last column stays free: some terminals wrap there.
+    truncate(&escape_line(text.trim_end()), width.saturating_sub(1))
 }
 
-/// As much of a line as so many columns hold; many characters take two, and a line that is broken cannot be written over.
-fn fitting(text: &str, columns: usize) -> String {
+/// Truncates a line to a number of columns. Wide characters take two; a line that wraps could not be overwritten.
+fn truncate(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }
@@ -63,18 +67,18 @@ fn fitting(text: &str, columns: usize) -> String {
     cut
 }
 
-/// `3/5 message`.
+/// Renders `3/5 message`.
 fn line(report: &ProgressParams) -> String {
     let progress = report.progress.as_f64();
     let of = report.total.as_ref().map_or_else(String::new, |total| format!("/{}", total.as_f64()));
     format!("{progress}{of} {}", report.message.as_deref().unwrap_or_default()).trim_end().to_owned()
 }
 
-/// How much of it is done, if somebody knows.
-fn share(report: &ProgressParams) -> Option<f64> {
+/// Returns the completed fraction, from 0 to 1; `None` if the total is unknown.
+fn fraction(report: &ProgressParams) -> Option<f64> {
     let total = report.total.as_ref()?.as_f64();
-    let share = report.progress.as_f64() / total;
-    share.is_finite().then(|| share.clamp(0.0, 1.0))
+    let fraction = report.progress.as_f64() / total;
+    fraction.is_finite().then(|| fraction.clamp(0.0, 1.0))
 }
 
 #[cfg(test)]
@@ -88,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_is_as_full_as_the_work_is_done() {
+    fn the_bar_shows_the_fraction() {
         assert_eq!(bar(&report(1.0, Some(2.0)), 80), "[############            ]  50% copying");
         assert_eq!(bar(&report(9.0, Some(2.0)), 80), "[########################] 100% copying");
         assert_eq!(bar(&report(-1.0, Some(2.0)), 10), "  0% cop…");
     }
 
     #[test]
-    fn a_narrow_terminal_shows_how_far_it_is_all_the_same() {
+    fn a_narrow_terminal_shows_the_percentage() {
         assert_eq!(bar(&report(2.0, Some(2.0)), 40), "[##########] 100% copying");
         assert_eq!(bar(&report(2.0, Some(2.0)), 30), "[##########] 100% copying");
         assert_eq!(bar(&report(2.0, Some(2.0)), 20), "100% copying");
@@ -107,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_total_there_is_only_a_count() {
+    fn without_a_total_only_the_count_is_shown() {
         assert_eq!(bar(&report(3.0, None), 80), "3 copying");
         assert_eq!(bar(&report(3.0, Some(0.0)), 80), "3/0 copying");
         assert_eq!(line(&report(3.0, Some(5.0))), "3/5 copying");
