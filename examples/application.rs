@@ -40,5 +40,5 @@ async fn main() -> turms::Result<()> {
     // The listener limits the number of connections and their timeouts. Any other listener works, too, if it calls
     // `server.shutdown()`: otherwise it waits for open streams forever.
     let listener = Listener::bind("127.0.0.1:8080").await?;
-    listener.until_told_to_end().on_end(move || server.shutdown()).serve_tower(application).await
+    listener.shutdown_on_signal().on_end(move || server.shutdown()).serve_tower(application).await
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turms::prelude::*;
 use turms::types::{CreateMessageParams, SamplingMessage};
-use turms::{AskError, Call, FromCall, RegistrationError, Rejection, ServerHandle};
+use turms::{Call, FromCall, InputError, RegistrationError, Rejection, ServerHandle};
 
 /// Notes by name.
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl Notebook {
 
     /// Deletes all notes after the user confirms it.
     #[tool(destructive)]
-    async fn clear(&self, context: Context) -> Result<&'static str, AskError> {
+    async fn clear(&self, context: Context) -> Result<&'static str, InputError> {
         match context.elicit::<Confirmation>("All notes will be deleted.").await? {
             Elicited::Accepted(Confirmation { sure: true }) => {
                 self.with(BTreeMap::clear);
@@ -75,7 +75,7 @@ impl Notebook {
 
     /// Summarizes the notes with the client's model.
     #[tool(read_only)]
-    async fn summarize(&self, context: Context, progress: Progress) -> Result<String, AskError> {
+    async fn summarize(&self, context: Context, progress: Progress) -> Result<String, InputError> {
         let notes = self.with(|notes| notes.values().cloned().collect::<Vec<_>>().join("\n"));
         progress.say(1, Some(2.0), "asking the model").await;
         let message = SamplingMessage::user(format!("Summarize these notes in one sentence:\n{notes}"));
@@ -111,10 +111,10 @@ impl Notebook {
         name: String,
         /// tone of the text
         tone: Option<String>,
-    ) -> PromptResult {
+    ) -> GetPromptResult {
         let text = self.with(|notes| notes.get(&name).cloned()).unwrap_or_default();
         let tone = tone.unwrap_or_else(|| "plain".to_owned());
-        PromptResult::new([]).system(format!("Write in a {tone} tone.")).user(format!("Improve this note:\n{text}"))
+        GetPromptResult::new([]).system(format!("Write in a {tone} tone.")).user(format!("Improve this note:\n{text}"))
     }
 }
 
@@ -142,7 +142,7 @@ fn greeting() -> Prompt {
     }
     Prompt::builder("greeting")
         .description("Asks for a greeting.")
-        .completion("language", |completing: Completing| async move {
+        .completion("language", |completing: CompletionRequest| async move {
             let languages = ["English", "Etruscan", "Greek", "Latin"];
             languages.into_iter().filter(|language| language.starts_with(&completing.value)).collect::<Vec<_>>()
         })

@@ -40,9 +40,9 @@ impl Contents {
 
     /// Returns text, a picture and a resource.
     #[tool(read_only)]
-    fn test_multiple_content_types(&self) -> ToolResult {
+    fn test_multiple_content_types(&self) -> CallToolResult {
         let data = ResourceContents::of_text("test://mixed-content-resource", r#"{"test":"data","value":123}"#);
-        ToolResult::of_text("Multiple content types test:")
+        CallToolResult::of_text("Multiple content types test:")
             .with_image(PNG, "image/png")
             .with_resource(data.mime_type("application/json".to_owned()))
     }

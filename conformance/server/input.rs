@@ -1,6 +1,6 @@
 //! Tools that end a round with a question in 2026-07-28, under keys that the suite expects.
 
-use turms::AskError;
+use turms::InputError;
 use turms::prelude::*;
 use turms::types::{BooleanField, ElicitParams, ElicitResult, FormSchema, StringField};
 
@@ -20,28 +20,28 @@ pub(crate) fn add(server: Server) -> Server {
 
 /// Asks for a name.
 #[tool]
-async fn test_input_required_result_elicitation(context: Context) -> Result<String, AskError> {
+async fn test_input_required_result_elicitation(context: Context) -> Result<String, InputError> {
     let name = ask_text(&context, "user_name", "What is your name?", "name").await?;
     Ok(format!("Hello, {name}!"))
 }
 
 /// Asks the model.
 #[tool]
-async fn test_input_required_result_sampling(context: Context) -> Result<String, AskError> {
+async fn test_input_required_result_sampling(context: Context) -> Result<String, InputError> {
     let answer = context.sample_as("capital_question", question("What is the capital of France?", 100)).await?;
     Ok(text_of(&answer))
 }
 
 /// Asks for the roots.
 #[tool]
-async fn test_input_required_result_list_roots(context: Context) -> Result<String, AskError> {
+async fn test_input_required_result_list_roots(context: Context) -> Result<String, InputError> {
     let roots = context.roots_as("client_roots").await?;
     Ok(roots.iter().map(|root| root.uri.as_str()).collect::<Vec<_>>().join(", "))
 }
 
 /// Remembers something between the rounds.
 #[tool]
-async fn test_input_required_result_request_state(context: Context) -> Result<String, AskError> {
+async fn test_input_required_result_request_state(context: Context) -> Result<String, InputError> {
     let state: String = context.once("state", async { "state-ok".to_owned() }).await?;
     confirm(&context, "confirm").await?;
     Ok(state)
@@ -49,7 +49,7 @@ async fn test_input_required_result_request_state(context: Context) -> Result<St
 
 /// Asks three things at once.
 #[tool]
-async fn test_input_required_result_multiple_inputs(context: Context) -> Result<String, AskError> {
+async fn test_input_required_result_multiple_inputs(context: Context) -> Result<String, InputError> {
     let (name, greeting, roots) = tokio::join!(
         ask_text(&context, "user_name", "What is your name?", "name"),
         context.sample_as("greeting", question("Generate a greeting", 50)),
@@ -60,7 +60,7 @@ async fn test_input_required_result_multiple_inputs(context: Context) -> Result<
 
 /// Asks twice.
 #[tool]
-async fn test_input_required_result_multi_round(context: Context) -> Result<String, AskError> {
+async fn test_input_required_result_multi_round(context: Context) -> Result<String, InputError> {
     let name = ask_text(&context, "step1", "What is your name?", "name").await?;
     let color = ask_text(&context, "step2", "What is your favorite color?", "color").await?;
     Ok(format!("{name} likes {color}"))
@@ -68,14 +68,14 @@ async fn test_input_required_result_multi_round(context: Context) -> Result<Stri
 
 /// Asks with a state that cannot be changed.
 #[tool]
-async fn test_input_required_result_tampered_state(context: Context) -> Result<&'static str, AskError> {
+async fn test_input_required_result_tampered_state(context: Context) -> Result<&'static str, InputError> {
     confirm(&context, "confirm").await?;
     Ok("confirmed")
 }
 
 /// Asks whatever the client can answer.
 #[tool]
-async fn test_input_required_result_capabilities(context: Context) -> Result<String, AskError> {
+async fn test_input_required_result_capabilities(context: Context) -> Result<String, InputError> {
     let client = context.client_capabilities();
     if client.sampling.is_some() {
         return Ok(text_of(&context.sample_as("question", question("What is the capital of France?", 100)).await?));
@@ -87,14 +87,14 @@ async fn test_input_required_result_capabilities(context: Context) -> Result<Str
 }
 
 /// Asks for one line of text; nothing if there is none.
-pub(crate) async fn ask_text(context: &Context, key: &str, message: &str, field: &str) -> Result<String, AskError> {
+pub(crate) async fn ask_text(context: &Context, key: &str, message: &str, field: &str) -> Result<String, InputError> {
     let form = FormSchema::new().required_field(field, StringField::new());
     let answer = context.elicit_as(key, ElicitParams::form(message, form)).await?;
     let text = answer.content.and_then(|content| content.get(field)?.decode().ok());
     Ok(text.unwrap_or_default())
 }
 
-pub(crate) async fn confirm(context: &Context, key: &str) -> Result<ElicitResult, AskError> {
+pub(crate) async fn confirm(context: &Context, key: &str) -> Result<ElicitResult, InputError> {
     let form = FormSchema::new().required_field("ok", BooleanField::new());
     context.elicit_as(key, ElicitParams::form("Please confirm", form)).await
 }

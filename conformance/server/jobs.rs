@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use turms::AskError;
+use turms::InputError;
 use turms::prelude::*;
 use turms::proto::ErrorCode;
 
@@ -48,14 +48,14 @@ async fn protocol_error_job() -> Result<String, ErrorObject> {
 
 /// Asks before it deletes.
 #[tool(task)]
-async fn confirm_delete(context: Context, filename: String) -> Result<String, AskError> {
+async fn confirm_delete(context: Context, filename: String) -> Result<String, InputError> {
     confirm(&context, "confirm").await?;
     Ok(format!("deleted {filename}"))
 }
 
 /// Asks two things at once.
 #[tool(task)]
-async fn multi_input(context: Context) -> Result<String, AskError> {
+async fn multi_input(context: Context) -> Result<String, InputError> {
     let (name, confirmed) =
         tokio::join!(ask_text(&context, "name", "What is your name?", "name"), confirm(&context, "confirm"));
     confirmed?;
@@ -63,9 +63,9 @@ async fn multi_input(context: Context) -> Result<String, AskError> {
 }
 
 /// Asks for a name and goes on as a task.
-#[tool(task_later)]
-async fn test_tool_with_task(context: Context) -> Result<String, AskError> {
+#[tool(task_deferred)]
+async fn test_tool_with_task(context: Context) -> Result<String, InputError> {
     let name = ask_text(&context, "user_name", "What is your name?", "name").await?;
-    context.go_on_as_task().await;
+    context.continue_as_task().await;
     Ok(format!("Hello, {name}!"))
 }

@@ -26,7 +26,7 @@ impl Place {
     /// Says the address, and serves until the process is told to end or, if that was asked for, the input ends.
     #[expect(clippy::print_stdout, reason = "whoever lets the system choose the port reads it here")]
     pub(crate) async fn serve(self, server: Server) -> Result<(), Box<dyn Error>> {
-        let listener = Listener::bind(format!("127.0.0.1:{}", self.port)).await?.until_told_to_end();
+        let listener = Listener::bind(format!("127.0.0.1:{}", self.port)).await?.shutdown_on_signal();
         println!("http://{}/mcp", listener.address());
         tokio::select! {
             served = listener.serve(server.http()) => Ok(served?),

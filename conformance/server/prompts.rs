@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use turms::AskError;
+use turms::InputError;
 use turms::prelude::*;
 
 use crate::PNG;
@@ -34,7 +34,7 @@ struct Arguments {
 fn with_arguments() -> Prompt {
     Prompt::builder("test_prompt_with_arguments")
         .description("Repeats its arguments.")
-        .completion("arg1", |completing: Completing| async move {
+        .completion("arg1", |completing: CompletionRequest| async move {
             let words =
                 ["paris", "park", "party"].into_iter().filter(|word| word.starts_with(completing.value.as_str()));
             words.map(str::to_owned).collect::<Vec<_>>()
@@ -50,22 +50,22 @@ async fn test_prompt_with_embedded_resource(
     /// URI of the resource to embed
     #[serde(rename = "resourceUri")]
     resource_uri: String,
-) -> PromptResult {
+) -> GetPromptResult {
     let contents = ResourceContents::of_text(resource_uri, "Embedded resource content for testing.");
-    PromptResult::new([])
+    GetPromptResult::new([])
         .user(Content::resource(contents.mime_type("text/plain".to_owned())))
         .user("Please process the embedded resource above.")
 }
 
 /// Shows a picture.
 #[prompt]
-async fn test_prompt_with_image() -> PromptResult {
-    PromptResult::new([]).user(Content::image(PNG, "image/png")).user("Please analyze the image above.")
+async fn test_prompt_with_image() -> GetPromptResult {
+    GetPromptResult::new([]).user(Content::image(PNG, "image/png")).user("Please analyze the image above.")
 }
 
 /// Asks before it answers.
 #[prompt]
-async fn test_input_required_result_prompt(context: Context) -> Result<String, AskError> {
+async fn test_input_required_result_prompt(context: Context) -> Result<String, InputError> {
     let about = ask_text(&context, "user_context", "What context should the prompt use?", "context").await?;
     Ok(format!("The context is: {about}"))
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use turms::AskError;
+use turms::InputError;
 use turms::prelude::*;
 use turms::types::{CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult, FormSchema, SamplingMessage};
 
@@ -23,7 +23,7 @@ async fn test_sampling(
     /// what to ask
     prompt: String,
     context: Context,
-) -> Result<String, AskError> {
+) -> Result<String, InputError> {
     let answer = context.sample(question(prompt, 100)).await?;
     Ok(format!("LLM response: {}", text_of(&answer)))
 }
@@ -42,7 +42,7 @@ async fn test_elicitation(
     /// what to ask
     message: String,
     context: Context,
-) -> Result<String, AskError> {
+) -> Result<String, InputError> {
     Ok(match context.elicit::<User>(message).await? {
         Elicited::Accepted(user) => format!("User response: {} <{}>", user.username, user.email),
         _ => "User response: none".to_owned(),
@@ -51,7 +51,7 @@ async fn test_elicitation(
 
 /// Asks the person with a form whose fields have defaults.
 #[tool]
-async fn test_elicitation_sep1034_defaults(context: Context) -> Result<String, AskError> {
+async fn test_elicitation_sep1034_defaults(context: Context) -> Result<String, InputError> {
     let form = form(json!({
         "type": "object",
         "properties": {
@@ -72,7 +72,7 @@ async fn test_elicitation_sep1034_defaults(context: Context) -> Result<String, A
 
 /// Asks the person to choose, in all the ways there are.
 #[tool]
-async fn test_elicitation_sep1330_enums(context: Context) -> Result<String, AskError> {
+async fn test_elicitation_sep1330_enums(context: Context) -> Result<String, InputError> {
     let titled = json!([
         {"const": "value1", "title": "First Option"},
         {"const": "value2", "title": "Second Option"},
@@ -96,13 +96,13 @@ async fn test_elicitation_sep1330_enums(context: Context) -> Result<String, AskE
 
 /// Needs a client that has a model.
 #[tool]
-async fn test_missing_capability(context: Context) -> Result<String, AskError> {
+async fn test_missing_capability(context: Context) -> Result<String, InputError> {
     Ok(text_of(&context.sample(question("Hello?", 10)).await?))
 }
 
 /// Reports progress, then asks.
 #[tool]
-async fn test_streaming_elicitation(context: Context, progress: Progress) -> Result<String, AskError> {
+async fn test_streaming_elicitation(context: Context, progress: Progress) -> Result<String, InputError> {
     progress.report(1).await;
     let form = FormSchema::new().required_field("name", turms::types::StringField::new());
     completed(context.elicit_with(ElicitParams::form("What is your name?", form)).await)
@@ -121,7 +121,7 @@ fn form(schema: Value) -> FormSchema {
     serde_json::from_value(schema).unwrap_or_else(|_| FormSchema::new())
 }
 
-fn completed(answer: Result<ElicitResult, AskError>) -> Result<String, AskError> {
+fn completed(answer: Result<ElicitResult, InputError>) -> Result<String, InputError> {
     let answer = answer?;
     let content = answer.content.map(|content| content.as_str().to_owned()).unwrap_or_default();
     Ok(format!("Elicitation completed: action={:?}, content={content}", answer.action))

@@ -27,7 +27,7 @@ pub(crate) async fn load(plan: &Plan, dialect: Dialect) -> Result<String> {
         Dialect::Stateless => ProtocolVersion::V2026_07_28,
         Dialect::Session => ProtocolVersion::V2025_11_25,
     };
-    let client = Client::builder("load", "1.0.0").only_version(version).connect(connector).await?;
+    let client = Client::builder("load", "1.0.0").protocol_version(version).connect(connector).await?;
     let requests = Rc::new(Requests::new(plan.payload, dialect));
     measure(plan, server, move |id| {
         let (client, text) = (client.clone(), requests.text(id));

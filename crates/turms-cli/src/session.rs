@@ -92,12 +92,14 @@ impl CliSession {
         let attempt = async |choice| -> CliResult<Result<Client, ConnectError>> {
             let handlers =
                 input::handlers(options.answers.as_deref(), terminal.as_ref())?.roots(input::roots(&options.root)?);
-            let builder = builder(options, printer, kind).versions(choice).answers(handlers);
+            let builder = builder(options, printer, kind).protocol_versions(choice).answers(handlers);
             Ok(with_slow_notice(printer, &target, builder.connect(target.connector(printer, &record)?)).await)
         };
         let connected = match (kind, options.protocol.0) {
             (SessionKind::Log, VersionChoice::Auto) => match attempt(VersionChoice::Handshake).await? {
-                Err(ConnectError::Refused(_) | ConnectError::Rejected { .. }) => attempt(VersionChoice::Auto).await?,
+                Err(ConnectError::Negotiation(_) | ConnectError::Rejected { .. }) => {
+                    attempt(VersionChoice::Auto).await?
+                }
                 connected => connected,
             },
             (_, choice) => attempt(choice).await?,

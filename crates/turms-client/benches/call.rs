@@ -8,7 +8,7 @@ use turms_core::transport::memory;
 use turms_core::{CallContext, Connection, Limits, NotifyFuture, OutgoingRequest, Payload, Request, Service};
 use turms_proto::session::{ClientOptions, VersionChoice};
 use turms_proto::types::{
-    CallTool, CallToolParams, ClientCapabilities, Implementation, Meta, Outcome, RequestMeta, ToolResult,
+    CallTool, CallToolParams, CallToolResult, ClientCapabilities, Implementation, Meta, Outcome, RequestMeta,
 };
 use turms_proto::{Ability, Notification, Object, ProtocolVersion};
 use turms_server::{Args, Router, Server, Tool};
@@ -44,7 +44,7 @@ fn the_service_alone(bencher: Bencher<'_, '_>) {
         runtime.block_on(async {
             let params = CallToolParams::new("add").arguments(arguments.clone());
             let answer = router.call(Request::new::<CallTool>(params), CallContext::in_process()).await;
-            answer.expect("an answer").take::<Outcome<ToolResult>>().expect("a result")
+            answer.expect("an answer").take::<Outcome<CallToolResult>>().expect("a result")
         })
     });
 }
@@ -89,7 +89,7 @@ fn a_connection_over_a_pair(bencher: Bencher<'_, '_>, version: &ProtocolVersion)
             let params = CallToolParams::new("add").arguments(arguments.clone());
             let request = OutgoingRequest::new("tools/call", Payload::new(params)).meta(meta.clone());
             let answer = handle.ask(request).await.expect("an answer");
-            answer.decode::<Outcome<ToolResult>>().expect("a result")
+            answer.decode::<Outcome<CallToolResult>>().expect("a result")
         })
     });
 }
@@ -101,7 +101,7 @@ fn a_client_over_a_pair(bencher: Bencher<'_, '_>, version: &ProtocolVersion) {
         .block_on(async {
             let (near, far) = memory();
             tokio::spawn(async move { router.serve(far.0, far.1).await });
-            Client::builder("c", "1").only_version(*version).connect_stream(near.0, near.1).await
+            Client::builder("c", "1").protocol_version(*version).connect_stream(near.0, near.1).await
         })
         .expect("a client");
     bencher.bench_local(|| runtime.block_on(async { client.call_tool("add", &arguments).await.expect("a result") }));

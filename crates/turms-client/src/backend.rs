@@ -3,7 +3,7 @@ use std::sync::Arc;
 use turms_core::BoxFuture;
 use turms_proto::Notification;
 use turms_proto::method::Method as _;
-use turms_proto::session::Opened;
+use turms_proto::session::Negotiated;
 use turms_proto::types::{
     CallTool, ListPrompts, ListResourceTemplates, ListResources, ListSkills, ListTools, Listen, Ping, ReadResource,
     SetLevel, Subscribe, Unsubscribe,
@@ -123,7 +123,7 @@ impl ClientControl for ServerBackend {
         }
     }
 
-    fn server(&self) -> Option<Arc<Opened>> {
+    fn server(&self) -> Option<Arc<Negotiated>> {
         self.0.shared.current().map(|connected| connected.negotiated.clone())
     }
 

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_proto::RawJson;
 use turms_proto::types::{
-    CallTool, GetPrompt, ListPrompts, ListPromptsResult, ListResources, ListResourcesResult, ListTools,
-    ListToolsResult, PromptResult, ReadResource, ReadResourceParams, ReadResourceResult, ToolResult,
+    CallTool, CallToolResult, GetPrompt, GetPromptResult, ListPrompts, ListPromptsResult, ListResources,
+    ListResourcesResult, ListTools, ListToolsResult, ReadResource, ReadResourceParams, ReadResourceResult,
 };
 
 use crate::call::options::{Affinity, CallOptions, Timeout};
@@ -42,7 +42,7 @@ pub struct Batch {
 }
 
 /// The place of one call in a batch.
-pub struct Slot<T> {
+pub struct BatchCall<T> {
     index: usize,
     result: PhantomData<fn() -> T>,
 }
@@ -77,46 +77,46 @@ impl Batch {
     }
 
     /// Adds the call of a tool. Its output is not checked against its schema.
-    pub fn call_tool(&mut self, name: impl Into<String>, arguments: impl Serialize) -> Slot<ToolResult> {
+    pub fn call_tool(&mut self, name: impl Into<String>, arguments: impl Serialize) -> BatchCall<CallToolResult> {
         let params = tool_params(name.into(), &arguments);
         self.push(params.map(CallRequest::multi_round::<CallTool, _>))
     }
 
     /// Adds the read of a resource.
-    pub fn read_resource(&mut self, uri: impl Into<String>) -> Slot<ReadResourceResult> {
+    pub fn read_resource(&mut self, uri: impl Into<String>) -> BatchCall<ReadResourceResult> {
         self.push(Ok(CallRequest::multi_round::<ReadResource, _>(ReadResourceParams::new(uri))))
     }
 
     /// Adds a prompt.
-    pub fn get_prompt(&mut self, name: impl Into<String>, arguments: impl Serialize) -> Slot<PromptResult> {
+    pub fn get_prompt(&mut self, name: impl Into<String>, arguments: impl Serialize) -> BatchCall<GetPromptResult> {
         let params = prompt_params(name.into(), &arguments);
         self.push(params.map(CallRequest::multi_round::<GetPrompt, _>))
     }
 
     /// Adds the first page of tools.
-    pub fn list_tools(&mut self) -> Slot<ListToolsResult> {
+    pub fn list_tools(&mut self) -> BatchCall<ListToolsResult> {
         self.push(Ok(page::request::<ListTools>(None)))
     }
 
     /// Adds the first page of resources.
-    pub fn list_resources(&mut self) -> Slot<ListResourcesResult> {
+    pub fn list_resources(&mut self) -> BatchCall<ListResourcesResult> {
         self.push(Ok(page::request::<ListResources>(None)))
     }
 
     /// Adds the first page of prompts.
-    pub fn list_prompts(&mut self) -> Slot<ListPromptsResult> {
+    pub fn list_prompts(&mut self) -> BatchCall<ListPromptsResult> {
         self.push(Ok(page::request::<ListPrompts>(None)))
     }
 
     /// Adds a request of any method.
-    pub fn request_raw(&mut self, method: impl Into<String>, params: impl Serialize) -> Slot<RawJson> {
+    pub fn request_raw(&mut self, method: impl Into<String>, params: impl Serialize) -> BatchCall<RawJson> {
         let method = method.into();
         let params = object(&params, &method);
         self.push(params.map(|params| CallRequest::raw(ByteString::from(method), params.unwrap_or_default().into())))
     }
 
     /// Sends all calls and waits for all of them.
-    pub async fn send(self) -> BatchOutcomes {
+    pub async fn send(self) -> BatchResults {
         let tickets = BatchGate::tickets(self.calls.len());
         let options = CallOptions::with_timeout(self.timeout).with(|options| {
             options.max_duration = self.max_duration;
@@ -133,12 +133,12 @@ impl Batch {
                 Ok((call.with_options(CallOptions::default()), output))
             }
         });
-        BatchOutcomes(join_all(calls).await.into_iter().map(Some).collect())
+        BatchResults(join_all(calls).await.into_iter().map(Some).collect())
     }
 
-    fn push<T>(&mut self, call: Result<CallRequest, CallError>) -> Slot<T> {
+    fn push<T>(&mut self, call: Result<CallRequest, CallError>) -> BatchCall<T> {
         self.calls.push(call);
-        Slot { index: self.calls.len() - 1, result: PhantomData }
+        BatchCall { index: self.calls.len() - 1, result: PhantomData }
     }
 }
 
@@ -148,17 +148,17 @@ impl fmt::Debug for Batch {
     }
 }
 
-impl<T> fmt::Debug for Slot<T> {
+impl<T> fmt::Debug for BatchCall<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Slot").field(&self.index).finish()
+        f.debug_tuple("BatchCall").field(&self.index).finish()
     }
 }
 
 /// The results of the calls of a batch.
 #[derive(Debug)]
-pub struct BatchOutcomes(Vec<Option<Result<(CallRequest, CallOutput), CallError>>>);
+pub struct BatchResults(Vec<Option<Result<(CallRequest, CallOutput), CallError>>>);
 
-impl BatchOutcomes {
+impl BatchResults {
     /// Takes the result of one call.
     ///
     /// # Errors
@@ -167,7 +167,7 @@ impl BatchOutcomes {
     /// # Panics
     /// When the slot belongs to another batch.
     #[expect(clippy::needless_pass_by_value, reason = "a result is taken once")]
-    pub fn take<T: DeserializeOwned + 'static>(&mut self, slot: Slot<T>) -> Result<T, CallError> {
+    pub fn take<T: DeserializeOwned + 'static>(&mut self, slot: BatchCall<T>) -> Result<T, CallError> {
         let outcome = self.0.get_mut(slot.index).and_then(Option::take).expect("the slot is of this batch");
         let (call, output) = outcome?;
         output.take(&call)

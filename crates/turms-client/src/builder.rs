@@ -20,12 +20,12 @@ use crate::call::options::CallTimeouts;
 use crate::client::Client;
 use crate::connection::{ServerShared, Settings, Supervisor};
 use crate::extension::{self, ClientExtension};
-use crate::handlers::{Answers, Refusal};
+use crate::handlers::{Answers, HandlerError};
 use crate::incoming::{Callback, IncomingHandler};
 use crate::reconnect::{Backoff, CircuitBreaker, HealthCheck, RetryPolicy};
 use crate::roots::Roots;
 use crate::tool_index::ToolIndex;
-use crate::version_cache::VersionMemory;
+use crate::version_cache::VersionCache;
 
 /// A builder of a [`Client`].
 #[derive(Clone)]
@@ -50,7 +50,7 @@ impl ClientBuilder {
             probe_timeout: Duration::from_secs(3),
             handshake_timeout: Duration::from_secs(30),
             timeouts: CallTimeouts { timeout: RequestOptions::DEFAULT_TIMEOUT, max_duration: None },
-            max_rounds: 10,
+            max_input_rounds: 10,
             max_validation_steps: DEFAULT_MAX_VALIDATION_STEPS,
             caching: true,
             log_level: None,
@@ -58,7 +58,7 @@ impl ClientBuilder {
             retry: Some(RetryPolicy::new()),
             health_check: None,
             circuit_breaker: None,
-            version_cache: VersionMemory::shared(),
+            version_cache: VersionCache::shared(),
         };
         let extra = ClientCapabilities::new();
         Self {
@@ -80,18 +80,18 @@ impl ClientBuilder {
     }
 
     /// Which revisions to speak; whatever the server speaks unless said otherwise.
-    pub fn versions(mut self, choice: VersionChoice) -> Self {
+    pub fn protocol_versions(mut self, choice: VersionChoice) -> Self {
         self.settings.choice = choice;
         self
     }
 
     /// Speaks this revision and no other.
-    pub fn only_version(self, version: ProtocolVersion) -> Self {
-        self.versions(VersionChoice::Only(version))
+    pub fn protocol_version(self, version: ProtocolVersion) -> Self {
+        self.protocol_versions(VersionChoice::Only(version))
     }
 
     /// Remembers there which revision each server speaks, rather than for the whole process.
-    pub fn version_memory(mut self, memory: VersionMemory) -> Self {
+    pub fn version_cache(mut self, memory: VersionCache) -> Self {
         self.settings.version_cache = memory;
         self
     }
@@ -132,8 +132,8 @@ impl ClientBuilder {
     }
 
     /// Maximum number of input rounds of a call or a task. Default: 10.
-    pub fn max_rounds(mut self, rounds: usize) -> Self {
-        self.settings.max_rounds = rounds;
+    pub fn max_input_rounds(mut self, rounds: usize) -> Self {
+        self.settings.max_input_rounds = rounds;
         self
     }
 
@@ -193,7 +193,7 @@ impl ClientBuilder {
     pub fn on_sampling<F, A>(mut self, model: F) -> Self
     where
         F: Fn(CreateMessageParams) -> A + Send + Sync + 'static,
-        A: Future<Output = Result<CreateMessageResult, Refusal>> + Send + 'static,
+        A: Future<Output = Result<CreateMessageResult, HandlerError>> + Send + 'static,
     {
         self.answers = self.answers.sampling(model);
         self

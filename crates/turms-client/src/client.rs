@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::DropGuard;
 use turms_proto::ProtocolVersion;
-use turms_proto::session::Opened;
+use turms_proto::session::Negotiated;
 use turms_proto::types::{Implementation, ServerCapabilities};
 
 use crate::backend::Backend;
@@ -110,7 +110,7 @@ impl Client {
 
     /// The server and the revision, as negotiated.
     #[must_use]
-    pub fn opened(&self) -> Option<Arc<Opened>> {
+    pub fn opened(&self) -> Option<Arc<Negotiated>> {
         self.control().server()
     }
 

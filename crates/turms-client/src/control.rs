@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use turms_core::BoxFuture;
-use turms_proto::session::{ConnectionStatus, Opened};
+use turms_proto::session::{ConnectionStatus, Negotiated};
 
 use crate::event::Events;
 use crate::state::{ClientStats, PendingCall};
@@ -10,7 +10,7 @@ use crate::state::{ClientStats, PendingCall};
 pub(crate) trait ClientControl: Send + Sync {
     fn status(&self) -> ConnectionStatus;
     /// The server and the revision that is spoken.
-    fn server(&self) -> Option<Arc<Opened>>;
+    fn server(&self) -> Option<Arc<Negotiated>>;
     fn events(&self, interest: EventInterest) -> Events;
     fn pending_calls(&self) -> Vec<PendingCall>;
     /// Cancels a pending call by its id; `false` if it has ended.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use turms_core::{ConnectError, Ended};
+use turms_core::{CloseInfo, ConnectError};
 use turms_proto::types::{LogMessage, ProgressParams, Task};
 use turms_proto::{Notification, ProtocolVersion};
 
@@ -42,7 +42,7 @@ pub enum Event {
     },
     /// A task has changed. Servers of 2025-11-25 send this unasked, those of 2026-07-28 to a
     /// [subscription](crate::Client::listen).
-    TaskChanged(Arc<Task>),
+    TaskUpdated(Arc<Task>),
     /// A call is retried.
     Retrying {
         /// The call.
@@ -51,7 +51,7 @@ pub enum Event {
         attempt: u32,
     },
     /// The circuit breaker has opened or closed.
-    Breaker(BreakerState),
+    CircuitBreaker(BreakerState),
     /// A health check has failed.
     Unhealthy {
         /// The number of failures in a row.
@@ -60,9 +60,9 @@ pub enum Event {
     /// A health check has succeeded again after some that had not.
     Healthy,
     /// Another notification of the server.
-    Other(Arc<Notification>),
+    Notification(Arc<Notification>),
     /// The number of events that this subscriber missed because it was too slow.
-    Missed(u64),
+    Lagged(u64),
 }
 
 /// A change of the connection.
@@ -77,7 +77,7 @@ pub enum ConnectionEvent {
         generation: u64,
     },
     /// The connection was lost.
-    Lost(Ended),
+    Lost(CloseInfo),
     /// Another is tried.
     Reconnecting {
         /// The number of the attempt, from 1.
@@ -88,7 +88,7 @@ pub enum ConnectionEvent {
     /// An attempt to open another has failed.
     ConnectFailed(ConnectError),
     /// No other is tried any more.
-    GaveUp,
+    ReconnectFailed,
     /// It is over: the client has closed it, or it was lost and no other is tried.
     Closed,
 }
@@ -136,7 +136,7 @@ impl EventHub {
         if !subscribers.closed {
             subscribers.all.push(Subscriber { sender, missed: missed.clone() });
         }
-        Events(Source::Hub { receiver, missed })
+        Events(ConfigApp::Hub { receiver, missed })
     }
 
     pub(crate) fn publish(&self, event: &Event) {
@@ -170,9 +170,9 @@ impl fmt::Debug for EventHub {
 }
 
 /// A stream of events. It ends when the client is closed or dropped.
-pub struct Events(Source);
+pub struct Events(ConfigApp);
 
-enum Source {
+enum ConfigApp {
     Hub { receiver: mpsc::Receiver<Event>, missed: Arc<AtomicU64> },
     Merged(Pin<Box<dyn Stream<Item = Event> + Send + Sync>>),
 }
@@ -180,7 +180,7 @@ enum Source {
 impl Events {
     /// Events of a merged stream.
     pub(crate) fn merged(events: impl Stream<Item = Event> + Send + Sync + 'static) -> Self {
-        Self(Source::Merged(Box::pin(events)))
+        Self(ConfigApp::Merged(Box::pin(events)))
     }
 
     /// The next event; `None` when there will be no more.
@@ -199,14 +199,14 @@ impl Events {
 
     pub(crate) fn poll_event(&mut self, task: &mut Context<'_>) -> Poll<Option<Event>> {
         let (receiver, missed) = match &mut self.0 {
-            Source::Hub { receiver, missed } => (receiver, missed),
-            Source::Merged(events) => return events.as_mut().poll_next(task),
+            ConfigApp::Hub { receiver, missed } => (receiver, missed),
+            ConfigApp::Merged(events) => return events.as_mut().poll_next(task),
         };
         // Missed events came after all that are in the queue.
         let read_all = receiver.is_empty();
         match receiver.poll_recv(task) {
             Poll::Pending | Poll::Ready(None) if read_all && missed.load(Ordering::Relaxed) > 0 => {
-                Poll::Ready(Some(Event::Missed(missed.swap(0, Ordering::Relaxed))))
+                Poll::Ready(Some(Event::Lagged(missed.swap(0, Ordering::Relaxed))))
             }
             poll => poll,
         }
@@ -242,7 +242,7 @@ mod tests {
         for _ in 0..EventHub::CAPACITY {
             assert!(matches!(slow.next().await, Some(Event::ToolsChanged)));
         }
-        assert!(matches!(slow.next().await, Some(Event::Missed(3))));
+        assert!(matches!(slow.next().await, Some(Event::Lagged(3))));
         hub.close();
         assert!(slow.next().await.is_none());
         assert!(hub.subscribe().next().await.is_none());

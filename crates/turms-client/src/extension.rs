@@ -23,11 +23,11 @@ use crate::client::Client;
 /// use turms_proto::types::EmptyParams;
 /// use turms_proto::{Notification, Object};
 /// # use std::sync::Arc;
-/// # use turms_server::{Context, ExtensionScope, Server, ServerExtension};
+/// # use turms_server::{Context, ExtensionBuilder, Server, ServerExtension};
 /// # struct Shop;
 /// # impl ServerExtension for Shop {
 /// #     fn id(&self) -> &str { "com.example/prices" }
-/// #     fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+/// #     fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
 /// #         scope.method("com.example/prices/get", |_: Object, context: Context| async move {
 /// #             context.peer().notify_raw(Notification::raw("com.example/prices/changed", None)).await.unwrap();
 /// #             Ok(Object::parse(r#"{"tea":250}"#).unwrap())
@@ -146,7 +146,7 @@ pub(crate) fn declared(
     named: Option<Object>,
     extensions: &[Arc<dyn ClientExtension>],
 ) -> Result<Option<Object>, ConnectError> {
-    let undeclarable = |id: &str, problem| ConnectError::Undeclarable { id: id.to_owned(), problem };
+    let undeclarable = |id: &str, problem| ConnectError::InvalidExtension { id: id.to_owned(), problem };
     let mut all = named.unwrap_or_default();
     for extension in extensions {
         if all.contains(extension.id()) {

@@ -19,14 +19,14 @@ use crate::roots::Roots;
 /// The handlers for sampling, elicitation and roots. They are the capabilities that the client declares.
 ///
 /// ```
-/// use turms_client::{Answers, Refusal};
+/// use turms_client::{Answers, HandlerError};
 /// use turms_proto::types::{CreateMessageResult, ElicitResult, Role, Root};
 ///
 /// let answers = Answers::new()
 ///     .roots([Root::new("file:///home/ann/project")])
 ///     .sampling(|question| async move {
 ///         if question.max_tokens > 10_000 {
-///             return Err(Refusal::rejected("too long"));
+///             return Err(HandlerError::rejected("too long"));
 ///         }
 ///         Ok(CreateMessageResult::new(Role::Assistant, "Paris", "my-model"))
 ///     })
@@ -36,7 +36,7 @@ use crate::roots::Roots;
 #[derive(Clone, Default)]
 #[must_use]
 pub struct Answers {
-    sampling: Option<Asked<CreateMessageParams, Result<CreateMessageResult, Refusal>>>,
+    sampling: Option<Asked<CreateMessageParams, Result<CreateMessageResult, HandlerError>>>,
     sampling_tools: bool,
     form: Option<Asked<ElicitForm, ElicitResult>>,
     url: Option<Asked<ElicitUrl, ElicitResult>>,
@@ -48,7 +48,7 @@ type Asked<Q, A> = Arc<dyn Fn(Q) -> BoxFuture<'static, A> + Send + Sync>;
 /// Why a model was not asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum HandlerError {
     /// The person does not want it.
     #[error("{0}")]
     Rejected(String),
@@ -57,14 +57,14 @@ pub enum Refusal {
     Failed(String),
 }
 
-impl Refusal {
+impl HandlerError {
     /// The person does not want it.
     pub fn rejected(reason: impl Into<String>) -> Self {
         Self::Rejected(reason.into())
     }
 
     /// It could not be done.
-    pub fn failed(reason: impl fmt::Display) -> Self {
+    pub fn new(reason: impl fmt::Display) -> Self {
         Self::Failed(reason.to_string())
     }
 }
@@ -79,7 +79,7 @@ impl Answers {
     pub fn standard<F, A>(roots: impl Into<Roots>, model: F) -> Self
     where
         F: Fn(CreateMessageParams) -> A + Send + Sync + 'static,
-        A: Future<Output = Result<CreateMessageResult, Refusal>> + Send + 'static,
+        A: Future<Output = Result<CreateMessageResult, HandlerError>> + Send + 'static,
     {
         Self::new().roots(roots).sampling(model).decline_elicitation()
     }
@@ -88,7 +88,7 @@ impl Answers {
     pub fn sampling<F, A>(mut self, model: F) -> Self
     where
         F: Fn(CreateMessageParams) -> A + Send + Sync + 'static,
-        A: Future<Output = Result<CreateMessageResult, Refusal>> + Send + 'static,
+        A: Future<Output = Result<CreateMessageResult, HandlerError>> + Send + 'static,
     {
         self.sampling = Some(Arc::new(move |question| Box::pin(model(question))));
         self
@@ -98,7 +98,7 @@ impl Answers {
     pub fn sampling_with_tools<F, A>(self, model: F) -> Self
     where
         F: Fn(CreateMessageParams) -> A + Send + Sync + 'static,
-        A: Future<Output = Result<CreateMessageResult, Refusal>> + Send + 'static,
+        A: Future<Output = Result<CreateMessageResult, HandlerError>> + Send + 'static,
     {
         let mut answers = self.sampling(model);
         answers.sampling_tools = true;
@@ -200,8 +200,8 @@ impl Answers {
         }
         match model(params).await {
             Ok(result) => written(&result),
-            Err(Refusal::Rejected(reason)) => Err(NoAnswer::Rejected { method, reason }),
-            Err(Refusal::Failed(reason)) => Err(NoAnswer::Failed { method, reason }),
+            Err(HandlerError::Rejected(reason)) => Err(NoAnswer::Rejected { method, reason }),
+            Err(HandlerError::Failed(reason)) => Err(NoAnswer::Failed { method, reason }),
         }
     }
 
@@ -331,7 +331,7 @@ fn check_tool_messages(messages: &[SamplingMessage]) -> Result<(), String> {
         let results: Vec<&str> = blocks
             .iter()
             .filter_map(|block| match block {
-                Content::ToolResult(result) => Some(result.tool_use_id.as_str()),
+                Content::CallToolResult(result) => Some(result.tool_use_id.as_str()),
                 _ => None,
             })
             .collect();
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(refused(Answers::new(), url()).await, ErrorCode::METHOD_NOT_FOUND);
         let roots = InputRequest::Roots(turms_proto::types::EmptyParams::new());
         assert_eq!(refused(Answers::new(), roots).await, ErrorCode::METHOD_NOT_FOUND);
-        let sampling = Answers::new().sampling(|_| async { Err(Refusal::rejected("no")) });
+        let sampling = Answers::new().sampling(|_| async { Err(HandlerError::rejected("no")) });
         let question = CreateMessageParams::new([SamplingMessage::user("hi")], 5);
         assert_eq!(refused(sampling.clone(), question.clone().into()).await, ErrorCode::USER_REJECTED);
         let with_tools = question.tools(Vec::new());
@@ -408,7 +408,7 @@ mod tests {
     #[test]
     fn the_uses_and_results_of_tools_belong_together() {
         let used = || SamplingMessage::assistant(Content::ToolUse(Box::new(ToolUse::new("1", "add", Object::new()))));
-        let result = |id: &str| Content::ToolResult(Box::new(ToolResultContent::new(id, Vec::new())));
+        let result = |id: &str| Content::CallToolResult(Box::new(ToolResultContent::new(id, Vec::new())));
         assert!(check_tool_messages(&[used(), SamplingMessage::user(result("1"))]).is_ok());
         assert!(check_tool_messages(&[used()]).is_ok());
         assert!(check_tool_messages(&[used(), SamplingMessage::user("well?")]).is_err());
@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn capabilities_follow_from_who_answers() {
-        let answers = Answers::standard([], |_| async { Err(Refusal::failed("none")) });
+        let answers = Answers::standard([], |_| async { Err(HandlerError::new("none")) });
         let capabilities = serde_json::to_string(&answers.capabilities()).unwrap();
         assert_eq!(capabilities, r#"{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}"#);
         assert_eq!(serde_json::to_string(&Answers::new().capabilities()).unwrap(), "{}");

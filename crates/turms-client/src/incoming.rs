@@ -57,28 +57,28 @@ impl IncomingHandler {
                     self.cache.invalidate(Changed::Resource(&params.uri));
                     Event::ResourceUpdated { uri: params.uri }
                 }
-                Err(_) => Event::Other(Arc::new(notification)),
+                Err(_) => Event::Notification(Arc::new(notification)),
             },
             Log::NAME => match notification.params::<Log>() {
                 Ok(message) => return self.on_log(message),
-                Err(_) => Event::Other(Arc::new(notification)),
+                Err(_) => Event::Notification(Arc::new(notification)),
             },
             Progress::NAME => match notification.params::<Progress>() {
                 Ok(params) => return self.on_progress(params),
-                Err(_) => Event::Other(Arc::new(notification)),
+                Err(_) => Event::Notification(Arc::new(notification)),
             },
             ElicitationComplete::NAME => match notification.params::<ElicitationComplete>() {
                 Ok(params) => Event::ElicitationComplete { id: params.elicitation_id },
-                Err(_) => Event::Other(Arc::new(notification)),
+                Err(_) => Event::Notification(Arc::new(notification)),
             },
             TaskChanged::NAME | CoreTaskStatus::NAME => match task_of(&notification) {
-                Some(task) => Event::TaskChanged(Arc::new(task)),
-                None => Event::Other(Arc::new(notification)),
+                Some(task) => Event::TaskUpdated(Arc::new(task)),
+                None => Event::Notification(Arc::new(notification)),
             },
             Acknowledged::NAME => return,
             _ => {
                 self.extensions.iter().for_each(|extension| extension.hear(&notification));
-                Event::Other(Arc::new(notification))
+                Event::Notification(Arc::new(notification))
             }
         };
         self.events.publish(&event);

@@ -33,7 +33,7 @@ mod task;
 mod tool_index;
 mod version_cache;
 
-pub use self::batch::{Batch, BatchOutcomes, Slot};
+pub use self::batch::{Batch, BatchCall, BatchResults};
 pub use self::builder::ClientBuilder;
 pub use self::call::error::{
     CallError, CallErrorKind, ClosedCause, DecodeCause, Delivery, InputCause, NoServerCause, TaskCause, TimeoutCause,
@@ -42,17 +42,17 @@ pub use self::call::error::{
 pub use self::call::{Call, CallFuture};
 pub use self::client::Client;
 pub use self::config::{
-    Config, ConfigError, ConfigProblem, EntryError, EntryProblem, EnvFileError, Place, PlaceScope, Platform, ReadError,
-    ServerEntry, Source, Target, known_places,
+    ConfigApp, ConfigError, ConfigFile, ConfigProblem, ConfigScope, EntryError, EntryProblem, EnvFileError, McpConfig,
+    Platform, ReadError, ServerEntry, ServerTarget, known_config_files,
 };
 pub use self::event::{BreakerState, ConnectionEvent, Event, Events};
 pub use self::extension::ClientExtension;
 pub use self::group::{
     ClientGroup, ClientGroupBuilder, Collision, CollisionKind, GroupError, GroupEvents, GroupMember,
 };
-pub use self::handlers::{Answers, Refusal};
+pub use self::handlers::{Answers, HandlerError};
 pub use self::page::Items;
-pub use self::pool::{Lease, MemberId, MemberStats, Pool, PoolBuilder, PoolError, PoolStats, Strategy};
+pub use self::pool::{MemberId, MemberStats, Pool, PoolBuilder, PoolError, PoolStats, PoolStrategy, PooledClient};
 pub use self::reconnect::{Backoff, CircuitBreaker, HealthCheck, RetryPolicy};
 pub use self::roots::Roots;
 #[cfg(feature = "skills")]
@@ -60,8 +60,8 @@ pub use self::skill::SkillError;
 pub use self::state::{ClientStats, PendingCall};
 pub use self::subscription::{Change, Subscription};
 pub use self::task::TaskHandle;
-pub use self::version_cache::VersionMemory;
+pub use self::version_cache::VersionCache;
 
 pub use turms_core::transport::ChildCommand;
-pub use turms_core::{CancellationToken, ConnectError, Ended, UrlTransport};
+pub use turms_core::{CancellationToken, CloseInfo, ConnectError, TransportKind};
 pub use turms_proto::session::{ConnectionStats, ConnectionStatus, VersionChoice};

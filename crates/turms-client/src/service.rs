@@ -11,9 +11,9 @@ use turms_proto::revision::{raise_result, tag_subscription};
 use turms_proto::session::{RequestError, RequestOptions};
 use turms_proto::types::{
     Acknowledged, AcknowledgedParams, ClientCapabilities, ClientCapability, CreateMessage, Discover, DiscoverResult,
-    Elicit, ListRoots, Listen, ListenResult, Log, Meta, Outcome, Ping, Progress, ProgressParams, PromptListChanged,
-    ResourceListChanged, ResourceParams, ResourceUpdated, SetLevel, SetLevelParams, Subscribe, ToolListChanged,
-    Unsubscribe, key,
+    Elicit, ListRoots, Listen, Log, Meta, Outcome, Ping, Progress, ProgressParams, PromptListChanged,
+    ResourceListChanged, ResourceParams, ResourceUpdated, SetLevel, SetLevelParams, Subscribe,
+    SubscriptionsListenResult, ToolListChanged, Unsubscribe, key,
 };
 use turms_proto::{Ability, DecodeError, ErrorObject, Notification, Object, ProtocolVersion, RawJson, RequestId};
 
@@ -228,7 +228,7 @@ async fn forward_changes(mut subscription: Subscription, cx: &CallContext) -> Re
         }
     }
     let meta = tag_subscription(None, &id).member("_meta").and_then(|meta| meta.as_object()).unwrap_or_default();
-    Ok(Payload::new(ListenResult::new().meta(meta)))
+    Ok(Payload::new(SubscriptionsListenResult::new().meta(meta)))
 }
 
 /// The notification of a change. Changes of tasks are events and come without their task here.

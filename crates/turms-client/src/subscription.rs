@@ -47,7 +47,7 @@ pub enum Change {
         /// The URI; may be a part of what is watched.
         uri: String,
     },
-    /// A task. Its state comes as an [event](Event::TaskChanged).
+    /// A task. Its state comes as an [event](Event::TaskUpdated).
     Task {
         /// The id of the task.
         id: String,
@@ -157,7 +157,7 @@ async fn forward(mut events: Events, filter: SubscriptionFilter, sender: mpsc::S
             Event::ResourceUpdated { uri } if watched.iter().any(|wanted| is_within(&uri, wanted)) => {
                 Change::Resource { uri }
             }
-            Event::TaskChanged(task) if filter.task_ids.iter().flatten().any(|wanted| *wanted == task.task_id) => {
+            Event::TaskUpdated(task) if filter.task_ids.iter().flatten().any(|wanted| *wanted == task.task_id) => {
                 Change::Task { id: task.task_id.clone(), status: task.status }
             }
             _ => continue,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use turms_proto::Ability;
 use turms_proto::method::Method as _;
 use turms_proto::revision::task_of_core;
-use turms_proto::types::{CallTool, CancelTask, ListCoreTasks, Outcome, Task, TaskParams, TaskStatus, ToolResult};
+use turms_proto::types::{CallTool, CallToolResult, CancelTask, ListCoreTasks, Outcome, Task, TaskParams, TaskStatus};
 
 use crate::backend::{Backend, ServerBackend};
 use crate::call::error::{CallError, CallErrorKind, UnsupportedCause};
@@ -37,7 +37,7 @@ pub struct TaskHandle(Arc<HandleState>);
 
 enum HandleState {
     /// The server responded at once.
-    Done(ToolResult),
+    Done(CallToolResult),
     Running(Running),
 }
 
@@ -167,7 +167,7 @@ impl TaskHandle {
     /// # Errors
     /// When the task failed, was cancelled or is not known any more, when it requests input that this client does not give, and
     /// when the server cannot be reached.
-    pub async fn wait(&self) -> Result<ToolResult, CallError> {
+    pub async fn wait(&self) -> Result<CallToolResult, CallError> {
         match &*self.0 {
             HandleState::Done(result) => Ok(result.clone()),
             HandleState::Running(running) => {

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use turms_core::run_blocking;
 use turms_proto::header::ParamHeaders;
-use turms_proto::types::{TaskSupport, Tool, ToolResult};
+use turms_proto::types::{CallToolResult, TaskSupport, Tool};
 use turms_proto::{Object, RawJson};
 use turms_schema::{Trust, Validator};
 
@@ -85,7 +85,7 @@ impl KnownTool {
     }
 
     /// Returns `true` if a result is checked on a thread of its own: it is large, or its schema is and was not compiled yet.
-    pub(crate) fn is_large(&self, result: &ToolResult) -> bool {
+    pub(crate) fn is_large(&self, result: &CallToolResult) -> bool {
         let (Some(schema), Some(content)) = (&self.output, &result.structured_content) else { return false };
         let is_large = |text: &str| text.len() > Validator::MAX_INLINE_BYTES;
         is_large(content.as_str()) || is_large(schema.as_str()) && self.validator.get().is_none()
@@ -93,7 +93,7 @@ impl KnownTool {
 
     /// Checks a result against the schema that the tool declares. Returns what is wrong; empty if nothing is. A failure needs no
     /// output.
-    pub(crate) fn violations(&self, name: &str, result: &ToolResult) -> Vec<String> {
+    pub(crate) fn violations(&self, name: &str, result: &CallToolResult) -> Vec<String> {
         let Some(schema) = self.output.as_ref().filter(|_| !result.failed()) else { return Vec::new() };
         let Some(content) = &result.structured_content else {
             return vec!["there is none".to_owned()];
@@ -114,7 +114,7 @@ impl KnownTool {
     }
 
     /// Checks a result as [`KnownTool::violations`], on a thread of its own.
-    pub(crate) async fn violations_apart(self: Arc<Self>, name: &str, result: &ToolResult) -> Vec<String> {
+    pub(crate) async fn violations_apart(self: Arc<Self>, name: &str, result: &CallToolResult) -> Vec<String> {
         let (name, result) = (name.to_owned(), result.clone());
         let checked = run_blocking(move || self.violations(&name, &result)).await;
         checked.unwrap_or_else(|| vec!["the validation was not finished".to_owned()])
@@ -164,12 +164,12 @@ mod tests {
         let tools = ToolIndex::new(DEFAULT_MAX_VALIDATION_STEPS);
         tools.learn(&[tool(r#"{"type":"object","required":["sum"]}"#)]);
         let known = tools.get("a").unwrap();
-        let result = |json: &'static str| ToolResult::new().structured_content(RawJson::parse(json).unwrap());
+        let result = |json: &'static str| CallToolResult::new().structured_content(RawJson::parse(json).unwrap());
         assert!(known.violations("a", &result(r#"{"sum":1}"#)).is_empty());
         let complaint = "structuredContent: \"sum\" is a required property";
         assert_eq!(known.violations("a", &result("{}")), [complaint]);
-        assert_eq!(known.violations("a", &ToolResult::of_text("1")), ["there is none"]);
-        assert!(known.violations("a", &ToolResult::error("no")).is_empty());
+        assert_eq!(known.violations("a", &CallToolResult::of_text("1")), ["there is none"]);
+        assert!(known.violations("a", &CallToolResult::error("no")).is_empty());
     }
 
     /// The warnings that are logged while something is done.
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn another_format_is_a_warning_where_formats_are_annotations() {
-        let result = ToolResult::new().structured_content(RawJson::parse(r#"{"day":"today"}"#).unwrap());
+        let result = CallToolResult::new().structured_content(RawJson::parse(r#"{"day":"today"}"#).unwrap());
         let checked = |dialect: &str| {
             let schema = format!(r#"{{{dialect}"type":"object","properties":{{"day":{{"format":"date"}}}}}}"#);
             let tools = ToolIndex::new(DEFAULT_MAX_VALIDATION_STEPS);
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn work_on_an_output_is_bounded_by_the_setting() {
-        let result = |length| ToolResult::new().structured_content(RawJson::string(&"ab".repeat(length)));
+        let result = |length| CallToolResult::new().structured_content(RawJson::string(&"ab".repeat(length)));
         let violations = |max_steps, length| {
             let tools = ToolIndex::new(max_steps);
             tools.learn(&[tool(r#"{"pattern":"(?:a?b?){500}[^ab]{3}x|^[ab]*$"}"#)]);
@@ -243,7 +243,7 @@ mod tests {
     fn a_schema_that_cannot_be_used_does_not_fail_calls() {
         let tools = ToolIndex::new(DEFAULT_MAX_VALIDATION_STEPS);
         tools.learn(&[tool(r#"{"$ref":"https://example.com/x.json"}"#)]);
-        let result = ToolResult::new().structured_content(RawJson::NULL);
+        let result = CallToolResult::new().structured_content(RawJson::NULL);
         assert!(tools.get("a").unwrap().violations("a", &result).is_empty());
     }
 

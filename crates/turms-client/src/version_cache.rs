@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use turms_proto::session::{Dialect, Opened};
+use turms_proto::session::{Dialect, Negotiated};
 use turms_proto::types::{CacheScope, DiscoverResult};
 
 /// The protocol revision of each server, so that the next connection need not negotiate it.
@@ -15,7 +15,7 @@ use turms_proto::types::{CacheScope, DiscoverResult};
 /// that a server tells of itself is kept, unless the server allows everyone to reuse it (`cacheScope` public), and only for as
 /// long as it does (`ttlMs`).
 #[derive(Clone, Default)]
-pub struct VersionMemory(Arc<Mutex<HashMap<String, Known>>>);
+pub struct VersionCache(Arc<Mutex<HashMap<String, Known>>>);
 
 #[derive(Debug, Clone)]
 struct Known {
@@ -24,7 +24,7 @@ struct Known {
     server: Option<(DiscoverResult, Instant)>,
 }
 
-impl VersionMemory {
+impl VersionCache {
     /// Maximum number of servers.
     const CAPACITY: usize = 1024;
 
@@ -37,7 +37,7 @@ impl VersionMemory {
     /// The cache that all clients of this process share.
     #[must_use]
     pub fn shared() -> Self {
-        static SHARED: LazyLock<VersionMemory> = LazyLock::new(VersionMemory::new);
+        static SHARED: LazyLock<VersionCache> = LazyLock::new(VersionCache::new);
         SHARED.clone()
     }
 
@@ -52,13 +52,13 @@ impl VersionMemory {
         self.0.lock().remove(server);
     }
 
-    pub(crate) fn recall(&self, server: &str) -> Option<Opened> {
+    pub(crate) fn recall(&self, server: &str) -> Option<Negotiated> {
         let known = self.0.lock().get(server).cloned()?;
         let fresh = known.server.filter(|(_, until)| *until > Instant::now());
-        Some(Opened::new(known.dialect, fresh.map(|(server, _)| server)))
+        Some(Negotiated::new(known.dialect, fresh.map(|(server, _)| server)))
     }
 
-    pub(crate) fn remember(&self, server: &str, opened: &Opened) {
+    pub(crate) fn remember(&self, server: &str, opened: &Negotiated) {
         let mut known = self.0.lock();
         if known.len() >= Self::CAPACITY && !known.contains_key(server) {
             known.clear();
@@ -72,8 +72,8 @@ impl VersionMemory {
     }
 }
 
-impl fmt::Debug for VersionMemory {
+impl fmt::Debug for VersionCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VersionMemory").field("servers", &self.0.lock().len()).finish()
+        f.debug_struct("VersionCache").field("servers", &self.0.lock().len()).finish()
     }
 }

@@ -11,7 +11,7 @@ use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::AbortHandle;
 use turms_client::{
-    Backoff, ChildCommand, Client, ClientBuilder, ConnectError, ConnectionEvent, ConnectionStatus, Event, VersionMemory,
+    Backoff, ChildCommand, Client, ClientBuilder, ConnectError, ConnectionEvent, ConnectionStatus, Event, VersionCache,
 };
 use turms_core::transport::{StreamConnector, memory};
 use turms_proto::ProtocolVersion;
@@ -77,7 +77,7 @@ fn router() -> Router {
 }
 
 fn builder() -> ClientBuilder {
-    Client::builder("test", "1").version_memory(VersionMemory::new())
+    Client::builder("test", "1").version_cache(VersionCache::new())
 }
 
 fn supervised() -> ClientBuilder {
@@ -87,7 +87,7 @@ fn supervised() -> ClientBuilder {
 /// A client of either era, with supervision or without.
 fn some(number: usize) -> ClientBuilder {
     let builder = if number.is_multiple_of(3) { supervised() } else { builder() };
-    builder.only_version([OLD, NEW][number % 2])
+    builder.protocol_version([OLD, NEW][number % 2])
 }
 
 /// Uses a client in one way or another, and ends it in one way or another.
@@ -197,7 +197,7 @@ fn a_thousand_connections_that_are_lost_and_made_again_leave_nothing() {
             // Each loss would double the delay, and it is not delays that are looked at.
             let backoff = Backoff::new().initial_delay(Duration::ZERO);
             let builder = builder().reconnect(backoff);
-            let client = builder.only_version([OLD, NEW][number % 2]).connect(connector).await.unwrap();
+            let client = builder.protocol_version([OLD, NEW][number % 2]).connect(connector).await.unwrap();
             let mut events = client.events();
             client.subscribe("config://app").await.unwrap();
             for _ in 0..100 {
@@ -229,12 +229,10 @@ fn mortal(router: &Router) -> (StreamConnector, impl Fn() + Send + use<>) {
 fn ends_that_come_at_any_moment_and_on_several_threads_leave_nothing() {
     async fn act(router: Router, number: usize) {
         let (connector, kill) = mortal(&router);
-        let client = supervised().only_version([OLD, NEW][number % 2]).connect(connector).await.unwrap();
+        let client = supervised().protocol_version([OLD, NEW][number % 2]).connect(connector).await.unwrap();
         let events = client.events();
-        let calls: Vec<_> = (0..3)
-            .map(|_| client.call_tool("hello", ()).safe_to_repeat(true).into_future())
-            .map(tokio::spawn)
-            .collect();
+        let calls: Vec<_> =
+            (0..3).map(|_| client.call_tool("hello", ()).idempotent().into_future()).map(tokio::spawn).collect();
         for _ in 0..3 {
             kill();
             for _ in 0..fastrand::usize(..20) {
@@ -288,14 +286,14 @@ fn a_thousand_connects_that_fail_leave_nothing() {
                 // Somebody is, and speaks another revision.
                 _ => {
                     tokio::spawn(async move { old.serve(far.0, far.1).await });
-                    builder.only_version(NEW).connect_stream(near.0, near.1).await.unwrap_err()
+                    builder.protocol_version(NEW).connect_stream(near.0, near.1).await.unwrap_err()
                 }
             };
             let expected = match number % 4 {
                 0 => matches!(error, ConnectError::Unreachable { .. }),
-                1 => matches!(error, ConnectError::Ended(_)),
+                1 => matches!(error, ConnectError::Closed(_)),
                 2 => error.is_timeout(),
-                _ => matches!(error, ConnectError::Refused(_)),
+                _ => matches!(error, ConnectError::Negotiation(_)),
             };
             assert!(expected, "{number}: {error:?}");
         }

@@ -6,9 +6,9 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use turms_proto::Notification;
 
 use divan::{Bencher, black_box, black_box_drop};
-use turms_core::registry::{Registration, ServiceCall, Services};
+use turms_core::registry::{Registration, ServiceCall, ServiceRegistry};
 use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
-use turms_proto::types::{CallTool, CallToolParams, Outcome, ToolResult};
+use turms_proto::types::{CallTool, CallToolParams, CallToolResult, Outcome};
 
 fn main() {
     divan::main();
@@ -36,13 +36,13 @@ impl Service for Greeter {
 
 fn greet(request: Request) -> turms_core::CallResult {
     let params: CallToolParams = request.params.take().unwrap();
-    Ok(Payload::new(Outcome::Complete(ToolResult::of_text(params.name))))
+    Ok(Payload::new(Outcome::Complete(CallToolResult::of_text(params.name))))
 }
 
 const SIZES: [usize; 3] = [1, 100, 10_000];
 
-fn services(count: usize, service: Greeter) -> (Services, Vec<Registration>) {
-    let services = Services::local();
+fn services(count: usize, service: Greeter) -> (ServiceRegistry, Vec<Registration>) {
+    let services = ServiceRegistry::local();
     let register = |index| ready(services.register(format!("service/{index}"), service)).unwrap();
     let registrations = (0..count).map(register).collect();
     (services, registrations)
@@ -56,7 +56,7 @@ fn ready<F: IntoFuture>(future: F) -> F::Output {
     }
 }
 
-fn greeting<'a>(services: &'a Services, name: &'a str) -> ServiceCall<'a, Outcome<ToolResult>> {
+fn greeting<'a>(services: &'a ServiceRegistry, name: &'a str) -> ServiceCall<'a, Outcome<CallToolResult>> {
     services.call_method::<CallTool>(name, CallToolParams::new("hello"))
 }
 
@@ -65,7 +65,7 @@ fn greeting<'a>(services: &'a Services, name: &'a str) -> ServiceCall<'a, Outcom
 fn without_registry() {
     let request = Request::new::<CallTool>(CallToolParams::new("hello"));
     let response = ready(black_box(&Greeter::Now).call(request, CallContext::in_process()));
-    black_box_drop(response.unwrap().take::<Outcome<ToolResult>>().unwrap());
+    black_box_drop(response.unwrap().take::<Outcome<CallToolResult>>().unwrap());
 }
 
 /// A typed call of a service with a ready future, from one thread and from two.

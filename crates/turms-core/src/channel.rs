@@ -7,7 +7,7 @@ use std::{fmt, io};
 
 use bytestring::ByteString;
 use tokio::sync::watch;
-use turms_proto::session::{ClientOptions, ConnectionStats, OpenError, Opened, RequestOptions};
+use turms_proto::session::{ClientOptions, ConnectionStats, Negotiated, OpenError, RequestOptions};
 use turms_proto::types::{Meta, ProgressParams};
 use turms_proto::{EncodeError, Notification, Object, RawJson, format_duration};
 
@@ -314,7 +314,7 @@ pub trait ChannelControl: Send + Sync + 'static {
     fn close(&self) -> BoxFuture<'_, ()>;
 
     /// Waits until the connection has closed, and returns the reason.
-    fn closed(&self) -> BoxFuture<'_, Ended>;
+    fn closed(&self) -> BoxFuture<'_, CloseInfo>;
 }
 
 /// The properties of a transport.
@@ -359,7 +359,7 @@ pub enum InboundStream {
 /// The reason why a connection is closed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Ended {
+pub struct CloseInfo {
     /// A description of what the server did: `"exited with status 1"`.
     pub how: Option<String>,
     /// The last lines of standard error, if the server is a child process.
@@ -368,7 +368,7 @@ pub struct Ended {
     pub renewable: bool,
 }
 
-impl Ended {
+impl CloseInfo {
     /// Creates a reason without details.
     #[must_use]
     pub fn new() -> Self {
@@ -397,7 +397,7 @@ impl Ended {
     }
 }
 
-impl Ended {
+impl CloseInfo {
     /// Returns a sentence about the reason, followed by `what`, such as `"before it answered"`, and the last line of standard error.
     #[must_use]
     pub fn before(&self, what: &str) -> String {
@@ -410,7 +410,7 @@ impl Ended {
     }
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for CloseInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.before(""))
     }
@@ -424,18 +424,18 @@ pub struct OpenChannel {
     /// The control of the connection.
     pub control: Arc<dyn ChannelControl>,
     /// The result of the negotiation: the server and its revision.
-    pub negotiated: Arc<Opened>,
+    pub negotiated: Arc<Negotiated>,
 }
 
 impl OpenChannel {
     /// Creates an open channel from a channel, its control and the result of the negotiation.
     #[must_use]
-    pub fn new(channel: Arc<dyn Channel>, control: Arc<dyn ChannelControl>, negotiated: Arc<Opened>) -> Self {
+    pub fn new(channel: Arc<dyn Channel>, control: Arc<dyn ChannelControl>, negotiated: Arc<Negotiated>) -> Self {
         Self { channel, control, negotiated }
     }
 
     /// As [`OpenChannel::new`], for a channel that is its own control.
-    pub fn of<C: Channel + ChannelControl>(channel: Arc<C>, negotiated: Arc<Opened>) -> Self {
+    pub fn of<C: Channel + ChannelControl>(channel: Arc<C>, negotiated: Arc<Negotiated>) -> Self {
         Self::new(channel.clone(), channel, negotiated)
     }
 }
@@ -535,27 +535,24 @@ pub enum ConnectError {
     },
     /// The handshake failed, such as for want of a common revision.
     #[error(transparent)]
-    Refused(#[from] OpenError),
+    Negotiation(#[from] OpenError),
     /// The server closed the connection during the handshake.
     #[error("{}", .0.before("before the connection was open"))]
-    Ended(Ended),
+    Closed(CloseInfo),
     /// The connection was open and has closed.
     #[error("connection closed: {0}")]
-    Lost(Ended),
+    Lost(CloseInfo),
     /// The server was not ready in time.
-    #[error("the server was not ready within {}", format_duration(*.0))]
-    TimedOut(Duration),
-    /// The server at this address was not ready in time.
-    #[error("the server at {server} was not ready within {}", format_duration(*limit))]
-    Late {
-        /// The server.
-        server: String,
+    #[error("{} was not ready within {}", .server.as_deref().unwrap_or("the server"), format_duration(*limit))]
+    Timeout {
+        /// The address of the server, if it has one.
+        server: Option<String>,
         /// The timeout.
         limit: Duration,
     },
     /// The client declares an invalid extension.
     #[error("extension {id:?}: {problem}")]
-    Undeclarable {
+    InvalidExtension {
         /// The id of the extension.
         id: String,
         /// The reason why it is invalid.
@@ -563,7 +560,7 @@ pub enum ConnectError {
     },
     /// The byte stream is already used by an earlier connection.
     #[error("the byte stream is already used; connectors for one stream connect once")]
-    Spent,
+    AlreadyUsed,
 }
 
 /// Returns `true` if a cause of the error is a network that does not carry, or a server that does not listen.
@@ -617,15 +614,15 @@ impl ConnectError {
     /// Returns `true` if the server was not ready in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::TimedOut(_) | Self::Late { .. } | Self::Refused(OpenError::TimedOut))
+        matches!(self, Self::Timeout { .. } | Self::Negotiation(OpenError::TimedOut))
     }
 }
 
 impl From<OpenFailure> for ConnectError {
     fn from(failure: OpenFailure) -> Self {
         match failure {
-            OpenFailure::Refused(OpenError::Closed) | OpenFailure::Closed => Self::Ended(Ended::new()),
-            OpenFailure::Refused(error) => Self::Refused(error),
+            OpenFailure::Refused(OpenError::Closed) | OpenFailure::Closed => Self::Closed(CloseInfo::new()),
+            OpenFailure::Refused(error) => Self::Negotiation(error),
         }
     }
 }
@@ -667,10 +664,10 @@ mod tests {
 
     #[test]
     fn a_close_reason_has_the_last_line_of_stderr() {
-        assert_eq!(Ended::new().to_string(), "the server closed the connection");
-        let ended = Ended::new().how("exited with status 1").stderr(vec!["no module".into(), " ".into()]);
+        assert_eq!(CloseInfo::new().to_string(), "the server closed the connection");
+        let ended = CloseInfo::new().how("exited with status 1").stderr(vec!["no module".into(), " ".into()]);
         assert_eq!(ended.to_string(), r#"the server exited with status 1; last line of stderr: "no module""#);
-        let early = ConnectError::Ended(ended).to_string();
+        let early = ConnectError::Closed(ended).to_string();
         assert_eq!(
             early,
             r#"the server exited with status 1 before the connection was open; last line of stderr: "no module""#

@@ -38,8 +38,8 @@ mod url;
 pub use self::blocking::run_blocking;
 pub use self::cancellation::CancellationToken;
 pub use self::channel::{
-    CallObserver, Channel, ChannelControl, ConnectContext, ConnectError, Connector, DropCause, Ended, InboundStream,
-    ObservedCall, OpenChannel, OutgoingRequest, TransportInfo, write_params,
+    CallObserver, Channel, ChannelControl, CloseInfo, ConnectContext, ConnectError, Connector, DropCause,
+    InboundStream, ObservedCall, OpenChannel, OutgoingRequest, TransportInfo, write_params,
 };
 pub use self::clock::CallClock;
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, OpenFailure};
@@ -61,4 +61,4 @@ pub use self::service::{CallResult, NotifyFuture, Request, ResponseFuture, Servi
 pub use self::session::{ClientRecord, CloseReason, SessionHandle, SessionState};
 pub use self::shutdown::Shutdown;
 pub use self::text::{error_chain, escape_control};
-pub use self::url::{UrlConnector, UrlTarget, UrlTransport};
+pub use self::url::{ServerUrl, TransportKind, UrlTransport};

@@ -13,10 +13,10 @@ use turms_proto::{DecodeError, EncodeError, Object, ProtocolVersion, RawJson, de
 ///
 /// ```
 /// use turms_core::Payload;
-/// use turms_proto::types::ToolResult;
+/// use turms_proto::types::CallToolResult;
 ///
-/// let payload = Payload::new(ToolResult::of_text("hi"));
-/// let result: ToolResult = payload.take()?;
+/// let payload = Payload::new(CallToolResult::of_text("hi"));
+/// let result: CallToolResult = payload.take()?;
 /// assert_eq!(result.text(), "hi");
 /// # Ok::<(), turms_proto::DecodeError>(())
 /// ```
@@ -259,7 +259,7 @@ impl fmt::Debug for Payload {
 
 #[cfg(test)]
 mod tests {
-    use turms_proto::types::{CallToolParams, ToolResult};
+    use turms_proto::types::{CallToolParams, CallToolResult};
 
     use super::*;
 
@@ -272,29 +272,29 @@ mod tests {
 
         let params: Object = Payload::new(CallToolParams::new("a")).take().unwrap();
         assert_eq!(params.as_str(), r#"{"name":"a"}"#);
-        assert!(Payload::new(CallToolParams::new("a")).take::<ToolResult>().is_err());
+        assert!(Payload::new(CallToolParams::new("a")).take::<CallToolResult>().is_err());
     }
 
     #[test]
     fn a_shared_value_is_cloned_before_it_is_changed() {
-        let shared = Arc::new(ToolResult::of_text("a"));
+        let shared = Arc::new(CallToolResult::of_text("a"));
         let mut payload = Payload::shared(shared.clone());
-        assert!(std::ptr::eq(payload.get::<ToolResult>().unwrap(), &*shared));
-        assert!(Arc::ptr_eq(&payload.share::<ToolResult>().unwrap(), &shared));
+        assert!(std::ptr::eq(payload.get::<CallToolResult>().unwrap(), &*shared));
+        assert!(Arc::ptr_eq(&payload.share::<CallToolResult>().unwrap(), &shared));
         assert!(payload.share::<CallToolParams>().is_none());
         let written = format!("{payload:?}");
-        payload.get_mut::<ToolResult>().unwrap().content.clear();
+        payload.get_mut::<CallToolResult>().unwrap().content.clear();
         assert_ne!(format!("{payload:?}"), written);
         assert_eq!(format!("{:?}", Payload::shared(shared.clone())), written);
-        assert_eq!(Payload::shared(shared.clone()).take::<ToolResult>().unwrap(), *shared);
+        assert_eq!(Payload::shared(shared.clone()).take::<CallToolResult>().unwrap(), *shared);
         assert_eq!(Payload::shared(shared).into_raw().unwrap().as_str(), written);
     }
 
     #[test]
     fn a_result_is_lowered_whether_it_is_typed_or_json() {
-        let mut typed = Payload::new(ToolResult::of_text("a"));
-        let mut raw = Payload::json(Payload::new(ToolResult::of_text("a")).into_raw().unwrap());
-        let mut shared = Payload::shared(Arc::new(ToolResult::of_text("a")));
+        let mut typed = Payload::new(CallToolResult::of_text("a"));
+        let mut raw = Payload::json(Payload::new(CallToolResult::of_text("a")).into_raw().unwrap());
+        let mut shared = Payload::shared(Arc::new(CallToolResult::of_text("a")));
         for payload in [&mut typed, &mut raw, &mut shared] {
             payload.lower_result("tools/call", ProtocolVersion::V2025_06_18).unwrap();
             assert_eq!(format!("{payload:?}"), r#"{"content":[{"type":"text","text":"a"}]}"#);

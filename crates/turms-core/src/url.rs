@@ -10,19 +10,19 @@ use crate::channel::{ConnectError, Connector};
 /// A server that is identified by a URL.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct UrlTarget {
+pub struct ServerUrl {
     /// The URL. It may contain a secret.
     pub url: String,
     /// Headers for every request.
     pub headers: HeaderMap,
     /// The transport.
-    pub transport: UrlTransport,
+    pub transport: TransportKind,
 }
 
-impl UrlTarget {
-    /// Creates a target without headers, with [`UrlTransport::Unstated`].
+impl ServerUrl {
+    /// Creates a target without headers, with [`TransportKind::Unstated`].
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), headers: HeaderMap::new(), transport: UrlTransport::Unstated }
+        Self { url: url.into(), headers: HeaderMap::new(), transport: TransportKind::Unstated }
     }
 
     /// Sets the headers for every request.
@@ -34,23 +34,23 @@ impl UrlTarget {
 
     /// Sets the transport.
     #[must_use]
-    pub fn transport(mut self, transport: UrlTransport) -> Self {
+    pub fn transport(mut self, transport: TransportKind) -> Self {
         self.transport = transport;
         self
     }
 }
 
-impl fmt::Debug for UrlTarget {
+impl fmt::Debug for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // URLs and headers often contain keys.
-        f.debug_struct("UrlTarget").field("transport", &self.transport).finish_non_exhaustive()
+        f.debug_struct("ServerUrl").field("transport", &self.transport).finish_non_exhaustive()
     }
 }
 
-/// The transport of a [`UrlTarget`].
+/// The transport of a [`ServerUrl`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
-pub enum UrlTransport {
+pub enum TransportKind {
     /// Not stated, for an HTTP URL: Streamable HTTP, or HTTP+SSE if the server does not support that. The default.
     #[default]
     Unstated,
@@ -63,13 +63,13 @@ pub enum UrlTransport {
 }
 
 /// Creates connectors for URLs. Crates that provide a transport implement it; code that reads URLs from a configuration calls it.
-pub trait UrlConnector: Send + Sync + 'static {
+pub trait UrlTransport: Send + Sync + 'static {
     /// Returns `true` if it supports this transport.
-    fn speaks(&self, transport: UrlTransport) -> bool;
+    fn speaks(&self, transport: TransportKind) -> bool;
 
     /// Creates a connector for a URL.
     ///
     /// # Errors
     /// If the URL is invalid for the transport.
-    fn connector(&self, target: &UrlTarget) -> Result<Arc<dyn Connector>, ConnectError>;
+    fn connector(&self, target: &ServerUrl) -> Result<Arc<dyn Connector>, ConnectError>;
 }

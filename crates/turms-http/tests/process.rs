@@ -102,7 +102,7 @@ async fn a_client_that_never_reads_its_standalone_stream_costs_little() {
 #[tokio::test]
 async fn a_body_without_an_end_is_cut_off() {
     let _alone = alone().await;
-    let fixture = Fixture::with(|service| service.body_limit(LIMIT)).await;
+    let fixture = Fixture::with(|service| service.max_body_bytes(LIMIT)).await;
     let before = memory();
     let mut connection = fixture.connect().await;
     let mut request = modern_call(1, "echo", json!({}));

@@ -194,7 +194,7 @@ impl ItemKind {
                 ("blocking", ValueForm::Flag),
                 ("task", ValueForm::Flag),
                 ("task_required", ValueForm::Flag),
-                ("task_later", ValueForm::Flag),
+                ("task_deferred", ValueForm::Flag),
                 ("destructive", ValueForm::Choice),
                 ("open_world", ValueForm::Choice),
             ],

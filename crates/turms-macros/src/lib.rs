@@ -22,7 +22,7 @@ use crate::item_attribute::ItemKind;
 /// `Server::tool`.
 ///
 /// Keys: `name`, `title`, `description` (strings); `read_only`, `idempotent`, `blocking`, `task`, `task_required`,
-/// `task_later` (flags); `destructive`, `open_world` (flags, optionally with `= true` or `= false`).
+/// `task_deferred` (flags); `destructive`, `open_world` (flags, optionally with `= true` or `= false`).
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(ItemKind::Tool, attribute.into(), item.into()).into()

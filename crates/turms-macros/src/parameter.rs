@@ -152,7 +152,7 @@ const FIELD_ATTRIBUTES: [&str; 4] = ["serde", "schemars", "validate", "garde"];
 const EXTRACTORS: [&str; 10] = [
     "CancellationToken",
     "ClientInfo",
-    "Completing",
+    "CompletionRequest",
     "Context",
     "Headers",
     "Meta",

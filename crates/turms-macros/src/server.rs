@@ -156,7 +156,7 @@ fn registration(block: &ItemImpl, methods: &[MarkedMethod]) -> TokenStream {
     let (declared, _, predicates) = generics.split_for_impl();
     quote! {
         #(#conditions)*
-        impl #declared ::turms::ServerParts for #self_ty #predicates {
+        impl #declared ::turms::Handlers for #self_ty #predicates {
             fn add_to(self: ::std::sync::Arc<Self>, server: ::turms::Server) -> ::turms::Server {
                 #(#statements)*
                 server

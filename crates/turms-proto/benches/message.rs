@@ -14,7 +14,7 @@ use divan::counter::BytesCount;
 use divan::{AllocProfiler, Bencher, black_box};
 use serde_json::Value;
 use turms_proto::Message;
-use turms_proto::types::{ListToolsResult, Outcome, ToolResult};
+use turms_proto::types::{CallToolResult, ListToolsResult, Outcome};
 
 use self::sample::Sample;
 
@@ -63,7 +63,7 @@ mod decode {
     fn result(bencher: Bencher<'_, '_>, sample: Sample) {
         match sample {
             Sample::ToolList => measure(bencher, sample, sample::result::<ListToolsResult>),
-            _ => measure(bencher, sample, sample::result::<Outcome<ToolResult>>),
+            _ => measure(bencher, sample, sample::result::<Outcome<CallToolResult>>),
         }
     }
 
@@ -107,7 +107,7 @@ mod encode {
     fn result(bencher: Bencher<'_, '_>, sample: Sample) {
         match sample {
             Sample::ToolList => measure_result(bencher, sample, &sample::result::<ListToolsResult>(sample.bytes())),
-            _ => measure_result(bencher, sample, &sample::result::<Outcome<ToolResult>>(sample.bytes())),
+            _ => measure_result(bencher, sample, &sample::result::<Outcome<CallToolResult>>(sample.bytes())),
         }
     }
 

@@ -10,7 +10,7 @@
 //! The crate has no clock, no sockets and no tasks: bytes and messages go in, messages and events come out.
 //!
 //! ```
-//! use turms_proto::types::{CallTool, CallToolParams, Outcome, ToolResult};
+//! use turms_proto::types::{CallTool, CallToolParams, Outcome, CallToolResult};
 //! use turms_proto::{Message, Request, Response, RawJson};
 //!
 //! // A client writes a request …
@@ -22,7 +22,7 @@
 //! // … and a server reads it and responds.
 //! let Message::Request(request) = Message::decode(line)? else { panic!("not a request") };
 //! let params = request.params::<CallTool>()?;
-//! let result = Outcome::Complete(ToolResult::of_text(format!("{} was called", params.name)));
+//! let result = Outcome::Complete(CallToolResult::of_text(format!("{} was called", params.name)));
 //! let response = Response::new(request.id, Ok(RawJson::encode(&result)?));
 //! # assert!(response.outcome.is_ok());
 //! # Ok::<(), Box<dyn std::error::Error>>(())

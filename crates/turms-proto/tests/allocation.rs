@@ -8,7 +8,7 @@ mod sample;
 
 use allocation_counter::AllocationInfo;
 use turms_proto::jsonrpc::encode;
-use turms_proto::types::{ListToolsResult, Outcome, ToolResult};
+use turms_proto::types::{CallToolResult, ListToolsResult, Outcome};
 use turms_proto::{Envelopes, Message, RequestId};
 
 use self::sample::{Forecast, LARGE, Note, Sample, TOOLS};
@@ -47,7 +47,7 @@ fn typed_arguments_allocate_only_what_they_hold() {
 
 #[test]
 fn a_small_result_is_read_with_four_allocations() {
-    let info = cost_of_reading(Sample::SmallResult.bytes(), sample::result::<Outcome<ToolResult>>);
+    let info = cost_of_reading(Sample::SmallResult.bytes(), sample::result::<Outcome<CallToolResult>>);
     assert_count(&info, 4);
 }
 
@@ -63,7 +63,7 @@ fn messages_are_written_without_allocating() {
 #[test]
 fn tool_results_are_written_without_allocating() {
     for sample in [Sample::SmallResult, Sample::LargeResult] {
-        let result: Outcome<ToolResult> = sample::result(sample.bytes());
+        let result: Outcome<CallToolResult> = sample::result(sample.bytes());
         let info = cost_of_writing(sample, |out| encode::success(out, &RequestId::from(17), &result).unwrap());
         assert_count(&info, 0);
     }
@@ -95,24 +95,24 @@ fn a_large_argument_is_copied_twice_on_its_way_to_the_handler() {
 
 #[test]
 fn a_large_result_is_copied_once_on_its_way_to_the_type() {
-    let bytes = sample::success(&ToolResult::of_text(sample::plain_text()));
-    let info = cost_of_reading(bytes, sample::result::<Outcome<ToolResult>>);
+    let bytes = sample::success(&CallToolResult::of_text(sample::plain_text()));
+    let info = cost_of_reading(bytes, sample::result::<Outcome<CallToolResult>>);
     assert_copies(&info, 1.0);
 }
 
 /// `serde_json` unescapes into a growing buffer, and copies the text out of it.
 #[test]
 fn escapes_in_a_large_result_cost_the_growth_of_a_buffer() {
-    let info = cost_of_reading(Sample::LargeResult.bytes(), sample::result::<Outcome<ToolResult>>);
+    let info = cost_of_reading(Sample::LargeResult.bytes(), sample::result::<Outcome<CallToolResult>>);
     assert_copies(&info, 3.6);
 }
 
 /// With sorted keys, `text` comes before `type`. It is stored as JSON until the type is known, and then decoded.
 #[test]
 fn a_large_result_before_its_type_is_read_twice() {
-    let text = String::from_utf8(sample::success(&ToolResult::of_text(sample::plain_text()))).unwrap();
+    let text = String::from_utf8(sample::success(&CallToolResult::of_text(sample::plain_text()))).unwrap();
     let text = text.replace(r#""type":"text","#, "").replace(r#""}]"#, r#"","type":"text"}]"#);
-    let info = cost_of_reading(text.into_bytes(), sample::result::<Outcome<ToolResult>>);
+    let info = cost_of_reading(text.into_bytes(), sample::result::<Outcome<CallToolResult>>);
     assert_copies(&info, 4.5);
 }
 

@@ -7,7 +7,7 @@ use divan::{Bencher, black_box};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use turms_core::{CallContext, CallResult, Payload, Request, Service};
-use turms_proto::types::{CallTool, CallToolParams, ListTools, Outcome as Rounds, PaginatedParams, ToolResult};
+use turms_proto::types::{CallTool, CallToolParams, CallToolResult, ListTools, Outcome as Rounds, PaginatedParams};
 use turms_proto::{Object, RawJson};
 use turms_server::{Args, Router, Server, Tool};
 
@@ -50,9 +50,9 @@ fn arguments() -> Object {
     Object::parse(r#"{"a":1.5,"b":2.5}"#).unwrap()
 }
 
-fn call_typed(service: &impl Service, tool: &str, arguments: Object) -> ToolResult {
+fn call_typed(service: &impl Service, tool: &str, arguments: Object) -> CallToolResult {
     let params = CallToolParams::new(tool).arguments(arguments);
-    let outcome: Rounds<ToolResult> = answer(service, Request::new::<CallTool>(params)).unwrap().take().unwrap();
+    let outcome: Rounds<CallToolResult> = answer(service, Request::new::<CallTool>(params)).unwrap().take().unwrap();
     outcome.complete().unwrap()
 }
 

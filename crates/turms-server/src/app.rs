@@ -10,7 +10,7 @@ use turms_proto::types::{
 
 use crate::catalog::Catalog;
 use crate::context::Context;
-use crate::extension::{ExtensionScope, ServerExtension};
+use crate::extension::{ExtensionBuilder, ServerExtension};
 use crate::resource::Resource;
 use crate::server::Item;
 use crate::tool::{Tool, ToolBuilder};
@@ -88,7 +88,7 @@ impl App {
 ///
 /// Link a tool to a page with [`ToolBuilder::app`]. The tool must still return a result that is readable without the
 /// page. Clients that cannot display pages see neither the pages nor the tools that are [for pages
-/// only](ToolBuilder::for_app_only).
+/// only](ToolBuilder::app_only).
 ///
 /// ```
 /// use turms_server::{App, Apps, Server, Tool};
@@ -96,7 +96,7 @@ impl App {
 /// # fn main() -> Result<(), turms_server::ServeError> {
 /// let view = App::new("ui://weather/view.html", "<!doctype html><title>Weather</title>").prefers_border(true);
 /// let weather = Tool::builder("weather").app("ui://weather/view.html").handler_sync(|| "Sunny, 20 degrees.");
-/// let refresh = Tool::builder("refresh").for_app_only().handler_sync(|| "Sunny, 21 degrees.");
+/// let refresh = Tool::builder("refresh").app_only().handler_sync(|| "Sunny, 21 degrees.");
 /// let server = Server::new("weather", "1.0.0").extension(Apps::new().app(view)).tool(weather).tool(refresh);
 /// # server.build()?;
 /// # Ok(())
@@ -126,14 +126,14 @@ impl ServerExtension for Apps {
         APPS_EXTENSION
     }
 
-    fn add_to(self: Arc<Self>, mut scope: ExtensionScope) -> ExtensionScope {
+    fn add_to(self: Arc<Self>, mut scope: ExtensionBuilder) -> ExtensionBuilder {
         for app in &self.apps {
             scope = match app.uri.strip_prefix("ui://") {
                 Some(path) if !path.is_empty() && !path.contains('{') => scope.resource(app.resource()),
                 _ => scope.fault(format_args!("a page has to be at a ui:// URI, not at {:?}", app.uri)),
             };
         }
-        scope.visible(|item, context| !is_for_hosts(item) || context.shows_apps())
+        scope.visible(|item, context| !is_for_hosts(item) || context.supports_apps())
     }
 }
 
@@ -165,7 +165,7 @@ impl Context {
     /// Returns `true` if the client can display pages: it declares the extension, and its revision lets tools link to
     /// pages.
     #[must_use]
-    pub fn shows_apps(&self) -> bool {
+    pub fn supports_apps(&self) -> bool {
         if !self.version().has(Ability::ItemMeta) {
             return false;
         }
@@ -183,12 +183,12 @@ impl ToolBuilder {
     }
 
     /// Hides the tool from the model; only pages can call it: see [`Apps`].
-    pub fn for_app_only(self) -> Self {
+    pub fn app_only(self) -> Self {
         self.with_app_meta(|meta| meta.visibility = Some(vec![ToolAudience::App]))
     }
 
     /// Hides the tool from pages; only the model can call it: see [`Apps`].
-    pub fn for_model_only(self) -> Self {
+    pub fn model_only(self) -> Self {
         self.with_app_meta(|meta| meta.visibility = Some(vec![ToolAudience::Model]))
     }
 

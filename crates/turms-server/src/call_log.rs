@@ -14,7 +14,7 @@ use bytestring::ByteString;
 use tracing::Level;
 use turms_core::{CallResult, ErrorOrigin, Request, ServiceError};
 use turms_proto::method::Method as _;
-use turms_proto::types::{CallTool, CallToolParams, GetPrompt, ReadResource, ToolResult};
+use turms_proto::types::{CallTool, CallToolParams, CallToolResult, GetPrompt, ReadResource};
 use turms_proto::{ErrorCode, RawJson, RequestId};
 use turms_schema::shortened;
 
@@ -45,7 +45,7 @@ impl CallOutcome for CallResult {
     fn failure(&self) -> Option<(ErrorOrigin, Option<ErrorCode>)> {
         match self {
             Ok(payload) => {
-                let failed = payload.get::<ToolResult>().is_some_and(ToolResult::failed);
+                let failed = payload.get::<CallToolResult>().is_some_and(CallToolResult::failed);
                 failed.then_some((ErrorOrigin::Handler, None))
             }
             Err(error) => Some((error.origin(), Some(error.code))),
@@ -53,7 +53,7 @@ impl CallOutcome for CallResult {
     }
 }
 
-impl CallOutcome for Result<ToolResult, ServiceError> {
+impl CallOutcome for Result<CallToolResult, ServiceError> {
     fn failure(&self) -> Option<(ErrorOrigin, Option<ErrorCode>)> {
         match self {
             Ok(result) => result.failed().then_some((ErrorOrigin::Handler, None)),

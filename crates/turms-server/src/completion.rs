@@ -12,14 +12,14 @@ use crate::respond::IntoCompletion;
 /// The argument to complete. An extractor for completion handlers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Completing {
+pub struct CompletionRequest {
     /// The partial value that the user has typed.
     pub value: String,
     /// The values of the other arguments that are already set.
     pub known: BTreeMap<String, String>,
 }
 
-impl FromCall for Completing {
+impl FromCall for CompletionRequest {
     fn from_call(call: &mut Call) -> Result<Self, Rejection> {
         match &mut call.input {
             Input::Texts(texts) => {

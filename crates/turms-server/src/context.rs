@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use turms_core::store::{StoreError, TaskAnswer};
 use turms_core::{CallContext, CancellationToken, Peer, PeerError, random_id};
 use turms_proto::method::{Method, Notification as NotificationMethod};
-use turms_proto::revision::{CannotExpress, Translate as _, lower_elicitation};
+use turms_proto::revision::{Translate as _, UnsupportedFeatureError, lower_elicitation};
 use turms_proto::session::{RequestError, RequestOptions};
 use turms_proto::types::{
     ClientCapabilities, ClientCapability, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit,
@@ -181,16 +181,16 @@ impl Context {
         self.running_task().map(|running| running.id())
     }
 
-    /// Continues as a task, in a tool with [`ToolBuilder::task_later`](crate::ToolBuilder::task_later): the call
+    /// Continues as a task, in a tool with [`ToolBuilder::task_deferred`](crate::ToolBuilder::task_deferred): the call
     /// returns the task to the client. Does nothing if the client does not support tasks.
-    pub async fn go_on_as_task(&self) {
+    pub async fn continue_as_task(&self) {
         if let Some(detach) = &self.0.scope.detach {
             detach.detach().await;
         }
     }
 
     /// Sets the human-readable status message of the task. Does nothing if the handler does not run as a task.
-    pub async fn task_message(&self, message: &str) {
+    pub async fn set_status_message(&self, message: &str) {
         if let Some(running) = self.running_task()
             && let Err(error) = running.set_status_message(message).await
         {
@@ -262,7 +262,7 @@ impl Context {
     /// use turms_proto::types::ElicitResult;
     /// use turms_proto::{Object, ProtocolVersion};
     /// use turms_server::testing::{Script, TestClient};
-    /// use turms_server::{AskError, Context, Server, Tool};
+    /// use turms_server::{InputError, Context, Server, Tool};
     ///
     /// #[derive(Deserialize, JsonSchema)]
     /// struct Size {
@@ -272,7 +272,7 @@ impl Context {
     /// static COUNTED: AtomicUsize = AtomicUsize::new(0);
     /// static RESERVED: AtomicUsize = AtomicUsize::new(0);
     ///
-    /// async fn order(context: Context) -> Result<String, AskError> {
+    /// async fn order(context: Context) -> Result<String, InputError> {
     ///     COUNTED.fetch_add(1, Ordering::Relaxed);
     ///     context.once("reserve", async { RESERVED.fetch_add(1, Ordering::Relaxed) }).await?;
     ///     let answer = context.elicit::<Size>("Which size?").await?;
@@ -294,13 +294,13 @@ impl Context {
     ///
     /// # Errors
     /// If a field of `T` has another type, the client does not support forms, or it does not respond.
-    pub async fn elicit<T: FormType>(&self, message: impl Into<String>) -> Result<Elicited<T>, AskError> {
+    pub async fn elicit<T: FormType>(&self, message: impl Into<String>) -> Result<Elicited<T>, InputError> {
         let form = form::of::<T>()?;
         let answer = self.elicit_with(ElicitParams::form(message, form.clone())).await?;
         Ok(match answer.action {
             ElicitAction::Accept => {
                 let content = form::without_nulls(&form, answer.content.unwrap_or_default());
-                Elicited::Accepted(content.decode().map_err(|error| AskError::Answer(error.within("content")))?)
+                Elicited::Accepted(content.decode().map_err(|error| InputError::Answer(error.within("content")))?)
             }
             ElicitAction::Decline => Elicited::Declined,
             _ => Elicited::Cancelled,
@@ -319,7 +319,7 @@ impl Context {
         &self,
         message: impl Into<String>,
         url: impl Into<String>,
-    ) -> Result<ElicitAction, AskError> {
+    ) -> Result<ElicitAction, InputError> {
         Ok(self.elicit_with(ElicitParams::url(message, url)).await?.action)
     }
 
@@ -331,7 +331,7 @@ impl Context {
     ///
     /// # Errors
     /// If the form is invalid, the client does not support it, or it does not respond.
-    pub async fn elicit_with(&self, params: ElicitParams) -> Result<ElicitResult, AskError> {
+    pub async fn elicit_with(&self, params: ElicitParams) -> Result<ElicitResult, InputError> {
         self.elicit_as(None, params).await
     }
 
@@ -343,7 +343,7 @@ impl Context {
         &self,
         key: impl Into<Option<&str>>,
         mut params: ElicitParams,
-    ) -> Result<ElicitResult, AskError> {
+    ) -> Result<ElicitResult, InputError> {
         let needed = match &params {
             ElicitParams::Form(params) => {
                 form::check(&params.requested_schema)?;
@@ -367,7 +367,7 @@ impl Context {
     ///
     /// # Errors
     /// If the client does not support sampling, or does not respond.
-    pub async fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, AskError> {
+    pub async fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, InputError> {
         self.sample_as(None, params).await
     }
 
@@ -379,7 +379,7 @@ impl Context {
         &self,
         key: impl Into<Option<&str>>,
         params: CreateMessageParams,
-    ) -> Result<CreateMessageResult, AskError> {
+    ) -> Result<CreateMessageResult, InputError> {
         self.require(ClientCapability::Sampling)?;
         if params.tools.is_some() || params.tool_choice.is_some() {
             self.require(ClientCapability::SamplingTools)?;
@@ -395,7 +395,7 @@ impl Context {
     ///
     /// # Errors
     /// If the client does not support roots, or does not respond.
-    pub async fn roots(&self) -> Result<Vec<Root>, AskError> {
+    pub async fn roots(&self) -> Result<Vec<Root>, InputError> {
         self.roots_as(None).await
     }
 
@@ -403,7 +403,7 @@ impl Context {
     ///
     /// # Errors
     /// If the client does not support roots, or does not respond.
-    pub async fn roots_as(&self, key: impl Into<Option<&str>>) -> Result<Vec<Root>, AskError> {
+    pub async fn roots_as(&self, key: impl Into<Option<&str>>) -> Result<Vec<Root>, InputError> {
         self.require(ClientCapability::Roots)?;
         let answer: ListRootsResult =
             self.ask::<ListRoots>(key.into(), "roots", EmptyParams::new(), InputRequest::Roots).await?;
@@ -420,7 +420,7 @@ impl Context {
         &self,
         key: &str,
         work: impl Future<Output = T>,
-    ) -> Result<T, AskError> {
+    ) -> Result<T, InputError> {
         // The handler of a task does not run again.
         let (Some(rounds), None) = (self.rounds(), self.running_task()) else {
             return Ok(work.await);
@@ -429,7 +429,7 @@ impl Context {
             return Ok(outcome.decode()?);
         }
         let outcome = work.await;
-        let text = RawJson::encode(&outcome).map_err(|error| AskError::Answer(DecodeError::custom(error)))?;
+        let text = RawJson::encode(&outcome).map_err(|error| InputError::Answer(DecodeError::custom(error)))?;
         rounds.save_outcome(key, &text);
         Ok(outcome)
     }
@@ -443,8 +443,8 @@ impl Context {
         self.rounds().map_or(Ok(()), |rounds| rounds.check(self.principal_subject()))
     }
 
-    fn require(&self, capability: ClientCapability<'_>) -> Result<(), AskError> {
-        self.client_capabilities().require(capability).map_err(|error| AskError::Unsupported(Box::new(error)))
+    fn require(&self, capability: ClientCapability<'_>) -> Result<(), InputError> {
+        self.client_capabilities().require(capability).map_err(|error| InputError::Unsupported(Box::new(error)))
     }
 
     async fn ask<M: Method>(
@@ -453,7 +453,7 @@ impl Context {
         kind: &'static str,
         mut params: M::Params,
         question: impl FnOnce(M::Params) -> InputRequest,
-    ) -> Result<M::Result, AskError> {
+    ) -> Result<M::Result, InputError> {
         if let Some(running) = self.running_task() {
             return self.ask_as_task::<M>(running, key.unwrap_or(kind), question(params)).await;
         }
@@ -483,14 +483,14 @@ impl Context {
         running: &RunningTask,
         key: &str,
         mut question: InputRequest,
-    ) -> Result<M::Result, AskError> {
+    ) -> Result<M::Result, InputError> {
         question.lower(self.version());
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let decoded = match running.ask(key, question.clone()).await?.ok_or(AskError::TaskOver)? {
+            let decoded = match running.ask(key, question.clone()).await?.ok_or(InputError::TaskOver)? {
                 TaskAnswer::Given(answer) => answer.decode::<M::Result>(),
-                TaskAnswer::Refused(error) => return Err(AskError::Refused(Box::new(error))),
+                TaskAnswer::Refused(error) => return Err(InputError::Refused(Box::new(error))),
                 _ => return Err(PeerError::Closed.into()),
             };
             match decoded {
@@ -537,13 +537,13 @@ impl<T> Elicited<T> {
 /// The error of an input request to the client.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum AskError {
+pub enum InputError {
     /// The client did not declare the required capability.
     #[error("{}", .0.message)]
     Unsupported(Box<ErrorObject>),
     /// The client's revision cannot express the request.
     #[error(transparent)]
-    CannotExpress(#[from] CannotExpress),
+    UnsupportedFeatureError(#[from] UnsupportedFeatureError),
     /// A field of the form has a type that forms do not allow. The message names the field.
     #[error("{0}")]
     Form(String),
@@ -565,7 +565,7 @@ pub enum AskError {
     Answer(#[from] DecodeError),
 }
 
-impl From<PeerError> for AskError {
+impl From<PeerError> for InputError {
     fn from(error: PeerError) -> Self {
         match error {
             PeerError::Request(RequestError::Peer(error)) => Self::Refused(error),
@@ -575,10 +575,10 @@ impl From<PeerError> for AskError {
 }
 
 /// A missing capability becomes the protocol error that names it; every other error becomes an internal error.
-impl From<AskError> for ErrorObject {
-    fn from(error: AskError) -> Self {
+impl From<InputError> for ErrorObject {
+    fn from(error: InputError) -> Self {
         match error {
-            AskError::Unsupported(error) => *error,
+            InputError::Unsupported(error) => *error,
             error => Self::internal(error.to_string()),
         }
     }

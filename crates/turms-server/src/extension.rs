@@ -31,7 +31,7 @@ use crate::tool::IntoTool;
 /// use serde::{Deserialize, Serialize};
 /// use turms_proto::{ErrorCode, ErrorObject, Object, ProtocolVersion};
 /// use turms_server::testing::{Script, TestClient};
-/// use turms_server::{Context, ExtensionScope, Server, ServerExtension};
+/// use turms_server::{Context, ExtensionBuilder, Server, ServerExtension};
 ///
 /// /// Serves the prices of articles.
 /// struct Prices;
@@ -53,7 +53,7 @@ use crate::tool::IntoTool;
 ///         ID
 ///     }
 ///
-///     fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+///     fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
 ///         scope.method("com.example/prices/get", |params: PriceParams, context: Context| async move {
 ///             // The settings that the client declares.
 ///             let _currency = context.client_extension(ID).and_then(|settings| settings.get("currency"));
@@ -95,7 +95,7 @@ pub trait ServerExtension: Send + Sync + 'static {
     }
 
     /// Adds the methods, tools, prompts, resources and layers of the extension.
-    fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope;
+    fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder;
 }
 
 /// For applications that keep a reference to their extension.
@@ -108,14 +108,14 @@ impl<T: ServerExtension> ServerExtension for Arc<T> {
         T::settings(self)
     }
 
-    fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+    fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
         T::add_to(Self::clone(&self), scope)
     }
 }
 
 impl Server {
     /// Adds a protocol extension and declares it. Building the server fails if the id is invalid or registered twice,
-    /// or if a [required extension](ExtensionScope::requires) is missing.
+    /// or if a [required extension](ExtensionBuilder::requires) is missing.
     #[track_caller]
     pub fn extension(mut self, extension: impl ServerExtension) -> Self {
         let extension = Arc::new(extension);
@@ -130,7 +130,7 @@ impl Server {
         }
         let declared = self.settings.extensions.get_or_insert_default();
         declared.insert_raw(&id, &extension.settings().into());
-        extension.add_to(ExtensionScope { server: self, id }).server
+        extension.add_to(ExtensionBuilder { server: self, id }).server
     }
 
     /// Returns an error message for each required extension that is missing.
@@ -156,12 +156,12 @@ impl Context {
 
 /// The server builder, as an [extension](ServerExtension) uses it.
 #[must_use = "builder methods return the changed scope"]
-pub struct ExtensionScope {
+pub struct ExtensionBuilder {
     server: Server,
     id: Arc<str>,
 }
 
-impl ExtensionScope {
+impl ExtensionBuilder {
     /// Returns the id of the extension.
     #[must_use]
     pub fn id(&self) -> &str {
@@ -174,7 +174,7 @@ impl ExtensionScope {
         self.server.handle()
     }
 
-    /// Same as [`ExtensionScope::handle`], without declaring capabilities for items that are added later.
+    /// Same as [`ExtensionBuilder::handle`], without declaring capabilities for items that are added later.
     #[cfg(feature = "skills")]
     pub(crate) fn own_handle(&self) -> ServerHandle {
         self.server.own_handle()
@@ -218,7 +218,7 @@ impl ExtensionScope {
 
     /// Adds a method for all clients, including those that do not declare the extension. Only for extensions that allow
     /// this.
-    pub fn method_for_all<P, R, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
+    pub fn method_for_any_client<P, R, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
         R: Serialize + Send + 'static,
@@ -267,21 +267,21 @@ impl ExtensionScope {
         self
     }
 
-    /// Adds a tool, visible to all callers unless it is [hidden](ExtensionScope::visible).
+    /// Adds a tool, visible to all callers unless it is [hidden](ExtensionBuilder::visible).
     #[track_caller]
     pub fn tool<M>(mut self, tool: impl IntoTool<M>) -> Self {
         self.server = self.server.tool(tool);
         self
     }
 
-    /// Adds a prompt, visible to all callers unless it is [hidden](ExtensionScope::visible).
+    /// Adds a prompt, visible to all callers unless it is [hidden](ExtensionBuilder::visible).
     #[track_caller]
     pub fn prompt<M>(mut self, prompt: impl IntoPrompt<M>) -> Self {
         self.server = self.server.prompt(prompt);
         self
     }
 
-    /// Adds a resource or a resource template, visible to all callers unless it is [hidden](ExtensionScope::visible).
+    /// Adds a resource or a resource template, visible to all callers unless it is [hidden](ExtensionBuilder::visible).
     #[track_caller]
     pub fn resource<M>(mut self, resource: impl IntoResource<M>) -> Self {
         self.server = self.server.resource(resource);
@@ -300,7 +300,7 @@ impl ExtensionScope {
         self
     }
 
-    /// Same as [`ExtensionScope::state`], for a value that is already in an `Arc`.
+    /// Same as [`ExtensionBuilder::state`], for a value that is already in an `Arc`.
     pub fn shared_state<T: Send + Sync + 'static>(mut self, state: Arc<T>) -> Self {
         self.server = self.server.shared_state(state);
         self
@@ -329,9 +329,9 @@ impl ExtensionScope {
     }
 }
 
-impl fmt::Debug for ExtensionScope {
+impl fmt::Debug for ExtensionBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExtensionScope").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("ExtensionBuilder").field("id", &self.id).finish_non_exhaustive()
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use turms_proto::Object;
 use turms_proto::types::{Field, FormSchema, StringFormat};
 
-use crate::context::AskError;
+use crate::context::InputError;
 use crate::schema;
 
 /// A type that an elicitation form is generated from and that the response is decoded into. Implemented for every type
@@ -29,18 +29,18 @@ impl<T: DeserializeOwned + JsonSchema> FormType for T {}
 ///
 /// # Errors
 /// If a field has a type that forms do not allow. The error names the field.
-pub(crate) fn of<T: JsonSchema>() -> Result<FormSchema, AskError> {
+pub(crate) fn of<T: JsonSchema>() -> Result<FormSchema, InputError> {
     form(&schema::inlined::<T>())
-        .map_err(|reason| AskError::Form(format!("`{}` is not a valid elicitation form: {reason}", T::schema_name())))
+        .map_err(|reason| InputError::Form(format!("`{}` is not a valid elicitation form: {reason}", T::schema_name())))
 }
 
 /// Checks the fields of a handwritten form.
 ///
 /// # Errors
 /// If a field has a type that forms do not allow. The error names the field.
-pub(crate) fn check(form: &FormSchema) -> Result<(), AskError> {
+pub(crate) fn check(form: &FormSchema) -> Result<(), InputError> {
     let refuse = |name: &str, reason: &str| {
-        Err(AskError::Form(format!("not a valid elicitation form: field {name:?}: {reason}")))
+        Err(InputError::Form(format!("not a valid elicitation form: field {name:?}: {reason}")))
     };
     for (name, field) in &form.properties {
         match field {

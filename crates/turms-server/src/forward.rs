@@ -17,7 +17,7 @@ tokio::task_local! {
     static CURRENT: Context;
 }
 
-/// Runs a call with a task-local context, by which [`ForwardLogs`] finds the call of an event.
+/// Runs a call with a task-local context, by which [`ForwardTracing`] finds the call of an event.
 pub(crate) fn with_current_call(context: Context, call: ResponseFuture) -> ResponseFuture {
     Box::pin(CURRENT.scope(context, call))
 }
@@ -28,9 +28,9 @@ pub(crate) fn with_current_call(context: Context, call: ResponseFuture) -> Respo
 /// Enable it on the server as well: [`Server::forward_tracing`](crate::Server::forward_tracing).
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
-pub struct ForwardLogs;
+pub struct ForwardTracing;
 
-impl ForwardLogs {
+impl ForwardTracing {
     /// Creates the layer.
     #[must_use]
     pub fn new() -> Self {
@@ -38,7 +38,7 @@ impl ForwardLogs {
     }
 }
 
-impl<S: Subscriber> Layer<S> for ForwardLogs {
+impl<S: Subscriber> Layer<S> for ForwardTracing {
     fn on_event(&self, event: &Event<'_>, _: SubscriberContext<'_, S>) {
         // Events outside a call are not forwarded.
         let _ = CURRENT.try_with(|context| forward(event, context));

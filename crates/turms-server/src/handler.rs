@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use turms_core::{BoxFuture, CancellationToken};
-use turms_proto::types::{CallToolParams, ToolResult};
+use turms_proto::types::{CallToolParams, CallToolResult};
 use turms_proto::{Ability, DecodeError, ErrorCode, ErrorObject, Object, ProtocolVersion, decode_strings};
 
 use crate::context::Context;
@@ -122,13 +122,15 @@ impl Rejection {
 
     /// Converts to a tool result or an error. Invalid arguments become a result if the revision requires it. So does a
     /// missing client capability in revisions that have no error code for it.
-    pub(crate) fn into_tool_result(self, version: ProtocolVersion) -> Result<ToolResult, ErrorObject> {
+    pub(crate) fn into_call_tool_result(self, version: ProtocolVersion) -> Result<CallToolResult, ErrorObject> {
         match self {
-            Self::Arguments(message) if version.has(Ability::ArgumentErrorsAsResults) => Ok(ToolResult::error(message)),
+            Self::Arguments(message) if version.has(Ability::ArgumentErrorsAsResults) => {
+                Ok(CallToolResult::error(message))
+            }
             Self::Protocol(error)
                 if error.code == ErrorCode::MISSING_CLIENT_CAPABILITY && !version.has(Ability::Stateless) =>
             {
-                Ok(ToolResult::error(&error.message))
+                Ok(CallToolResult::error(&error.message))
             }
             rejection => Err(rejection.into_error()),
         }

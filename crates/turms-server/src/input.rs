@@ -19,7 +19,7 @@ use crate::router::attach_server_info;
 use crate::seal::{InvalidRequestState, Sealer};
 use crate::sync::Mutex;
 
-/// The input rounds of one request. Opened lazily, because few handlers request input.
+/// The input rounds of one request. Negotiated lazily, because few handlers request input.
 #[derive(Debug)]
 pub(crate) struct InputRounds {
     request: InputRequestState,

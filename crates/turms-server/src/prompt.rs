@@ -9,14 +9,14 @@ use serde_json::Value;
 use turms_core::layer::Layer;
 use turms_core::{BoxFuture, Payload, Request, Service, ServiceError, SharedService};
 use turms_proto::types::{
-    Completion, GetPrompt, GetPromptParams, Icon, Meta, Prompt as PromptSpec, PromptArgument, PromptResult,
+    Completion, GetPrompt, GetPromptParams, GetPromptResult, Icon, Meta, Prompt as PromptSpec, PromptArgument,
 };
 
 use crate::completion::{Completer, complete, completer};
 use crate::context::Context;
 use crate::handler::{BoxedHandler, Call, Handler, Input, SyncHandler};
 use crate::layered::{Innermost, LayerStack, call_layered};
-use crate::respond::{IntoCompletion, IntoPromptResult};
+use crate::respond::{IntoCompletion, IntoGetPromptResult};
 use crate::text_arguments::TextArguments;
 
 /// A prompt: its description, and the handler that creates its messages.
@@ -31,7 +31,7 @@ pub struct Prompt {
 struct PromptCore {
     spec: PromptSpec,
     constraints: Option<TextArguments>,
-    handler: BoxedHandler<PromptResult>,
+    handler: BoxedHandler<GetPromptResult>,
     completers: HashMap<String, Completer>,
     /// The registration error. It is reported when the server is built, not when the prompt is requested.
     fault: Option<String>,
@@ -60,7 +60,11 @@ impl Prompt {
     }
 
     /// Gets the prompt, through its layers if it has any.
-    pub(crate) async fn call(&self, params: GetPromptParams, context: Context) -> Result<PromptResult, ServiceError> {
+    pub(crate) async fn call(
+        &self,
+        params: GetPromptParams,
+        context: Context,
+    ) -> Result<GetPromptResult, ServiceError> {
         match &self.layered {
             None => self.core.run(params, context).await,
             Some(layered) => call_layered(layered.clone(), Request::new::<GetPrompt>(params), context).await,
@@ -77,7 +81,7 @@ impl Prompt {
 }
 
 impl PromptCore {
-    async fn run(&self, params: GetPromptParams, context: Context) -> Result<PromptResult, ServiceError> {
+    async fn run(&self, params: GetPromptParams, context: Context) -> Result<GetPromptResult, ServiceError> {
         let call = Call::new(context, Input::Texts(params.arguments.unwrap_or_default()));
         let checked = match &self.constraints {
             Some(constraints) => constraints.check(&call).await,
@@ -136,7 +140,7 @@ impl PromptBuilder {
         self
     }
 
-    /// Sets the completion handler of an argument. It extracts [`Completing`](crate::Completing).
+    /// Sets the completion handler of an argument. It extracts [`CompletionRequest`](crate::CompletionRequest).
     pub fn completion<H: Handler<X>, X>(mut self, argument: impl Into<String>, handler: H) -> Self
     where
         H::Output: IntoCompletion,
@@ -158,11 +162,11 @@ impl PromptBuilder {
     /// Sets the async handler and finishes the prompt.
     pub fn handler<H: Handler<X>, X>(self, handler: H) -> Prompt
     where
-        H::Output: IntoPromptResult,
+        H::Output: IntoGetPromptResult,
     {
-        let boxed: BoxedHandler<PromptResult> = Box::new(move |call| {
+        let boxed: BoxedHandler<GetPromptResult> = Box::new(move |call| {
             let handler = handler.clone();
-            Box::pin(async move { Ok(handler.call(call).await?.into_prompt_result()?) })
+            Box::pin(async move { Ok(handler.call(call).await?.into_get_prompt_result()?) })
         });
         self.finish(boxed, H::input_schema())
     }
@@ -170,16 +174,16 @@ impl PromptBuilder {
     /// Sets a handler that is not async and finishes the prompt. It must not block.
     pub fn handler_sync<H: SyncHandler<X>, X>(self, handler: H) -> Prompt
     where
-        H::Output: IntoPromptResult,
+        H::Output: IntoGetPromptResult,
     {
-        let boxed: BoxedHandler<PromptResult> = Box::new(move |mut call| {
+        let boxed: BoxedHandler<GetPromptResult> = Box::new(move |mut call| {
             let handler = handler.clone();
-            Box::pin(async move { Ok(handler.call(&mut call)?.into_prompt_result()?) })
+            Box::pin(async move { Ok(handler.call(&mut call)?.into_get_prompt_result()?) })
         });
         self.finish(boxed, H::input_schema())
     }
 
-    fn finish(mut self, handler: BoxedHandler<PromptResult>, schema: Option<Value>) -> Prompt {
+    fn finish(mut self, handler: BoxedHandler<GetPromptResult>, schema: Option<Value>) -> Prompt {
         let (constraints, fault) = match schema.as_ref().map(TextArguments::of_type).transpose() {
             Ok(constraints) => (constraints.flatten(), None),
             Err(error) => (None, Some(error.to_string())),

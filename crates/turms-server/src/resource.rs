@@ -18,7 +18,7 @@ use crate::completion::{Completer, complete, completer};
 use crate::context::Context;
 use crate::handler::{Call, FromCall, Handler, Input, Rejection, SyncHandler};
 use crate::layered::{Innermost, LayerStack, call_layered};
-use crate::respond::{IntoCompletion, IntoResourceResult};
+use crate::respond::{IntoCompletion, IntoReadResourceResult};
 use crate::text_arguments::TextArguments;
 use crate::uri_spelling::normalized;
 
@@ -278,7 +278,7 @@ impl ResourceBuilder {
         self
     }
 
-    /// Sets the completion handler of a variable. It extracts [`Completing`](crate::Completing).
+    /// Sets the completion handler of a variable. It extracts [`CompletionRequest`](crate::CompletionRequest).
     pub fn completion<H: Handler<X>, X>(mut self, variable: impl Into<String>, handler: H) -> Self
     where
         H::Output: IntoCompletion,
@@ -300,11 +300,11 @@ impl ResourceBuilder {
     /// Sets the async handler and finishes the resource.
     pub fn handler<H: Handler<X>, X>(self, handler: H) -> Resource
     where
-        H::Output: IntoResourceResult,
+        H::Output: IntoReadResourceResult,
     {
         let boxed: ResourceHandler = Box::new(move |call, uri| {
             let handler = handler.clone();
-            Box::pin(async move { Ok(handler.call(call).await?.into_resource_result(&uri)?) })
+            Box::pin(async move { Ok(handler.call(call).await?.into_read_resource_result(&uri)?) })
         });
         self.finish(boxed, H::input_schema().as_ref())
     }
@@ -312,11 +312,11 @@ impl ResourceBuilder {
     /// Sets a handler that is not async and finishes the resource. It must not block.
     pub fn handler_sync<H: SyncHandler<X>, X>(self, handler: H) -> Resource
     where
-        H::Output: IntoResourceResult,
+        H::Output: IntoReadResourceResult,
     {
         let boxed: ResourceHandler = Box::new(move |mut call, uri| {
             let handler = handler.clone();
-            Box::pin(async move { Ok(handler.call(&mut call)?.into_resource_result(&uri)?) })
+            Box::pin(async move { Ok(handler.call(&mut call)?.into_read_resource_result(&uri)?) })
         });
         self.finish(boxed, H::input_schema().as_ref())
     }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use turms_proto::types::{
-    Completion, Content, PromptMessage, PromptResult, ReadResourceResult, ResourceContents, ToolResult,
+    CallToolResult, Completion, Content, GetPromptResult, PromptMessage, ReadResourceResult, ResourceContents,
 };
 use turms_proto::{EncodeError, ErrorObject};
 
@@ -21,14 +21,14 @@ pub struct Json<T>(pub T);
     message = "a tool cannot return `{Self}`",
     label = "not a valid tool result",
     note = "return text, a number, a bool, `Json<T>` where `T` derives `serde::Serialize` and `schemars::JsonSchema`, `Content`, `Vec<Content>`, \
-            `ToolResult`, or a `Result` of one of these whose error implements `std::error::Error` or is text"
+            `CallToolResult`, or a `Result` of one of these whose error implements `std::error::Error` or is text"
 )]
-pub trait IntoToolResult {
+pub trait IntoCallToolResult {
     /// Converts the value to a result.
     ///
     /// # Errors
     /// If the request itself fails. A tool that fails returns a result with `isError`.
-    fn into_tool_result(self) -> Result<ToolResult, ErrorObject>;
+    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject>;
 
     /// Returns the schema of the structured content, if there is any.
     #[must_use]
@@ -37,35 +37,35 @@ pub trait IntoToolResult {
     }
 }
 
-impl IntoToolResult for ToolResult {
-    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
+impl IntoCallToolResult for CallToolResult {
+    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
         Ok(self)
     }
 }
 
-impl IntoToolResult for Content {
-    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
-        Ok(ToolResult::new().with(self))
+impl IntoCallToolResult for Content {
+    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+        Ok(CallToolResult::new().with(self))
     }
 }
 
-impl IntoToolResult for Vec<Content> {
-    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
-        Ok(ToolResult::new().content(self))
+impl IntoCallToolResult for Vec<Content> {
+    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+        Ok(CallToolResult::new().content(self))
     }
 }
 
-impl IntoToolResult for () {
-    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
-        Ok(ToolResult::new())
+impl IntoCallToolResult for () {
+    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+        Ok(CallToolResult::new())
     }
 }
 
 macro_rules! impl_text_result {
     ($($Type:ty),+) => {$(
-        impl IntoToolResult for $Type {
-            fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
-                Ok(ToolResult::of_text(self.to_string()))
+        impl IntoCallToolResult for $Type {
+            fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+                Ok(CallToolResult::of_text(self.to_string()))
             }
         }
     )+};
@@ -73,16 +73,16 @@ macro_rules! impl_text_result {
 
 impl_text_result!(&'static str, bool, char, i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64);
 
-impl IntoToolResult for String {
-    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
-        Ok(ToolResult::of_text(self))
+impl IntoCallToolResult for String {
+    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+        Ok(CallToolResult::of_text(self))
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Serialize + JsonSchema> IntoToolResult for Json<T> {
-    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
-        ToolResult::structured(&self.0).map_err(|error| encode_error(&error))
+impl<T: Serialize + JsonSchema> IntoCallToolResult for Json<T> {
+    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+        CallToolResult::structured(&self.0).map_err(|error| encode_error(&error))
     }
 
     fn output_schema() -> Option<Value> {
@@ -90,9 +90,9 @@ impl<T: Serialize + JsonSchema> IntoToolResult for Json<T> {
     }
 }
 
-impl<T: IntoToolResult> IntoToolResult for Option<T> {
-    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
-        self.map_or_else(|| Ok(ToolResult::new()), T::into_tool_result)
+impl<T: IntoCallToolResult> IntoCallToolResult for Option<T> {
+    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+        self.map_or_else(|| Ok(CallToolResult::new()), T::into_call_tool_result)
     }
 
     fn output_schema() -> Option<Value> {
@@ -100,11 +100,11 @@ impl<T: IntoToolResult> IntoToolResult for Option<T> {
     }
 }
 
-impl<T: IntoToolResult, E: Into<ToolError>> IntoToolResult for Result<T, E> {
-    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
+impl<T: IntoCallToolResult, E: Into<ToolError>> IntoCallToolResult for Result<T, E> {
+    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
         match self {
-            Ok(value) => value.into_tool_result(),
-            Err(error) => error.into().into_tool_result(),
+            Ok(value) => value.into_call_tool_result(),
+            Err(error) => error.into().into_call_tool_result(),
         }
     }
 
@@ -122,50 +122,50 @@ pub(crate) fn encode_error(error: &EncodeError) -> ErrorObject {
 #[diagnostic::on_unimplemented(
     message = "a prompt cannot return `{Self}`",
     label = "not a valid prompt result",
-    note = "return text, `PromptMessage`, `Vec<PromptMessage>`, `PromptResult`, or a `Result` of one of these"
+    note = "return text, `PromptMessage`, `Vec<PromptMessage>`, `GetPromptResult`, or a `Result` of one of these"
 )]
-pub trait IntoPromptResult {
+pub trait IntoGetPromptResult {
     /// Converts the value to a result.
     ///
     /// # Errors
     /// If the prompt fails.
-    fn into_prompt_result(self) -> Result<PromptResult, ErrorObject>;
+    fn into_get_prompt_result(self) -> Result<GetPromptResult, ErrorObject>;
 }
 
-impl IntoPromptResult for PromptResult {
-    fn into_prompt_result(self) -> Result<PromptResult, ErrorObject> {
+impl IntoGetPromptResult for GetPromptResult {
+    fn into_get_prompt_result(self) -> Result<GetPromptResult, ErrorObject> {
         Ok(self)
     }
 }
 
-impl IntoPromptResult for Vec<PromptMessage> {
-    fn into_prompt_result(self) -> Result<PromptResult, ErrorObject> {
-        Ok(PromptResult::new(self))
+impl IntoGetPromptResult for Vec<PromptMessage> {
+    fn into_get_prompt_result(self) -> Result<GetPromptResult, ErrorObject> {
+        Ok(GetPromptResult::new(self))
     }
 }
 
-impl IntoPromptResult for PromptMessage {
-    fn into_prompt_result(self) -> Result<PromptResult, ErrorObject> {
-        Ok(PromptResult::new([self]))
+impl IntoGetPromptResult for PromptMessage {
+    fn into_get_prompt_result(self) -> Result<GetPromptResult, ErrorObject> {
+        Ok(GetPromptResult::new([self]))
     }
 }
 
-impl IntoPromptResult for String {
-    fn into_prompt_result(self) -> Result<PromptResult, ErrorObject> {
-        PromptMessage::user(self).into_prompt_result()
+impl IntoGetPromptResult for String {
+    fn into_get_prompt_result(self) -> Result<GetPromptResult, ErrorObject> {
+        PromptMessage::user(self).into_get_prompt_result()
     }
 }
 
-impl IntoPromptResult for &'static str {
-    fn into_prompt_result(self) -> Result<PromptResult, ErrorObject> {
-        PromptMessage::user(self).into_prompt_result()
+impl IntoGetPromptResult for &'static str {
+    fn into_get_prompt_result(self) -> Result<GetPromptResult, ErrorObject> {
+        PromptMessage::user(self).into_get_prompt_result()
     }
 }
 
-impl<T: IntoPromptResult, E: Into<ToolError>> IntoPromptResult for Result<T, E> {
-    fn into_prompt_result(self) -> Result<PromptResult, ErrorObject> {
+impl<T: IntoGetPromptResult, E: Into<ToolError>> IntoGetPromptResult for Result<T, E> {
+    fn into_get_prompt_result(self) -> Result<GetPromptResult, ErrorObject> {
         match self {
-            Ok(value) => value.into_prompt_result(),
+            Ok(value) => value.into_get_prompt_result(),
             Err(error) => Err(error.into().into_error_object()),
         }
     }
@@ -178,72 +178,72 @@ impl<T: IntoPromptResult, E: Into<ToolError>> IntoPromptResult for Result<T, E> 
     note = "return text, bytes (`Vec<u8>`), `Json<T>`, `ResourceContents`, `Vec<ResourceContents>`, \
             `ReadResourceResult`, or a `Result` or `Option` of one of these"
 )]
-pub trait IntoResourceResult {
+pub trait IntoReadResourceResult {
     /// Converts the value to the result of reading `uri`.
     ///
     /// # Errors
     /// If reading fails.
-    fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject>;
+    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject>;
 }
 
-impl IntoResourceResult for ReadResourceResult {
-    fn into_resource_result(self, _: &str) -> Result<ReadResourceResult, ErrorObject> {
+impl IntoReadResourceResult for ReadResourceResult {
+    fn into_read_resource_result(self, _: &str) -> Result<ReadResourceResult, ErrorObject> {
         Ok(self)
     }
 }
 
-impl IntoResourceResult for Vec<ResourceContents> {
-    fn into_resource_result(self, _: &str) -> Result<ReadResourceResult, ErrorObject> {
+impl IntoReadResourceResult for Vec<ResourceContents> {
+    fn into_read_resource_result(self, _: &str) -> Result<ReadResourceResult, ErrorObject> {
         Ok(ReadResourceResult::new(self))
     }
 }
 
-impl IntoResourceResult for ResourceContents {
-    fn into_resource_result(self, _: &str) -> Result<ReadResourceResult, ErrorObject> {
+impl IntoReadResourceResult for ResourceContents {
+    fn into_read_resource_result(self, _: &str) -> Result<ReadResourceResult, ErrorObject> {
         Ok(ReadResourceResult::new([self]))
     }
 }
 
-impl IntoResourceResult for String {
-    fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
-        ResourceContents::of_text(uri, self).into_resource_result(uri)
+impl IntoReadResourceResult for String {
+    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+        ResourceContents::of_text(uri, self).into_read_resource_result(uri)
     }
 }
 
-impl IntoResourceResult for &'static str {
-    fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
-        ResourceContents::of_text(uri, self).into_resource_result(uri)
+impl IntoReadResourceResult for &'static str {
+    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+        ResourceContents::of_text(uri, self).into_read_resource_result(uri)
     }
 }
 
-impl IntoResourceResult for Vec<u8> {
-    fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
-        ResourceContents::of_bytes(uri, self).into_resource_result(uri)
+impl IntoReadResourceResult for Vec<u8> {
+    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+        ResourceContents::of_bytes(uri, self).into_read_resource_result(uri)
     }
 }
 
-impl<T: Serialize> IntoResourceResult for Json<T> {
-    fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+impl<T: Serialize> IntoReadResourceResult for Json<T> {
+    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
         let text = serde_json::to_string(&self.0)
             .map_err(|error| ErrorObject::internal(format!("{uri} cannot be written as JSON: {error}")))?;
-        ResourceContents::of_text(uri, text).mime_type("application/json").into_resource_result(uri)
+        ResourceContents::of_text(uri, text).mime_type("application/json").into_read_resource_result(uri)
     }
 }
 
 /// Returns a resource-not-found error for `None`.
-impl<T: IntoResourceResult> IntoResourceResult for Option<T> {
-    fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+impl<T: IntoReadResourceResult> IntoReadResourceResult for Option<T> {
+    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
         match self {
-            Some(value) => value.into_resource_result(uri),
+            Some(value) => value.into_read_resource_result(uri),
             None => Err(ErrorObject::resource_not_found(uri)),
         }
     }
 }
 
-impl<T: IntoResourceResult, E: Into<ToolError>> IntoResourceResult for Result<T, E> {
-    fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+impl<T: IntoReadResourceResult, E: Into<ToolError>> IntoReadResourceResult for Result<T, E> {
+    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
         match self {
-            Ok(value) => value.into_resource_result(uri),
+            Ok(value) => value.into_read_resource_result(uri),
             Err(error) => Err(error.into().into_error_object()),
         }
     }
@@ -290,24 +290,24 @@ mod tests {
     #[test]
     fn an_error_is_a_result_unless_it_is_the_protocols() {
         let failed: Result<i32, String> = Err("no luck".into());
-        let result = failed.into_tool_result().unwrap();
+        let result = failed.into_call_tool_result().unwrap();
         assert!(result.failed() && result.text() == "no luck");
         let refused: Result<i32, ErrorObject> = Err(ErrorObject::invalid_params("no"));
-        assert_eq!(refused.into_tool_result().unwrap_err(), ErrorObject::invalid_params("no"));
+        assert_eq!(refused.into_call_tool_result().unwrap_err(), ErrorObject::invalid_params("no"));
     }
 
     #[test]
     fn data_comes_with_its_schema_and_as_text() {
-        let result = Json(vec![1, 2]).into_tool_result().unwrap();
+        let result = Json(vec![1, 2]).into_call_tool_result().unwrap();
         assert_eq!(result.text(), "[1,2]");
         assert_eq!(result.structured_content.unwrap().as_str(), "[1,2]");
-        assert_eq!(<Json<Vec<i32>> as IntoToolResult>::output_schema().unwrap()["type"], "array");
-        assert!(<Result<f64, String> as IntoToolResult>::output_schema().is_none());
+        assert_eq!(<Json<Vec<i32>> as IntoCallToolResult>::output_schema().unwrap()["type"], "array");
+        assert!(<Result<f64, String> as IntoCallToolResult>::output_schema().is_none());
     }
 
     #[test]
     fn a_resource_that_is_not_there_is_an_error() {
-        let error = None::<String>.into_resource_result("a://b").unwrap_err();
+        let error = None::<String>.into_read_resource_result("a://b").unwrap_err();
         assert!(error.is_resource_not_found());
     }
 }

@@ -12,9 +12,9 @@ use turms_core::random_bytes;
 
 /// A key that encrypts request state. Replicas that share keys accept each other's request state.
 #[derive(Clone, PartialEq, Eq)]
-pub struct SealKey([u8; 32]);
+pub struct RequestStateKey([u8; 32]);
 
-impl SealKey {
+impl RequestStateKey {
     /// Creates a key from 32 secret bytes.
     #[must_use]
     pub fn new(bytes: [u8; 32]) -> Self {
@@ -31,16 +31,16 @@ impl SealKey {
     }
 }
 
-impl fmt::Debug for SealKey {
+impl fmt::Debug for RequestStateKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SealKey(..)")
+        f.write_str("RequestStateKey(..)")
     }
 }
 
 /// Encrypts with the first key, decrypts with any.
 #[derive(Debug)]
 pub(crate) struct Sealer {
-    keys: Vec<SealKey>,
+    keys: Vec<RequestStateKey>,
     lifetime: Duration,
 }
 
@@ -52,8 +52,8 @@ pub(crate) struct InvalidRequestState;
 impl Sealer {
     const NONCE: usize = 24;
 
-    pub(crate) fn new(keys: Vec<SealKey>, lifetime: Duration) -> Self {
-        let keys = if keys.is_empty() { vec![SealKey::random()] } else { keys };
+    pub(crate) fn new(keys: Vec<RequestStateKey>, lifetime: Duration) -> Self {
+        let keys = if keys.is_empty() { vec![RequestStateKey::random()] } else { keys };
         Self { keys, lifetime }
     }
 
@@ -89,7 +89,7 @@ impl Sealer {
     }
 }
 
-fn cipher(key: &SealKey) -> XChaCha20Poly1305 {
+fn cipher(key: &RequestStateKey) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new(&key.0.into())
 }
 
@@ -124,10 +124,10 @@ mod tests {
 
     #[test]
     fn keys_can_be_rotated() {
-        let (old, new) = (SealKey::new([1; 32]), SealKey::new([2; 32]));
+        let (old, new) = (RequestStateKey::new([1; 32]), RequestStateKey::new([2; 32]));
         let sealed = Sealer::new(vec![old.clone()], Duration::from_secs(60)).seal(b"state", b"");
         let rotated = Sealer::new(vec![new, old], Duration::from_secs(60));
         assert_eq!(rotated.open(&sealed, b"").unwrap(), b"state");
-        assert_eq!(format!("{:?}", SealKey::random()), "SealKey(..)");
+        assert_eq!(format!("{:?}", RequestStateKey::random()), "RequestStateKey(..)");
     }
 }

@@ -29,9 +29,9 @@ use crate::layered::LayerStack;
 use crate::prompt::{IntoPrompt, Prompt};
 use crate::resource::{IntoResource, Resource};
 use crate::router::{self, Router};
-use crate::seal::{SealKey, Sealer};
+use crate::seal::{RequestStateKey, Sealer};
 use crate::session::Session;
-use crate::task::{TaskManager, Tasks};
+use crate::task::{TaskManager, TaskOptions};
 use crate::tool::{IntoTool, Tool};
 use crate::uri_spelling::normalized;
 
@@ -50,7 +50,7 @@ pub struct Server {
     handle: ServerHandle,
     info: EndpointInfo,
     pub(crate) settings: Settings,
-    seal_keys: Vec<SealKey>,
+    request_state_keys: Vec<RequestStateKey>,
     seal_lifetime: Duration,
     layers: LayerStack,
     pub(crate) faults: Vec<String>,
@@ -149,7 +149,7 @@ impl Server {
                 experimental: None,
                 extensions: None,
                 sealer: Arc::new(Sealer::new(Vec::new(), Duration::ZERO)),
-                tasks: Arc::new(TaskManager::new(Tasks::new())),
+                tasks: Arc::new(TaskManager::new(TaskOptions::new())),
                 visible: None,
                 forward_tracing: false,
                 methods: HashMap::new(),
@@ -159,7 +159,7 @@ impl Server {
                 notifications: HashMap::new(),
                 on_notification: None,
             },
-            seal_keys: Vec::new(),
+            request_state_keys: Vec::new(),
             seal_lifetime: Duration::from_secs(60 * 60),
             layers: LayerStack::default(),
             faults: Vec::new(),
@@ -253,8 +253,8 @@ impl Server {
     }
 
     /// Adds the tools, prompts and resources of a service object. `#[server]` on its `impl` block implements
-    /// [`ServerParts`].
-    pub fn service<S: ServerParts>(self, service: S) -> Self {
+    /// [`Handlers`].
+    pub fn service<S: Handlers>(self, service: S) -> Self {
         Arc::new(service).add_to(self)
     }
 
@@ -292,19 +292,19 @@ impl Server {
 
     /// Sets the keys that encrypt the request state of clients of 2026-07-28, newest first. All replicas of a server
     /// need the same keys. Default: a random key per process.
-    pub fn seal_keys(mut self, keys: impl IntoIterator<Item = SealKey>) -> Self {
-        self.seal_keys = keys.into_iter().collect();
+    pub fn request_state_keys(mut self, keys: impl IntoIterator<Item = RequestStateKey>) -> Self {
+        self.request_state_keys = keys.into_iter().collect();
         self
     }
 
     /// Sets the lifetime of the request state: the maximum time between two input rounds. Default: one hour.
-    pub fn round_lifetime(mut self, lifetime: Duration) -> Self {
+    pub fn request_state_ttl(mut self, lifetime: Duration) -> Self {
         self.seal_lifetime = lifetime;
         self
     }
 
     /// Sets the storage and limits of tasks.
-    pub fn tasks(mut self, tasks: Tasks) -> Self {
+    pub fn tasks(mut self, tasks: TaskOptions) -> Self {
         self.settings.tasks = Arc::new(TaskManager::new(tasks));
         self
     }
@@ -336,7 +336,7 @@ impl Server {
     }
 
     /// Forwards the `tracing` events of handlers to their callers as log messages. The subscriber needs the
-    /// [`ForwardLogs`](crate::ForwardLogs) layer. Default: off.
+    /// [`ForwardTracing`](crate::ForwardTracing) layer. Default: off.
     pub fn forward_tracing(mut self) -> Self {
         self.settings.forward_tracing = true;
         self
@@ -520,7 +520,7 @@ impl Server {
         }
         let info = RawJson::encode(&self.info.server_info).unwrap_or_default();
         self.settings.lists.server_meta.insert_raw(key::SERVER_INFO, &info);
-        self.settings.sealer = Arc::new(Sealer::new(self.seal_keys, self.seal_lifetime));
+        self.settings.sealer = Arc::new(Sealer::new(self.request_state_keys, self.seal_lifetime));
         Ok(Router::new(self.handle, Arc::new(self.settings), self.info, &self.layers))
     }
 
@@ -599,7 +599,7 @@ impl fmt::Debug for Server {
     message = "`{Self}` has no tools, prompts or resources",
     note = "put `#[server]` on its `impl` block and `#[tool]`, `#[prompt]` or `#[resource(..)]` on the methods"
 )]
-pub trait ServerParts: Send + Sync + 'static {
+pub trait Handlers: Send + Sync + 'static {
     /// Registers the tools, prompts and resources of the object.
     fn add_to(self: Arc<Self>, server: Server) -> Server;
 }

@@ -33,11 +33,11 @@ use turms_core::{
 };
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::Translate;
-use turms_proto::session::{ClientOptions, Opened, RequestError, RequestOptions, VersionChoice};
+use turms_proto::session::{ClientOptions, Negotiated, RequestError, RequestOptions, VersionChoice};
 use turms_proto::types::{
-    CallTool, CallToolParams, ClientCapabilities, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit,
-    ElicitParams, ElicitResult, ElicitationCapability, Implementation, InputRequest, InputRequired, ListRoots,
-    ListRootsResult, Outcome, Root, RootsCapability, SamplingCapability, ToolResult, key,
+    CallTool, CallToolParams, CallToolResult, ClientCapabilities, CreateMessage, CreateMessageParams,
+    CreateMessageResult, Elicit, ElicitParams, ElicitResult, ElicitationCapability, Implementation, InputRequest,
+    InputRequired, ListRoots, ListRootsResult, Outcome, Root, RootsCapability, SamplingCapability, key,
 };
 use turms_proto::{Ability, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
 
@@ -142,7 +142,7 @@ pub struct TestClient {
     version: ProtocolVersion,
     script: Script,
     received: Arc<ReceivedNotifications>,
-    opened: Arc<Opened>,
+    opened: Arc<Negotiated>,
 }
 
 #[derive(Debug, Default)]
@@ -235,7 +235,7 @@ impl TestClient {
 
     /// Returns the server's info and capabilities.
     #[must_use]
-    pub fn opened(&self) -> &Opened {
+    pub fn opened(&self) -> &Negotiated {
         &self.opened
     }
 
@@ -249,7 +249,7 @@ impl TestClient {
     ///
     /// # Errors
     /// If the request fails. A tool that fails returns a result with `isError`.
-    pub async fn call_tool(&self, name: &str, arguments: Value) -> Result<ToolResult, TestError> {
+    pub async fn call_tool(&self, name: &str, arguments: Value) -> Result<CallToolResult, TestError> {
         let mut params = CallToolParams::new(name);
         if let Value::Object(arguments) = arguments {
             params.arguments = Some(arguments.into());

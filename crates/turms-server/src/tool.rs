@@ -11,14 +11,14 @@ use turms_core::{BoxFuture, Payload, Request, Service, ServiceError, SharedServi
 use turms_proto::header::ParamHeaders;
 use turms_proto::method::Method as _;
 use turms_proto::types::{
-    CallTool, Icon, Meta, TaskSupport, Tool as ToolSpec, ToolAnnotations, ToolExecution, ToolResult,
+    CallTool, CallToolResult, Icon, Meta, TaskSupport, Tool as ToolSpec, ToolAnnotations, ToolExecution,
 };
 use turms_proto::{ErrorObject, Object, RawJson};
 
 use crate::context::Context;
 use crate::handler::{Call, Handler, Rejection, SyncHandler};
 use crate::layered::{Innermost, LayerStack, call_layered};
-use crate::respond::IntoToolResult;
+use crate::respond::IntoCallToolResult;
 use crate::router::ToolRequest;
 use crate::schema::{Schema, SchemaError, Violations};
 use crate::task::TaskMode;
@@ -59,7 +59,7 @@ struct ToolCore {
     mirrored: Option<ParamHeaders>,
     handler: ToolHandler,
     task: Option<TaskMode>,
-    keep_task_for: Option<Duration>,
+    task_ttl: Option<Duration>,
     /// The registration error. It is reported when the server is built, not when the tool is called.
     fault: Option<String>,
 }
@@ -68,7 +68,7 @@ struct ToolCore {
 type ToolHandler = Box<dyn Fn(Arc<ToolCore>, Call) -> ToolFuture + Send + Sync>;
 
 /// A running tool call.
-pub(crate) type ToolFuture = BoxFuture<'static, Result<ToolResult, ServiceError>>;
+pub(crate) type ToolFuture = BoxFuture<'static, Result<CallToolResult, ServiceError>>;
 
 impl Tool {
     /// Creates a builder for a tool with a name.
@@ -81,7 +81,7 @@ impl Tool {
             layers: LayerStack::default(),
             blocking: false,
             task: None,
-            keep_task_for: None,
+            task_ttl: None,
         }
     }
 
@@ -108,8 +108,8 @@ impl Tool {
     }
 
     /// Returns the time to live of its tasks, if it differs from the server's.
-    pub(crate) fn keep_task_for(&self) -> Option<Duration> {
-        self.core.keep_task_for
+    pub(crate) fn task_ttl(&self) -> Option<Duration> {
+        self.core.task_ttl
     }
 
     pub(crate) fn fault(&self) -> Option<&str> {
@@ -134,16 +134,20 @@ impl ToolCore {
     }
 
     /// Checks the arguments, runs the handler, and checks its structured content.
-    async fn run<F>(self: Arc<Self>, call: Call, handler: impl FnOnce(Call) -> F) -> Result<ToolResult, ServiceError>
+    async fn run<F>(
+        self: Arc<Self>,
+        call: Call,
+        handler: impl FnOnce(Call) -> F,
+    ) -> Result<CallToolResult, ServiceError>
     where
-        F: Future<Output = Result<ToolResult, Rejection>>,
+        F: Future<Output = Result<CallToolResult, Rejection>>,
     {
         let (version, max_steps) = (call.context.version(), call.context.server().max_validation_steps());
         let result = match self.check_input(&call, max_steps).await {
             Ok(()) => handler(call).await,
             Err(rejection) => Err(rejection),
         };
-        let result = result.or_else(|rejection| rejection.into_tool_result(version))?;
+        let result = result.or_else(|rejection| rejection.into_call_tool_result(version))?;
         match &self.output {
             Some(schema) if !result.failed() => self.check_output(schema, &result, max_steps).await?,
             _ => {}
@@ -159,7 +163,7 @@ impl ToolCore {
         Ok(schema.check(&arguments, "arguments", max_steps).await?)
     }
 
-    async fn check_output(&self, schema: &Schema, result: &ToolResult, max_steps: u64) -> Result<(), ErrorObject> {
+    async fn check_output(&self, schema: &Schema, result: &CallToolResult, max_steps: u64) -> Result<(), ErrorObject> {
         let checked = match &result.structured_content {
             Some(content) => schema.check(content, "structuredContent", max_steps).await,
             None => Err(Violations("structuredContent is missing".to_owned())),
@@ -190,7 +194,7 @@ pub struct ToolBuilder {
     layers: LayerStack,
     blocking: bool,
     task: Option<TaskMode>,
-    keep_task_for: Option<Duration>,
+    task_ttl: Option<Duration>,
 }
 
 impl ToolBuilder {
@@ -277,16 +281,16 @@ impl ToolBuilder {
     }
 
     /// Starts the tool as an ordinary call that may continue as a task when its handler calls
-    /// [`Context::go_on_as_task`](crate::Context::go_on_as_task). Input requests before that belong to the call.
-    pub fn task_later(mut self) -> Self {
+    /// [`Context::continue_as_task`](crate::Context::continue_as_task). Input requests before that belong to the call.
+    pub fn task_deferred(mut self) -> Self {
         self.task = Some(TaskMode::Detachable);
         self
     }
 
     /// Sets the time to live of its tasks, counted from their creation. Default:
-    /// [`Tasks::keep_for`](crate::Tasks::keep_for).
-    pub fn keep_task_for(mut self, time: Duration) -> Self {
-        self.keep_task_for = Some(time);
+    /// [`TaskOptions::ttl`](crate::TaskOptions::ttl).
+    pub fn task_ttl(mut self, time: Duration) -> Self {
+        self.task_ttl = Some(time);
         self
     }
 
@@ -303,30 +307,30 @@ impl ToolBuilder {
     /// Sets the async handler and finishes the tool.
     pub fn handler<H: Handler<X>, X>(self, handler: H) -> Tool
     where
-        H::Output: IntoToolResult,
+        H::Output: IntoCallToolResult,
     {
         let boxed: ToolHandler = Box::new(move |core, call| {
             let handler = handler.clone();
-            Box::pin(core.run(call, async move |call| Ok(handler.call(call).await?.into_tool_result()?)))
+            Box::pin(core.run(call, async move |call| Ok(handler.call(call).await?.into_call_tool_result()?)))
         });
-        self.finish(boxed, H::input_schema(), <H::Output as IntoToolResult>::output_schema())
+        self.finish(boxed, H::input_schema(), <H::Output as IntoCallToolResult>::output_schema())
     }
 
     /// Sets a handler that is not async and finishes the tool. It must not block the connection: a handler that
     /// computes for long, reads files or sleeps needs [`ToolBuilder::blocking`] as well.
     pub fn handler_sync<H: SyncHandler<X>, X>(self, handler: H) -> Tool
     where
-        H::Output: IntoToolResult,
+        H::Output: IntoCallToolResult,
     {
         let is_blocking = self.blocking;
         let boxed: ToolHandler = Box::new(move |core, call| {
             let handler = handler.clone();
             Box::pin(core.run(call, async move |mut call| {
-                let mut run = move || Ok(handler.call(&mut call)?.into_tool_result()?);
+                let mut run = move || Ok(handler.call(&mut call)?.into_call_tool_result()?);
                 if is_blocking { run_on_blocking_thread(run).await } else { run() }
             }))
         });
-        self.finish(boxed, H::input_schema(), <H::Output as IntoToolResult>::output_schema())
+        self.finish(boxed, H::input_schema(), <H::Output as IntoCallToolResult>::output_schema())
     }
 
     fn finish(mut self, handler: ToolHandler, input: Option<Value>, output: Option<Value>) -> Tool {
@@ -376,7 +380,7 @@ impl ToolBuilder {
             mirrored,
             handler,
             task: self.task,
-            keep_task_for: self.keep_task_for,
+            task_ttl: self.task_ttl,
             fault,
         });
         let innermost = core.clone();
@@ -393,8 +397,8 @@ impl ToolBuilder {
 
 /// Runs a function on a blocking thread.
 async fn run_on_blocking_thread(
-    run: impl FnOnce() -> Result<ToolResult, Rejection> + Send + 'static,
-) -> Result<ToolResult, Rejection> {
+    run: impl FnOnce() -> Result<CallToolResult, Rejection> + Send + 'static,
+) -> Result<CallToolResult, Rejection> {
     match tokio::task::spawn_blocking(run).await {
         Ok(result) => result,
         Err(_) => Err(ErrorObject::internal("the handler panicked").into()),

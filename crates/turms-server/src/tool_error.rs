@@ -6,9 +6,9 @@ use std::fmt;
 use turms_core::{PeerError, error_chain};
 use turms_proto::ErrorObject;
 use turms_proto::session::RequestError;
-use turms_proto::types::ToolResult;
+use turms_proto::types::CallToolResult;
 
-use crate::context::AskError;
+use crate::context::InputError;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -20,7 +20,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// - A tool returns a result with `isError`. Its text is the message and its causes: `cannot read the index: not found`.
 /// - A prompt, a resource or a completion fails with an internal error (-32603) with that message.
 /// - If the error or one of its causes is an [`ErrorObject`], the request fails with that protocol error instead. The same holds
-///   for an [`AskError`] for a missing client capability (-32021).
+///   for an [`InputError`] for a missing client capability (-32021).
 ///
 /// A `Result` with another error type behaves in the same way: its error is converted to this type.
 ///
@@ -55,9 +55,9 @@ impl ToolError {
             if let Some(error) = unboxed::<ErrorObject>(error) {
                 return Some(error.clone());
             }
-            if let Some(error) = unboxed::<AskError>(error) {
+            if let Some(error) = unboxed::<InputError>(error) {
                 return match error {
-                    AskError::Unsupported(missing) => Some((**missing).clone()),
+                    InputError::Unsupported(missing) => Some((**missing).clone()),
                     _ => None,
                 };
             }
@@ -70,8 +70,8 @@ impl ToolError {
     }
 
     /// Returns the tool result for this error, or the protocol error.
-    pub(crate) fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
-        self.protocol_error().map_or_else(|| Ok(ToolResult::error(self)), Err)
+    pub(crate) fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+        self.protocol_error().map_or_else(|| Ok(CallToolResult::error(self)), Err)
     }
 
     /// Returns the error object for a request that has no `isError` result.

@@ -14,8 +14,8 @@ use turms_core::{CallContext, NotifyFuture, Request, ResponseFuture, Service};
 use turms_proto::types::*;
 use turms_proto::{ErrorObject, Notification, RawJson};
 use turms_server::{
-    Args, AskError, CancellationToken, Completing, Context, Elicited, Json, Progress, Prompt, Resource, Server,
-    Session, SharedService, State, Tasks, Tool,
+    Args, CancellationToken, CompletionRequest, Context, Elicited, InputError, Json, Progress, Prompt, Resource,
+    Server, Session, SharedService, State, TaskOptions, Tool,
 };
 
 use crate::tools::{self, Add, Name, text_of};
@@ -154,7 +154,7 @@ fn with_tools(server: Server) -> Server {
         .tool(Tool::builder("refuse").handler_sync(|| Err::<String, _>(ErrorObject::invalid_params("never"))))
         .tool(tools::panic())
         .tool(Tool::builder("content").handler_sync(|| {
-            ToolResult::new()
+            CallToolResult::new()
                 .with("text")
                 .with(Content::image([1, 2], "image/png"))
                 .with(Content::audio([3], "audio/wav"))
@@ -210,20 +210,20 @@ fn with_input_tools(server: Server) -> Server {
         .tool(Tool::builder("register").handler(register))
         .tool(Tool::builder("visit").handler(|context: Context| async move {
             let action = context.elicit_url("Please log in", "https://login.example").await?;
-            Ok::<_, AskError>(action.to_string())
+            Ok::<_, InputError>(action.to_string())
         }))
         .tool(Tool::builder("think").handler(|context: Context| async move {
             let params = CreateMessageParams::new([SamplingMessage::user("Capital of France?")], 50);
-            Ok::<_, AskError>(text_of(&context.sample(params).await?))
+            Ok::<_, InputError>(text_of(&context.sample(params).await?))
         }))
         .tool(Tool::builder("think_with_tools").handler(|context: Context| async move {
             let params = CreateMessageParams::new([SamplingMessage::user("What is 1 + 2?")], 50);
             let params = params.tools([turms_proto::types::Tool::new("add")]);
-            Ok::<_, AskError>(text_of(&context.sample(params).await?))
+            Ok::<_, InputError>(text_of(&context.sample(params).await?))
         }))
         .tool(Tool::builder("roots").handler(|context: Context| async move {
             let roots = context.roots().await?;
-            Ok::<_, AskError>(roots.into_iter().map(|root| root.uri).collect::<Vec<_>>().join(","))
+            Ok::<_, InputError>(roots.into_iter().map(|root| root.uri).collect::<Vec<_>>().join(","))
         }))
         .tool(Tool::builder("all_at_once").handler(|context: Context| async move {
             let name = context.elicit::<Name>("Your name?");
@@ -231,7 +231,7 @@ fn with_input_tools(server: Server) -> Server {
             let roots = context.roots_as("places");
             let (name, model, roots) = tokio::join!(name, model, roots);
             let name = name?.accepted().map(|name| name.name).unwrap_or_default();
-            Ok::<_, AskError>(format!("{} {name} {}", text_of(&model?), roots?.len()))
+            Ok::<_, InputError>(format!("{} {name} {}", text_of(&model?), roots?.len()))
         }))
         .tool(Tool::builder("pester").handler(pester))
 }
@@ -250,16 +250,16 @@ fn with_tasks(server: Server) -> Server {
             tokio::task::yield_now().await;
             Json(Sum { sum: add.a + add.b })
         }))
-        .tool(Tool::builder("asking_job").task_later().handler(|context: Context| async move {
+        .tool(Tool::builder("asking_job").task_deferred().handler(|context: Context| async move {
             let name = context.elicit::<Name>("What is your name?").await?.accepted();
-            context.go_on_as_task().await;
+            context.continue_as_task().await;
             tokio::task::yield_now().await;
-            Ok::<_, AskError>(format!("{} {}", name.expect("the form is accepted").name, context.task_id().is_some()))
+            Ok::<_, InputError>(format!("{} {}", name.expect("the form is accepted").name, context.task_id().is_some()))
         }))
-        .tasks(Tasks::new().poll_interval(Duration::from_millis(20)))
+        .tasks(TaskOptions::new().poll_interval(Duration::from_millis(20)))
 }
 
-async fn greet(context: Context, State(counters): State<CallCounters>) -> Result<String, AskError> {
+async fn greet(context: Context, State(counters): State<CallCounters>) -> Result<String, InputError> {
     counters.add("runs", 1);
     let effect = context.once("effect", async { counters.add("effects", 1) }).await?;
     let name = match context.elicit::<Name>("What is your name?").await? {
@@ -270,7 +270,7 @@ async fn greet(context: Context, State(counters): State<CallCounters>) -> Result
     Ok(format!("{}, {name}! ({effect})", text_of(&model)))
 }
 
-async fn register(context: Context) -> Result<String, AskError> {
+async fn register(context: Context) -> Result<String, InputError> {
     let form = FormSchema::new()
         .required_field("name", StringField::new().min_length(2))
         .field("colour", StringField::new().default("red"))
@@ -279,7 +279,7 @@ async fn register(context: Context) -> Result<String, AskError> {
     Ok(result.content.map(|content| content.to_string()).unwrap_or_default())
 }
 
-async fn pester(context: Context) -> Result<String, AskError> {
+async fn pester(context: Context) -> Result<String, InputError> {
     loop {
         context.elicit::<Name>("And your name?").await?;
     }
@@ -289,7 +289,7 @@ async fn pester(context: Context) -> Result<String, AskError> {
 fn with_controls(server: Server) -> Server {
     server
         .tool(Tool::builder("effects").handler_sync(|State(counters): State<CallCounters>| {
-            ToolResult::of_text(json!(counters.all()).to_string())
+            CallToolResult::of_text(json!(counters.all()).to_string())
         }))
         .tool(Tool::builder("reached").handler(
             |Args(reading): Args<ReachedArguments>, State(counters): State<CallCounters>| async move {
@@ -328,7 +328,7 @@ fn with_resources(server: Server) -> Server {
         .resource(
             Resource::builder("users://{id}/profile")
                 .name("profile")
-                .completion("id", |completing: Completing| async move { vec![format!("{}1", completing.value)] })
+                .completion("id", |completing: CompletionRequest| async move { vec![format!("{}1", completing.value)] })
                 .handler(|Args(user): Args<UserIdArguments>| async move {
                     (user.id == 7).then(|| Json(json!({ "id": user.id })))
                 }),
@@ -342,7 +342,7 @@ fn count_read(State(counters): State<CallCounters>) -> String {
     counters.add("reads", 1).to_string()
 }
 
-async fn ask_name(context: Context) -> Result<String, AskError> {
+async fn ask_name(context: Context) -> Result<String, InputError> {
     let name = context.elicit::<Name>("Whose?").await?;
     Ok(name.accepted().map_or_else(|| "nobody".to_owned(), |name| name.name))
 }
@@ -352,7 +352,7 @@ fn with_prompts(server: Server) -> Server {
         .prompt(
             Prompt::builder("greeting")
                 .description("Greets somebody.")
-                .completion("name", |completing: Completing| async move {
+                .completion("name", |completing: CompletionRequest| async move {
                     let known = completing.known.get("times").cloned().unwrap_or_default();
                     vec![format!("{}nn{known}", completing.value)]
                 })
@@ -361,7 +361,7 @@ fn with_prompts(server: Server) -> Server {
                 }),
         )
         .prompt(Prompt::builder("conversation").handler_sync(|| {
-            PromptResult::new(Vec::new())
+            GetPromptResult::new(Vec::new())
                 .user("Look at this:")
                 .user(Content::image([1, 2], "image/png"))
                 .assistant("I see.")

@@ -11,8 +11,10 @@ use tokio::task::JoinHandle;
 use turms_core::Principal;
 use turms_http::{HttpService, Listener, ServeHttp as _};
 use turms_proto::Object;
-use turms_proto::types::{CreateMessageParams, LoggingLevel, PromptResult, SamplingMessage};
-use turms_server::{Args, AskError, Context, Elicited, Progress, Prompt, Resource, Server, ServerHandle, State, Tool};
+use turms_proto::types::{CreateMessageParams, GetPromptResult, LoggingLevel, SamplingMessage};
+use turms_server::{
+    Args, Context, Elicited, InputError, Progress, Prompt, Resource, Server, ServerHandle, State, Tool,
+};
 
 use crate::raw_http::{Connection, Request, Response, Stream};
 use crate::tools::{self, Add, Name, text_of};
@@ -198,7 +200,7 @@ pub fn server(traces: &Arc<Traces>) -> Server {
         .resource(Resource::builder("memo://grüße").name("greetings").handler_sync(|| "Grüße."))
         .prompt(Prompt::builder("review").handler_sync(|Args(review): Args<ReviewArguments>| {
             let style = review.style.unwrap_or_else(|| "brief".to_owned());
-            PromptResult::new([]).user(format!("Write a {style} review of this code:\n{}", review.code))
+            GetPromptResult::new([]).user(format!("Write a {style} review of this code:\n{}", review.code))
         }))
 }
 
@@ -301,14 +303,17 @@ async fn grow(context: Context, State(traces): State<Traces>) -> String {
     name
 }
 
-async fn greet(context: Context) -> Result<String, AskError> {
+async fn greet(context: Context) -> Result<String, InputError> {
     Ok(match context.elicit::<Name>("What is your name?").await? {
         Elicited::Accepted(Name { name }) => format!("Hello, {name}!"),
         _ => "Nobody to greet.".to_owned(),
     })
 }
 
-async fn think(Args(ThinkArguments { question }): Args<ThinkArguments>, context: Context) -> Result<String, AskError> {
+async fn think(
+    Args(ThinkArguments { question }): Args<ThinkArguments>,
+    context: Context,
+) -> Result<String, InputError> {
     let result = context.sample(CreateMessageParams::new([SamplingMessage::user(question)], 100)).await?;
     Ok(format!("{}: {}", result.model, text_of(&result)))
 }

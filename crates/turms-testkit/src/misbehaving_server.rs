@@ -30,7 +30,7 @@ impl MisbehavingServer {
 
     /// Sets the timeouts for the exit of the process.
     pub fn with_time_to_leave(mut self, time: Duration) -> Self {
-        self.command = self.command.clone().exit_timeout(time).term_timeout(time);
+        self.command = self.command.clone().exit_timeout(time).kill_timeout(time);
         self
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 #[cfg(feature = "client")]
-use turms_core::Ended;
+use turms_core::CloseInfo;
 use turms_core::escape_control;
 
 /// The state of closing a connection: the close frame to send, and why the peer has closed.
@@ -68,10 +68,10 @@ impl CloseState {
 
     /// The reason why the connection is closed.
     #[cfg(feature = "client")]
-    pub(crate) fn reason(&self) -> Ended {
+    pub(crate) fn reason(&self) -> CloseInfo {
         match self.reason.get() {
-            Some(reason) => Ended::new().how(reason),
-            None => Ended::new(),
+            Some(reason) => CloseInfo::new().how(reason),
+            None => CloseInfo::new(),
         }
     }
 }

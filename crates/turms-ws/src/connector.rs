@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use turms_core::transport::StreamConnector;
-use turms_core::{BoxFuture, ChannelControl, ConnectContext, ConnectError, Connector, Ended, Limits, OpenChannel};
+use turms_core::{BoxFuture, ChannelControl, CloseInfo, ConnectContext, ConnectError, Connector, Limits, OpenChannel};
 use turms_http::__internal::{DialOptions, DialProtocol, Dialer};
 use turms_http::DialAddress;
 use turms_proto::session::ConnectionStats;
@@ -196,7 +196,7 @@ impl Connector for WsConnector {
         Box::pin(async move {
             let stream = tokio::time::timeout(self.connect_timeout, self.open())
                 .await
-                .map_err(|_| ConnectError::Late { server: self.url.to_string(), limit: self.connect_timeout })?
+                .map_err(|_| ConnectError::Timeout { server: Some(self.url.to_string()), limit: self.connect_timeout })?
                 .map_err(|error| match error {
                     WsConnectError::Refused { .. } => ConnectError::rejected(self.url.to_string(), error),
                     error => ConnectError::unreachable(self.url.to_string(), error),
@@ -211,7 +211,7 @@ impl Connector for WsConnector {
                 Ok(OpenChannel { channel, control: inner, negotiated, .. }) => {
                     Ok(OpenChannel::new(channel, Arc::new(WsControl { inner, close }), negotiated))
                 }
-                Err(ConnectError::Ended(_)) => Err(ConnectError::Ended(close.reason())),
+                Err(ConnectError::Closed(_)) => Err(ConnectError::Closed(close.reason())),
                 Err(error) => Err(error),
             }
         })
@@ -251,7 +251,7 @@ impl ChannelControl for WsControl {
         self.inner.close()
     }
 
-    fn closed(&self) -> BoxFuture<'_, Ended> {
+    fn closed(&self) -> BoxFuture<'_, CloseInfo> {
         Box::pin(async move {
             self.inner.closed().await;
             self.close.reason()

@@ -251,7 +251,7 @@ pub trait ServeWs: IntoEndpoint + Sized {
     {
         async move {
             let service = self.into_endpoint().map(WsService::new)?;
-            Listener::bind(address).await?.until_told_to_end().serve(service).await
+            Listener::bind(address).await?.shutdown_on_signal().serve(service).await
         }
     }
 }

@@ -1,17 +1,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use turms_core::{ConnectError, Connector, UrlConnector, UrlTarget, UrlTransport};
+use turms_core::{ConnectError, Connector, ServerUrl, TransportKind, UrlTransport};
 
 use crate::connector::WsConnector;
 
 /// Creates connectors for WebSocket URLs, such as those of a configuration file.
 ///
 /// ```
-/// use turms_core::{UrlConnector as _, UrlTarget};
+/// use turms_core::{UrlTransport as _, ServerUrl};
 /// use turms_ws::WsTransport;
 ///
-/// let connector = WsTransport::new().connector(&UrlTarget::new("wss://example.com/mcp"))?;
+/// let connector = WsTransport::new().connector(&ServerUrl::new("wss://example.com/mcp"))?;
 /// assert!(connector.is_repeatable());
 /// # Ok::<(), turms_core::ConnectError>(())
 /// ```
@@ -39,12 +39,12 @@ impl Default for WsTransport {
     }
 }
 
-impl UrlConnector for WsTransport {
-    fn speaks(&self, transport: UrlTransport) -> bool {
-        transport == UrlTransport::WebSocket
+impl UrlTransport for WsTransport {
+    fn speaks(&self, transport: TransportKind) -> bool {
+        transport == TransportKind::WebSocket
     }
 
-    fn connector(&self, target: &UrlTarget) -> Result<Arc<dyn Connector>, ConnectError> {
+    fn connector(&self, target: &ServerUrl) -> Result<Arc<dyn Connector>, ConnectError> {
         let connector = WsConnector::new(&target.url).map_err(|error| ConnectError::unreachable("the URL", error))?;
         Ok(Arc::new((self.configure)(connector.headers(target.headers.clone()))))
     }

@@ -25,7 +25,7 @@
 //!   object with [`macro@server`]. The same can be written by hand with [`Tool::builder`], [`Prompt::builder`] and
 //!   [`Resource::builder`].
 //! - What a function may take beside its arguments implements [`FromCall`]; what it may return implements
-//!   [`IntoToolResult`], [`IntoPromptResult`] or [`IntoResourceResult`]. [`ToolError`] is for functions that meet errors of
+//!   [`IntoCallToolResult`], [`IntoGetPromptResult`] or [`IntoReadResourceResult`]. [`ToolError`] is for functions that meet errors of
 //!   several types; with the feature `anyhow` it looks into every `anyhow::Error`, too.
 //! - A [`Client`] talks to servers of every revision: see [`client`].
 //! - Extensions of the protocol are [`ServerExtension`]s and [`ClientExtension`]s; those of your own as well.
@@ -68,12 +68,12 @@ pub use turms_proto as proto;
 pub use turms_proto::types;
 #[cfg(feature = "server")]
 pub use turms_server::{
-    App, Apps, Args, AskError, Call, CancellationToken, Change, ClientInfo, Completing, Context, Elicited, Extension,
-    ExtensionScope, FromCall, Handler, Headers, IntoCompletion, IntoPrompt, IntoPromptResult, IntoResource,
-    IntoResourceResult, IntoTool, IntoToolResult, Item, Json, Principal, Progress, Prompt, PromptBuilder,
-    RegistrationError, Rejection, Resource, ResourceBuilder, Router, SchemaError, SealKey, Server, ServerExtension,
-    ServerHandle, ServerParts, Session, SharedService, State, SyncHandler, Tasks, Tool, ToolBuilder, ToolError, Uri,
-    testing,
+    App, Apps, Args, Call, CancellationToken, Change, ClientInfo, CompletionRequest, Context, Elicited, Extension,
+    ExtensionBuilder, FromCall, Handler, Handlers, Headers, InputError, IntoCallToolResult, IntoCompletion,
+    IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource, IntoTool, Item, Json, Principal, Progress,
+    Prompt, PromptBuilder, RegistrationError, Rejection, RequestStateKey, Resource, ResourceBuilder, Router,
+    SchemaError, Server, ServerExtension, ServerHandle, Session, SharedService, State, SyncHandler, TaskOptions, Tool,
+    ToolBuilder, ToolError, Uri, testing,
 };
 // What the attributes write refers to, and compile errors name.
 #[cfg(feature = "server")]
@@ -118,11 +118,13 @@ pub mod prelude {
     #[doc(no_inline)]
     pub use crate::proto::ErrorObject;
     #[doc(no_inline)]
-    pub use crate::types::{Completion, Content, Meta, PromptMessage, PromptResult, ResourceContents, ToolResult};
+    pub use crate::types::{
+        CallToolResult, Completion, Content, GetPromptResult, Meta, PromptMessage, ResourceContents,
+    };
     #[cfg(feature = "server")]
     #[doc(no_inline)]
     pub use crate::{
-        Args, CancellationToken, ClientInfo, Completing, Context, Elicited, Extension, Headers, Json, Principal,
+        Args, CancellationToken, ClientInfo, CompletionRequest, Context, Elicited, Extension, Headers, Json, Principal,
         Progress, Prompt, Resource, Server, State, Tool, ToolError, prompt, resource, server, tool,
     };
 }

@@ -26,7 +26,7 @@ fn object(value: &Value) -> Object {
     Object::encode(value).unwrap()
 }
 
-async fn call(router: &Router, name: &str, arguments: Value) -> ToolResult {
+async fn call(router: &Router, name: &str, arguments: Value) -> CallToolResult {
     let params = CallToolParams::new(name).arguments(object(&arguments));
     serde_json::from_value(ask::<CallTool>(router, params).await.unwrap()).unwrap()
 }
@@ -162,18 +162,18 @@ mod tools {
     }
 
     #[derive(Deserialize, schemars::JsonSchema)]
-    struct Place {
+    struct ConfigFile {
         lat: f64,
         lon: f64,
     }
 
     #[tool]
-    async fn locate(Args(place): Args<Place>, _: Context) -> String {
+    async fn locate(Args(place): Args<ConfigFile>, _: Context) -> String {
         format!("{}/{}", place.lat, place.lon)
     }
 
     #[tool]
-    async fn travel(from: Place, to: Place) -> f64 {
+    async fn travel(from: ConfigFile, to: ConfigFile) -> f64 {
         (from.lat - to.lat) + (from.lon - to.lon)
     }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::Args;
 use turms::client::VersionChoice;
-use turms::core::UrlTransport;
+use turms::core::TransportKind;
 use turms::proto::ProtocolVersion;
 
 /// Environment variable with the bearer token for servers that have no other credentials.
@@ -111,7 +111,7 @@ pub(crate) enum TransportChoice {
     Sse,
 }
 
-impl From<TransportChoice> for UrlTransport {
+impl From<TransportChoice> for TransportKind {
     fn from(choice: TransportChoice) -> Self {
         match choice {
             TransportChoice::Http => Self::StreamableHttp,

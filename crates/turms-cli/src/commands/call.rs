@@ -1,6 +1,6 @@
 use serde_json::{Map, Value};
 use turms::proto::method::Method as _;
-use turms::types::{CallTool, Tool, ToolResult};
+use turms::types::{CallTool, CallToolResult, Tool};
 
 use super::tasks;
 use crate::args::CallArgs;
@@ -39,7 +39,7 @@ pub(crate) async fn run(session: &CliSession, args: &CallArgs) -> CliResult {
 pub(super) fn print(
     session: &CliSession,
     tool: &str,
-    result: &ToolResult,
+    result: &CallToolResult,
     recorded: Option<String>,
     mut saver: ContentSaver,
 ) -> CliResult {

@@ -39,7 +39,7 @@ async fn listen(address: &str, scheme: &str, path: &str, printer: &Printer) -> C
     let listener = Listener::bind(&*address).await.map_err(|error| bind_error(&error))?;
     let bound = listener.local_addr().map_or_else(|| address.into_owned(), |bound| bound.to_string());
     printer.note(StyledText::new().plain("the demo server is listening on ").name(format!("{scheme}://{bound}{path}")));
-    Ok(listener.until_told_to_end())
+    Ok(listener.shutdown_on_signal())
 }
 
 /// Adds the loopback address to a port.

@@ -1,5 +1,5 @@
 use serde_json::json;
-use turms::client::Target as Entry;
+use turms::client::ServerTarget as Entry;
 
 use crate::args::ServersArgs;
 use crate::error::CliResult;

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 use turms::proto::Ability;
 use turms::proto::method::Method as _;
-use turms::types::{CallTool, GetCoreTaskResult, GetTask, ListCoreTasks, Task, ToolResult};
+use turms::types::{CallTool, CallToolResult, GetCoreTaskResult, GetTask, ListCoreTasks, Task};
 
 use super::call;
 use crate::args::TasksArgs;
@@ -94,7 +94,7 @@ fn print(session: &CliSession, task: &Task, saver: ContentSaver) -> CliResult {
         return session.print_result::<GetTask>(task);
     }
     session.printer.line(show::task(task))?;
-    match task.result.as_ref().map(|result| result.decode::<ToolResult>()) {
+    match task.result.as_ref().map(|result| result.decode::<CallToolResult>()) {
         Some(Ok(result)) => call::print(session, &task.task_id, &result, None, saver),
         _ => Ok(()),
     }

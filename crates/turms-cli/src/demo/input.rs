@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use turms::AskError;
+use turms::InputError;
 use turms::prelude::*;
 use turms::types::{CreateMessageParams, ElicitAction, SamplingMessage};
 
@@ -29,7 +29,7 @@ struct SignUp {
 
 /// Asks the user to fill in a form.
 #[tool]
-pub(super) async fn sign_up(context: Context) -> Result<String, AskError> {
+pub(super) async fn sign_up(context: Context) -> Result<String, InputError> {
     Ok(match context.elicit::<SignUp>("Please sign up.").await? {
         Elicited::Accepted(SignUp { name, age, plan, news }) => {
             let age = age.map_or_else(|| "of unknown age".to_owned(), |age| format!("aged {age}"));
@@ -43,7 +43,7 @@ pub(super) async fn sign_up(context: Context) -> Result<String, AskError> {
 
 /// Asks the user to open a URL.
 #[tool]
-pub(super) async fn visit(context: Context) -> Result<&'static str, AskError> {
+pub(super) async fn visit(context: Context) -> Result<&'static str, InputError> {
     let action =
         context.elicit_url("Please read the specification.", "https://modelcontextprotocol.io/specification").await?;
     Ok(match action {
@@ -59,7 +59,7 @@ pub(super) async fn ask_model(
     /// the question
     question: String,
     context: Context,
-) -> Result<String, AskError> {
+) -> Result<String, InputError> {
     let question = CreateMessageParams::new([SamplingMessage::user(question)], 200).system_prompt("Answer briefly.");
     let response = context.sample(question).await?;
     let text: String = response.content.as_slice().iter().filter_map(Content::as_text).collect();
@@ -68,7 +68,7 @@ pub(super) async fn ask_model(
 
 /// Lists the client's roots.
 #[tool(read_only)]
-pub(super) async fn show_roots(context: Context) -> Result<String, AskError> {
+pub(super) async fn show_roots(context: Context) -> Result<String, InputError> {
     let roots: Vec<String> = context.roots().await?.into_iter().map(|root| root.uri).collect();
     Ok(if roots.is_empty() { "none".to_owned() } else { roots.join("\n") })
 }

@@ -87,7 +87,7 @@ impl Notes {
             .name("note")
             .description("One note.")
             .mime_type("text/plain")
-            .completion("name", move |request: Completing| {
+            .completion("name", move |request: CompletionRequest| {
                 let names = names.with(|notes| notes.keys().cloned().collect::<Vec<_>>());
                 async move { names.into_iter().filter(|name| name.starts_with(&request.value)).collect::<Vec<_>>() }
             })

@@ -11,9 +11,9 @@ pub(super) async fn review(
     text: String,
     /// tone of the review
     tone: Option<String>,
-) -> PromptResult {
+) -> GetPromptResult {
     let tone = tone.unwrap_or_else(|| "plain".to_owned());
-    PromptResult::new([]).system(format!("Answer in a {tone} tone.")).user(format!("Review this text:\n{text}"))
+    GetPromptResult::new([]).system(format!("Answer in a {tone} tone.")).user(format!("Review this text:\n{text}"))
 }
 
 /// Cities by country.
@@ -35,10 +35,10 @@ struct Journey {
 pub(super) fn journey() -> Prompt {
     Prompt::builder("journey")
         .description("Asks for a journey to be planned.")
-        .completion("country", |request: Completing| async move {
+        .completion("country", |request: CompletionRequest| async move {
             starting_with(&request.value, CITIES.iter().map(|(country, _)| *country))
         })
-        .completion("city", |request: Completing| async move {
+        .completion("city", |request: CompletionRequest| async move {
             let country = request.known.get("country").cloned().unwrap_or_default();
             let cities =
                 CITIES.iter().filter(|(name, _)| *name == country).flat_map(|(_, cities)| cities.iter().copied());

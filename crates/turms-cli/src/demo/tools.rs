@@ -95,7 +95,7 @@ pub(super) async fn report(
     context: Context,
 ) -> String {
     for chapter in 1..=3 {
-        context.task_message(&format!("chapter {chapter} of 3")).await;
+        context.set_status_message(&format!("chapter {chapter} of 3")).await;
         tokio::time::sleep(Duration::from_millis(pause.unwrap_or(100).into())).await;
     }
     format!("A report about {topic}, in 3 chapters.")

@@ -27,7 +27,7 @@ pub(crate) fn connect_error(target: &CliTarget, error: &ConnectError) -> CliErro
     };
     let failure = failure.hint_if(hint(target, error));
     let failure = match error {
-        ConnectError::Ended(ended) => with_stderr(failure, ended),
+        ConnectError::Closed(ended) => with_stderr(failure, ended),
         _ => failure,
     };
     with_stray_output(failure, target)
@@ -37,7 +37,7 @@ fn exit(error: &ConnectError) -> ExitStatus {
     match error {
         _ if status(error).is_some_and(is_authorization) => ExitStatus::Unauthorized,
         _ if error.is_timeout() => ExitStatus::Timeout,
-        ConnectError::Refused(_) => ExitStatus::Protocol,
+        ConnectError::Negotiation(_) => ExitStatus::Protocol,
         ConnectError::Rejected { .. } if is_not_mcp(error) => ExitStatus::Protocol,
         _ => ExitStatus::Connect,
     }
@@ -51,10 +51,10 @@ fn message(target: &CliTarget, error: &ConnectError) -> String {
             format!("{target} did not send a valid MCP response")
         }
         ConnectError::Rejected { .. } => format!("{target} rejected the connection"),
-        ConnectError::Late { limit, .. } => {
+        ConnectError::Timeout { limit, .. } => {
             format!("cannot connect to {target}: no response within {}", crate::show::duration(*limit))
         }
-        ConnectError::Ended(ended) => {
+        ConnectError::Closed(ended) => {
             format!("cannot connect to {target}: {}", close_reason(ended, "before the connection was open"))
         }
         _ => format!("cannot connect to {target}: {error}"),
@@ -110,7 +110,7 @@ fn hint(target: &CliTarget, error: &ConnectError) -> Option<String> {
     };
     match (hint, error) {
         (Some(hint), _) => Some(hint.to_owned()),
-        (None, ConnectError::Refused(error)) => hint_for_versions(error).map(ToOwned::to_owned),
+        (None, ConnectError::Negotiation(error)) => hint_for_versions(error).map(ToOwned::to_owned),
         (None, _) => cause::<HttpError>(error).and_then(hint_for_redirect),
     }
 }
@@ -137,10 +137,10 @@ fn hint_for_program(target: &CliTarget, error: &ConnectError) -> Option<&'static
             "standard output must only contain MCP messages: is it an MCP server, and does it need an option to use \
              standard input and output?",
         ),
-        ConnectError::Ended(ended) if ended.stderr.is_empty() => Some(
+        ConnectError::Closed(ended) if ended.stderr.is_empty() => Some(
             "it wrote nothing to standard error; start it by hand to see whether it needs arguments or variables (--env)",
         ),
-        ConnectError::Ended(_) => {
+        ConnectError::Closed(_) => {
             Some("see its standard error for the reason; --env sets variables, --cwd the working directory")
         }
         _ if error.is_timeout() => Some(

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use http::StatusCode;
-use turms::core::Ended;
+use turms::core::CloseInfo;
 use turms::http::HttpError;
 use turms::ws::WsConnectError;
 
@@ -77,15 +77,15 @@ fn too_large(limit: usize) -> String {
 }
 
 /// Describes how the connection closed, with the last line of the server's standard error if there is only one.
-fn close_reason(ended: &Ended, before: &str) -> String {
+fn close_reason(ended: &CloseInfo, before: &str) -> String {
     match ended.stderr.as_slice() {
-        [_, _, ..] => Ended::clone(ended).stderr(Vec::new()).before(before),
+        [_, _, ..] => CloseInfo::clone(ended).stderr(Vec::new()).before(before),
         _ => ended.before(before),
     }
 }
 
 /// Adds the last lines of a program's standard error, if there is more than one.
-fn with_stderr(failure: CliError, ended: &Ended) -> CliError {
+fn with_stderr(failure: CliError, ended: &CloseInfo) -> CliError {
     match ended.stderr.len() {
         0 | 1 => failure,
         _ => failure.because(format!("standard error of the server:\n    {}", ended.stderr.join("\n    "))),

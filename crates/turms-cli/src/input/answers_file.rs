@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::Value;
 use turms::Answers;
-use turms::client::Refusal;
+use turms::client::HandlerError;
 use turms::types::{CreateMessageResult, ElicitResult, Role};
 
 use crate::error::{CliError, CliResult, ExitStatus};
@@ -57,7 +57,7 @@ impl AnswersFile {
             answers = answers.url(move |_| std::future::ready(queue.next()));
         }
         if let Some(queue) = self.sampling {
-            answers = answers.sampling(move |_| std::future::ready(Ok::<_, Refusal>(queue.next())));
+            answers = answers.sampling(move |_| std::future::ready(Ok::<_, HandlerError>(queue.next())));
         }
         answers
     }

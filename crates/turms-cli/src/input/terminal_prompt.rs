@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 use tokio::sync::Mutex;
 use turms::Answers;
-use turms::client::Refusal;
+use turms::client::HandlerError;
 use turms::types::{Content, CreateMessageParams, CreateMessageResult, ElicitForm, ElicitResult, ElicitUrl, Role};
 
 use super::form::{FormOutcome, fill_form};
@@ -21,7 +21,7 @@ pub(crate) struct TerminalPrompt(Arc<TerminalState>);
 #[derive(Debug)]
 struct TerminalState {
     printer: Printer,
-    /// Opened for the first prompt, unless the shell has opened it.
+    /// Negotiated for the first prompt, unless the shell has opened it.
     editor: OnceLock<Option<LineEditor>>,
     /// Held during a request.
     request: Mutex<()>,
@@ -109,7 +109,7 @@ impl TerminalPrompt {
         }
     }
 
-    async fn answer_sampling(&self, request: &CreateMessageParams) -> Result<CreateMessageResult, Refusal> {
+    async fn answer_sampling(&self, request: &CreateMessageParams) -> Result<CreateMessageResult, HandlerError> {
         let _request = self.0.request.lock().await;
         self.print_request(
             "The server requests a model response",
@@ -131,7 +131,7 @@ impl TerminalPrompt {
             LineInput::Entered(text) if !text.trim().is_empty() => {
                 Ok(CreateMessageResult::new(Role::Assistant, text, "person-at-terminal"))
             }
-            _ => Err(Refusal::rejected("the user rejected the request")),
+            _ => Err(HandlerError::rejected("the user rejected the request")),
         }
     }
 

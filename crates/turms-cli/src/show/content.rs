@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use turms::proto::RawJson;
-use turms::types::{Content, PromptMessage, ResourceContents, ToolResult};
+use turms::types::{CallToolResult, Content, PromptMessage, ResourceContents};
 
 use super::{pretty, size};
 use crate::error::{CliError, CliResult, ExitStatus};
@@ -101,7 +101,7 @@ fn extension(mime_type: Option<&str>) -> String {
 }
 
 /// Formats a tool result: its content and its structured content, without repetition.
-pub(crate) fn tool_result(result: &ToolResult, saver: &mut ContentSaver) -> CliResult<Vec<StyledText>> {
+pub(crate) fn tool_result(result: &CallToolResult, saver: &mut ContentSaver) -> CliResult<Vec<StyledText>> {
     let mut shown = Vec::new();
     let repeated = result.structured_content.as_ref().filter(|data| repeats_data(result, data));
     if repeated.is_none() {
@@ -116,7 +116,7 @@ pub(crate) fn tool_result(result: &ToolResult, saver: &mut ContentSaver) -> CliR
 }
 
 /// Returns `true` if the text content repeats the structured content, as it does for older clients.
-fn repeats_data(result: &ToolResult, data: &RawJson) -> bool {
+fn repeats_data(result: &CallToolResult, data: &RawJson) -> bool {
     let [Content::Text(text)] = result.content.as_slice() else { return false };
     let parse = |json: &str| serde_json::from_str::<serde_json::Value>(json).ok();
     parse(&text.text).is_some_and(|value| Some(value) == parse(data.as_str()))
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::printer::{ColourChoice, Verbosity};
 
-    fn shown(result: &ToolResult) -> Vec<String> {
+    fn shown(result: &CallToolResult) -> Vec<String> {
         let printer = Printer::new(false, Verbosity::Quiet, ColourChoice::Never);
         let texts = tool_result(result, &mut ContentSaver::new(None, &printer).unwrap()).unwrap();
         texts.iter().map(|text| text.render(false)).collect()
@@ -192,15 +192,15 @@ mod tests {
 
     #[test]
     fn structured_content_is_not_repeated() {
-        let result = ToolResult::structured(&[1]).unwrap();
+        let result = CallToolResult::structured(&[1]).unwrap();
         assert_eq!(shown(&result), ["[\n  1\n]"]);
-        let result = ToolResult::of_text("one").with_json(&1).unwrap();
+        let result = CallToolResult::of_text("one").with_json(&1).unwrap();
         assert_eq!(shown(&result), ["one", "1"]);
     }
 
     #[test]
     fn images_are_described() {
-        let result = ToolResult::new().with_image([1, 2], "image/png").with_text("\u{1b}c");
+        let result = CallToolResult::new().with_image([1, 2], "image/png").with_text("\u{1b}c");
         assert_eq!(shown(&result), ["[image image/png, 2 bytes]", "\\u{1b}c"]);
     }
 

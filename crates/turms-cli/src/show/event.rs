@@ -48,12 +48,12 @@ pub(crate) fn event(event: &Event) -> Option<StyledText> {
         Event::ResourcesChanged => change(&Change::Resources),
         Event::ResourceUpdated { uri } => change(&Change::Resource { uri: uri.clone() }),
         Event::ElicitationComplete { id } => StyledText::from(format!("elicitation {id:?} is complete")),
-        Event::TaskChanged(changed) => StyledText::new().plain("task ").plain(task(changed).render(false)),
+        Event::TaskUpdated(changed) => StyledText::new().plain("task ").plain(task(changed).render(false)),
         Event::Retrying { subject, attempt } => StyledText::from(format!("retrying {subject} (retry {attempt})")),
-        Event::Breaker(BreakerState::Open) => StyledText::from("too many failures: the circuit breaker is open"),
+        Event::CircuitBreaker(BreakerState::Open) => StyledText::from("too many failures: the circuit breaker is open"),
         Event::Connection(event) => return connection(event),
-        Event::Missed(number) => StyledText::from(format!("{number} events were dropped")),
-        Event::Other(notification) => {
+        Event::Lagged(number) => StyledText::from(format!("{number} events were dropped")),
+        Event::Notification(notification) => {
             let params = notification.params.as_ref().map_or("", |params| params.as_str());
             StyledText::from(format!("{} {params}", notification.method))
         }
@@ -67,7 +67,7 @@ fn connection(event: &ConnectionEvent) -> Option<StyledText> {
         ConnectionEvent::Lost(ended) => format!("connection closed: {ended}"),
         ConnectionEvent::Reconnecting { attempt: 1, .. } => "reconnecting".to_owned(),
         ConnectionEvent::Connected { generation, .. } if *generation > 1 => "reconnected".to_owned(),
-        ConnectionEvent::GaveUp => "reconnecting failed; no further attempts".to_owned(),
+        ConnectionEvent::ReconnectFailed => "reconnecting failed; no further attempts".to_owned(),
         _ => return None,
     };
     Some(StyledText::new().with(Style::Warning, "* ").plain(text))

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 use turms::client::ConnectionStatus;
 use turms::proto::method::Method as _;
-use turms::proto::session::{Dialect, Opened};
+use turms::proto::session::{Dialect, Negotiated};
 use turms::proto::{Ability, ProtocolVersion, RawJson};
 use turms::types::{Discover, Implementation, Initialize, InitializeResult, ServerCapabilities, TASKS_EXTENSION};
 
@@ -9,7 +9,7 @@ use crate::session::CliSession;
 use crate::text::StyledText;
 
 /// Returns the method and the result of the handshake, in the format of the negotiated revision.
-pub(crate) fn handshake_result(opened: &Opened) -> (&'static str, Option<RawJson>) {
+pub(crate) fn handshake_result(opened: &Negotiated) -> (&'static str, Option<RawJson>) {
     let Some(server) = &opened.server else { return (Discover::NAME, None) };
     let Dialect::Handshake(version) = opened.dialect else { return (Discover::NAME, RawJson::encode(server).ok()) };
     let info = server.server_info().unwrap_or_else(|| Implementation::new("", ""));

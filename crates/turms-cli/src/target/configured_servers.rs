@@ -3,7 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use turms::client::{Config, ConfigError, Platform, ServerEntry, Target as Entry, known_places};
+use turms::client::{ConfigError, McpConfig, Platform, ServerEntry, ServerTarget as Entry, known_config_files};
 
 use crate::error::{CliError, CliResult, ExitStatus};
 use crate::suggest;
@@ -32,7 +32,7 @@ impl ConfiguredServers {
     pub(crate) fn read(paths: &[PathBuf]) -> CliResult<Self> {
         let mut servers = Self { servers: Vec::new(), errors: Vec::new(), searched: Vec::new() };
         for path in paths {
-            let config = Config::read(path).map_err(|error| CliError::of(ExitStatus::Failure, &error))?;
+            let config = McpConfig::read(path).map_err(|error| CliError::of(ExitStatus::Failure, &error))?;
             servers.add(&path.display().to_string(), &config);
         }
         if paths.is_empty() {
@@ -45,8 +45,8 @@ impl ConfiguredServers {
         let project = env::current_dir().unwrap_or_default();
         let home = home().unwrap_or_default();
         let settings = env::var_os(if cfg!(windows) { "APPDATA" } else { "XDG_CONFIG_HOME" }).map(PathBuf::from);
-        for place in known_places(Platform::CURRENT, &home, &project, settings.as_deref()) {
-            match Config::read(&place.path) {
+        for place in known_config_files(Platform::CURRENT, &home, &project, settings.as_deref()) {
+            match McpConfig::read(&place.path) {
                 Ok(config) => self.add_with_project(&place.to_string(), &config.workspace_folder(&project), &project),
                 Err(error) if error.is_not_found() || error.is_without_servers() => {}
                 Err(error) => self.errors.push(error),
@@ -56,7 +56,7 @@ impl ConfiguredServers {
     }
 
     /// Adds the servers of a file. Claude Code stores servers of single projects in the file of the user; those come first.
-    fn add_with_project(&mut self, file: &str, config: &Config, project: &Path) {
+    fn add_with_project(&mut self, file: &str, config: &McpConfig, project: &Path) {
         match config.project(project) {
             Some(Ok(of_project)) => self.add(&format!("{file}, this project"), &of_project),
             Some(Err(error)) => self.errors.push(error),
@@ -65,7 +65,7 @@ impl ConfiguredServers {
         self.add(file, config);
     }
 
-    fn add(&mut self, file: &str, config: &Config) {
+    fn add(&mut self, file: &str, config: &McpConfig) {
         for (name, entry) in config.servers() {
             self.servers.push(ConfiguredServer { name: name.to_owned(), file: file.to_owned(), entry });
         }

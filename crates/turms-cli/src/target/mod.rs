@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use turms::client::{ChildCommand, Target as Entry};
+use turms::client::{ChildCommand, ServerTarget as Entry};
 use turms::core::transport::LocalConnector;
-use turms::core::{Connector, UrlTransport};
+use turms::core::{Connector, TransportKind};
 use turms::http::HttpConnector;
 use turms::ws::WsConnector;
 
@@ -33,7 +33,7 @@ pub(crate) enum CliTarget {
     /// The built-in demo server, in this process.
     Demo,
     /// A server at a URL.
-    Url { url: String, headers: HeaderMap, transport: UrlTransport, dial: DialSettings },
+    Url { url: String, headers: HeaderMap, transport: TransportKind, dial: DialSettings },
     /// A program to start.
     Program { program: String, command: ChildCommand, stray_output: StrayOutput },
 }
@@ -65,7 +65,7 @@ impl CliTarget {
         Ok(Self::Program { program: program.to_owned(), command, stray_output: StrayOutput::default() })
     }
 
-    fn url(url: String, headers: HeaderMap, stated: Option<UrlTransport>, options: &ServerOptions) -> CliResult<Self> {
+    fn url(url: String, headers: HeaderMap, stated: Option<TransportKind>, options: &ServerOptions) -> CliResult<Self> {
         let scheme = url.split("://").next().unwrap_or_default().to_ascii_lowercase();
         let is_websocket = match scheme.as_str() {
             "http" | "https" => false,
@@ -85,7 +85,7 @@ impl CliTarget {
                 return Err(CliError::usage("--transport is for http:// and https:// URLs")
                     .hint(format!("a {scheme}:// URL always uses WebSocket")));
             }
-            (None, true) => UrlTransport::WebSocket,
+            (None, true) => TransportKind::WebSocket,
             (Some(choice), false) => choice.into(),
             (None, false) => stated.unwrap_or_default(),
         };
@@ -106,7 +106,7 @@ impl CliTarget {
                     };
                 }
                 if let Some(cwd) = cwd {
-                    command = command.cwd(cwd);
+                    command = command.current_dir(cwd);
                 }
                 Self::program(&program, command, options)
             }
@@ -122,7 +122,7 @@ impl CliTarget {
                 let router = demo::server().build().map_err(|error| CliError::of(ExitStatus::Failure, &error))?;
                 Arc::new(LocalConnector::new(router))
             }
-            Self::Url { url, headers, transport: UrlTransport::WebSocket, dial } => {
+            Self::Url { url, headers, transport: TransportKind::WebSocket, dial } => {
                 let connector = WsConnector::new(url).map_err(|error| CliError::of(ExitStatus::Usage, &error))?;
                 Arc::new(dial.ws(connector.headers(headers.clone())))
             }
@@ -165,8 +165,8 @@ impl CliTarget {
         match self {
             Self::Demo => "in process",
             Self::Program { .. } => "stdio",
-            Self::Url { transport: UrlTransport::WebSocket, .. } => "WebSocket",
-            Self::Url { transport: UrlTransport::Sse, .. } => "HTTP+SSE",
+            Self::Url { transport: TransportKind::WebSocket, .. } => "WebSocket",
+            Self::Url { transport: TransportKind::Sse, .. } => "HTTP+SSE",
             Self::Url { .. } => "HTTP",
         }
     }
@@ -233,7 +233,7 @@ fn with_options(mut command: ChildCommand, options: &ServerOptions) -> CliResult
         command = command.env(name, value);
     }
     Ok(match &options.cwd {
-        Some(directory) => command.cwd(directory),
+        Some(directory) => command.current_dir(directory),
         None => command,
     })
 }
@@ -250,7 +250,7 @@ mod tests {
     fn the_scheme_selects_the_transport() {
         assert!(matches!(resolve("demo"), Ok(CliTarget::Demo)));
         let Ok(CliTarget::Url { transport, .. }) = resolve("wss://example.com") else { panic!() };
-        assert_eq!(transport, UrlTransport::WebSocket);
+        assert_eq!(transport, TransportKind::WebSocket);
         let Err(failure) = resolve("ftp://example.com") else { panic!() };
         assert_eq!(failure.message(), "unsupported URL scheme ftp://");
     }

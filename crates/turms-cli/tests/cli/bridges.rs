@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
 use serde_json::json;
-use turms::client::{CancellationToken, Event, Events, UrlTransport, VersionMemory};
+use turms::client::{CancellationToken, Event, Events, TransportKind, VersionCache};
 use turms::http::HttpConnector;
 use turms::proto::ProtocolVersion::{self, *};
 use turms::proto::{Ability, ErrorCode, Object};
@@ -43,12 +43,12 @@ fn client(version: impl Into<Option<ProtocolVersion>>) -> ClientBuilder {
         });
     let builder = Client::builder("turms-bridges", "1.0.0")
         .answers(answers)
-        .version_memory(VersionMemory::new())
+        .version_cache(VersionCache::new())
         .probe_timeout(TIMEOUT)
         .handshake_timeout(TIMEOUT)
         .timeout(TIMEOUT);
     match version.into() {
-        Some(version) => builder.only_version(version),
+        Some(version) => builder.protocol_version(version),
         None => builder,
     }
 }
@@ -216,7 +216,7 @@ impl Gateway {
         Self { process, authority: format!("127.0.0.1:{port}") }
     }
 
-    fn http(&self, path: &str, transport: UrlTransport) -> HttpConnector {
+    fn http(&self, path: &str, transport: TransportKind) -> HttpConnector {
         HttpConnector::new(format!("http://{}{path}", self.authority)).unwrap().no_proxy().transport(transport)
     }
 }
@@ -259,7 +259,7 @@ async fn mcp_remote_carries_http_and_sse() {
 async fn supergateway_serves_a_program_over_http_with_sessions() {
     let gateway = Gateway::start("streamableHttp", &["--stateful"]);
     for version in HANDSHAKE_VERSIONS {
-        let client = connect(client(version), gateway.http("/mcp", UrlTransport::StreamableHttp)).await;
+        let client = connect(client(version), gateway.http("/mcp", TransportKind::StreamableHttp)).await;
         check_bridge(client, version, &[]).await;
     }
 }
@@ -269,7 +269,7 @@ async fn supergateway_serves_a_program_over_http_with_sessions() {
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn supergateway_serves_a_program_over_http_without_sessions() {
     let gateway = Gateway::start("streamableHttp", &[]);
-    let client = connect(client(V2025_11_25), gateway.http("/mcp", UrlTransport::StreamableHttp)).await;
+    let client = connect(client(V2025_11_25), gateway.http("/mcp", TransportKind::StreamableHttp)).await;
     check_bridge(client, V2025_11_25, &[Unsupported::State, Unsupported::ServerRequests]).await;
 }
 
@@ -278,7 +278,7 @@ async fn supergateway_serves_a_program_over_http_without_sessions() {
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn supergateway_serves_a_program_over_http_in_the_newest_revision() {
     let gateway = Gateway::start("streamableHttp", &[]);
-    let client = connect(client(None), gateway.http("/mcp", UrlTransport::StreamableHttp)).await;
+    let client = connect(client(None), gateway.http("/mcp", TransportKind::StreamableHttp)).await;
     check_bridge(client, V2026_07_28, &[Unsupported::State, Unsupported::Tasks]).await;
 }
 
@@ -288,7 +288,7 @@ async fn supergateway_serves_a_program_over_http_in_the_newest_revision() {
 async fn supergateway_serves_a_program_over_http_and_sse_to_one_client_after_another() {
     let gateway = Gateway::start("sse", &[]);
     for version in HANDSHAKE_VERSIONS {
-        let client = connect(client(version), gateway.http("/sse", UrlTransport::Sse)).await;
+        let client = connect(client(version), gateway.http("/sse", TransportKind::Sse)).await;
         check_bridge(client, version, &[]).await;
     }
 }

@@ -377,7 +377,13 @@ fn an_unknown_server_name() {
     let directory = TempDir::new("names");
     let config = directory.file("mcp.json", r#"{"mcpServers":{"files":{"command":"x"}}}"#);
     turms(["tools", "file", "--config", &config]).run().fails(2, &["no server \"file\"", "did you mean \"files\"?"]);
-    turms(["tools", "sh"]).cwd(&directory.0).run().fails(2, &["no server \"sh\"", "put it last, after `--`: `-- sh`"]);
+    turms(["tools", "sh"])
+        .current_dir(&directory.0)
+        .run()
+        .fails(2, &["no server \"sh\"", "put it last, after `--`: `-- sh`"]);
     turms(["tools", "x", "--config", "/nonexistent"]).run().fails(1, &["/nonexistent: cannot be read"]);
-    turms(["tools", "nothing-here"]).cwd(&directory.0).run().fails(2, &["hint: no configuration file has servers"]);
+    turms(["tools", "nothing-here"])
+        .current_dir(&directory.0)
+        .run()
+        .fails(2, &["hint: no configuration file has servers"]);
 }

@@ -38,7 +38,7 @@ impl TurmsCommand {
         self
     }
 
-    pub(crate) fn cwd(mut self, directory: &Path) -> Self {
+    pub(crate) fn current_dir(mut self, directory: &Path) -> Self {
         self.command.current_dir(directory);
         self
     }

@@ -19,7 +19,7 @@ fn project() -> TempDir {
 #[test]
 fn a_server_is_found_by_its_name() {
     let directory = project();
-    assert_eq!(turms(["call", "local", "add", "a=1", "b=2"]).cwd(&directory.0).ok(), "3\n");
+    assert_eq!(turms(["call", "local", "add", "a=1", "b=2"]).current_dir(&directory.0).ok(), "3\n");
     let file = directory.path(".mcp.json");
     assert_eq!(turms(["call", "local", "add", "a=1", "b=2", "--config", &file]).ok(), "3\n");
 }
@@ -27,7 +27,7 @@ fn a_server_is_found_by_its_name() {
 #[test]
 fn servers_are_listed_without_secrets() {
     let directory = project();
-    let output = turms(["servers"]).cwd(&directory.0).env("HOME", directory.path("home")).run();
+    let output = turms(["servers"]).current_dir(&directory.0).env("HOME", directory.path("home")).run();
     assert_eq!(output.status, Some(0));
     for part in ["Claude Code, project: ", "  local  ", "  web  https://example.com/mcp\n", "(disabled) x", "invalid: "]
     {
@@ -40,7 +40,7 @@ fn servers_are_listed_without_secrets() {
     );
     assert!(!output.stdout.contains("hunter2") && !output.stdout.contains("pw"), "{}", output.stdout);
 
-    let out = turms(["servers", "--json", "-q"]).cwd(&directory.0).env("HOME", directory.path("home")).ok();
+    let out = turms(["servers", "--json", "-q"]).current_dir(&directory.0).env("HOME", directory.path("home")).ok();
     let listed: Value = serde_json::from_str(&out).unwrap();
     let names: Vec<_> = listed["servers"].as_array().unwrap().iter().map(|server| &server["name"]).collect();
     assert_eq!(names, ["local", "web", "off", "bad"]);
@@ -50,7 +50,7 @@ fn servers_are_listed_without_secrets() {
 #[test]
 fn verbose_output_has_the_searched_files() {
     let directory = TempDir::new("empty");
-    let output = turms(["servers", "-v"]).cwd(&directory.0).run();
+    let output = turms(["servers", "-v"]).current_dir(&directory.0).run();
     assert_eq!((output.status, output.stdout.as_str()), (Some(0), ""));
     for part in ["searched Claude Code", "searched Cursor", "searched VS Code", "no servers found"] {
         assert!(output.stderr.contains(part), "{}", output.stderr);

@@ -98,7 +98,7 @@ fn result_type(raw: &RawJson) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use turms_proto::types::{ListToolsResult, ToolResult};
+    use turms_proto::types::{CallToolResult, ListToolsResult};
 
     use super::*;
 
@@ -121,11 +121,11 @@ mod tests {
     #[test]
     fn input_requests_are_told_from_results() {
         let required = r#"{"resultType":"input_required","requestState":"s"}"#;
-        for decode in [raw as Decode, extension::<EmptyResult>, outcome::<ToolResult>] {
+        for decode in [raw as Decode, extension::<EmptyResult>, outcome::<CallToolResult>] {
             assert!(matches!(decode(json(required), LATEST), Ok(Outcome::InputRequired(_))));
         }
         assert!(matches!(any(json(required), LATEST), Ok(Outcome::Complete(_))));
-        let typed = outcome::<ToolResult>(Payload::new(ToolResult::of_text("a")), LATEST);
-        assert!(matches!(typed, Ok(Outcome::Complete(payload)) if payload.get::<ToolResult>().is_some()));
+        let typed = outcome::<CallToolResult>(Payload::new(CallToolResult::of_text("a")), LATEST);
+        assert!(matches!(typed, Ok(Outcome::Complete(payload)) if payload.get::<CallToolResult>().is_some()));
     }
 }

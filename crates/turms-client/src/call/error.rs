@@ -2,14 +2,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use turms_core::{ConnectError, Ended, PeerError, error_chain};
+use turms_core::{CloseInfo, ConnectError, PeerError, error_chain};
 use turms_proto::session::{RequestError, SessionError};
 use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion, format_duration};
 
 /// The error of a call.
 ///
 /// A tool that failed is not an error: that is a result, and says so
-/// ([`ToolResult::failed`](turms_proto::types::ToolResult::failed)).
+/// ([`CallToolResult::failed`](turms_proto::types::CallToolResult::failed)).
 #[derive(Clone)]
 pub struct CallError(Box<Inner>);
 
@@ -104,7 +104,7 @@ pub enum TimeoutCause {
 pub enum ClosedCause {
     /// The connection closed before the response.
     #[error("{}", .0.before("before it answered"))]
-    Lost(Ended),
+    Lost(CloseInfo),
     /// There was no connection to send the request on.
     #[error("there is no connection to the server")]
     NotConnected(#[source] Option<ConnectError>),
@@ -255,7 +255,7 @@ impl CallError {
                 (CallErrorKind::Decode(DecodeCause::TooLarge { limit }), Delivery::Unknown)
             }
             PeerError::Request(RequestError::Closed) => {
-                (CallErrorKind::Closed(ClosedCause::Lost(Ended::new())), Delivery::Unknown)
+                (CallErrorKind::Closed(ClosedCause::Lost(CloseInfo::new())), Delivery::Unknown)
             }
             PeerError::Request(RequestError::Invalid(problem)) => {
                 (CallErrorKind::Decode(DecodeCause::Invalid(DecodeError::custom(problem))), Delivery::Answered)
@@ -406,7 +406,7 @@ impl CallError {
         Self::not_sent(target, CallErrorKind::Closed(ClosedCause::NotConnected(cause)))
     }
 
-    pub(crate) fn with_end(mut self, ended: impl FnOnce() -> Ended) -> Self {
+    pub(crate) fn with_end(mut self, ended: impl FnOnce() -> CloseInfo) -> Self {
         if let CallErrorKind::Closed(ClosedCause::Lost(how)) = &mut self.0.kind {
             *how = ended();
         }

@@ -125,10 +125,16 @@ impl<T, E> Call<T, E> {
         self
     }
 
-    /// Sets whether the call may be retried when a lost connection leaves open whether it ran. By default this is known of
-    /// methods that only read, and of tools that declare it.
-    pub fn safe_to_repeat(mut self, idempotent: bool) -> Self {
-        self.options.idempotent = Some(idempotent);
+    /// Allows a retry although the call may have run, because running it twice does no harm. By default this is known of methods that
+    /// only read, and of tools that declare it. See [`ClientBuilder::retry`](crate::ClientBuilder::retry).
+    pub fn idempotent(mut self) -> Self {
+        self.options.idempotent = Some(true);
+        self
+    }
+
+    /// Disables retries of a call that may have run.
+    pub fn without_retry(mut self) -> Self {
+        self.options.idempotent = Some(false);
         self
     }
 }

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use indexmap::IndexMap;
-use turms_core::UrlTransport;
+use turms_core::TransportKind;
 use turms_proto::{Object, RawJson};
 
 use super::env_file;
@@ -15,7 +15,7 @@ use super::variable::Variables;
 #[non_exhaustive]
 pub struct ServerEntry {
     /// Where the server is.
-    pub target: Target,
+    pub target: ServerTarget,
     /// Whether the server should be used: `disabled` is not true and `enabled` is not false.
     pub enabled: bool,
     /// Every other member, as it stands in the file.
@@ -40,7 +40,7 @@ impl fmt::Debug for ServerEntry {
 /// Where a server is: in a program to be started, or at an address.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Target {
+pub enum ServerTarget {
     /// A program to be started, spoken to over its standard input and output.
     #[non_exhaustive]
     Command {
@@ -64,11 +64,11 @@ pub enum Target {
         headers: HeaderMap,
         /// How to speak there: `http`, `streamable-http` or `streamableHttp`, `sse`, `ws` or `websocket` in the file, or
         /// nothing. The address has a scheme that goes with it.
-        transport: UrlTransport,
+        transport: TransportKind,
     },
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for ServerTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Command { program, args, env, cwd } => f
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         Ok(!flag("disabled")?.unwrap_or(false) && flag("enabled")?.unwrap_or(true))
     }
 
-    fn target(&self) -> Result<Target, Fault> {
+    fn target(&self) -> Result<ServerTarget, Fault> {
         match (self.get("command"), self.url()?) {
             (Some(program), None) => self.command(&program),
             (None, Some((member, url))) => self.address(member, &url),
@@ -188,11 +188,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn command(&self, program: &RawJson) -> Result<Target, Fault> {
+    fn command(&self, program: &RawJson) -> Result<ServerTarget, Fault> {
         if let Some(Stated { member, text, transport: Some(_) }) = self.stated()? {
             return Err(Fault::new(member, EntryProblem::TransportMismatch { stated: text, member: "command" }));
         }
-        Ok(Target::Command {
+        Ok(ServerTarget::Command {
             program: not_empty("command", self.argument("command", program)?)?,
             args: self.args()?,
             env: self.env()?,
@@ -200,25 +200,25 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn address(&self, member: &'static str, url: &RawJson) -> Result<Target, Fault> {
+    fn address(&self, member: &'static str, url: &RawJson) -> Result<ServerTarget, Fault> {
         let stated = match self.stated()? {
             Some(Stated { member: stated, text, transport: None }) => {
                 return Err(Fault::new(stated, EntryProblem::TransportMismatch { stated: text, member }));
             }
             Some(Stated { transport: Some(transport), .. }) => transport,
-            None if member == URLS[2] => UrlTransport::StreamableHttp,
-            None => UrlTransport::Unstated,
+            None if member == URLS[2] => TransportKind::StreamableHttp,
+            None => TransportKind::Unstated,
         };
         let url = self.text(member, url)?;
         let scheme = scheme_of(&url).ok_or_else(|| Fault::new(member, EntryProblem::NotAnAddress))?;
         let transport = match (stated, scheme) {
-            (UrlTransport::Unstated | UrlTransport::WebSocket, "ws" | "wss") => UrlTransport::WebSocket,
-            (UrlTransport::WebSocket, _) | (_, "ws" | "wss") => {
+            (TransportKind::Unstated | TransportKind::WebSocket, "ws" | "wss") => TransportKind::WebSocket,
+            (TransportKind::WebSocket, _) | (_, "ws" | "wss") => {
                 return Err(Fault::new(member, EntryProblem::SchemeMismatch { scheme }));
             }
             (stated, _) => stated,
         };
-        Ok(Target::Url { url, headers: self.headers()?, transport })
+        Ok(ServerTarget::Url { url, headers: self.headers()?, transport })
     }
 
     /// What `type` or `transport` says.
@@ -304,10 +304,10 @@ impl<'a> Reader<'a> {
     }
 
     /// What the target has not made use of.
-    fn extra(self, target: &Target) -> Object {
+    fn extra(self, target: &ServerTarget) -> Object {
         let used: &[&str] = match target {
-            Target::Command { .. } => &USED_BY_COMMANDS,
-            Target::Url { .. } => &USED_BY_URLS,
+            ServerTarget::Command { .. } => &USED_BY_COMMANDS,
+            ServerTarget::Url { .. } => &USED_BY_URLS,
         };
         let mut extra = self.entry;
         extra.retain(|name| !ALWAYS_USED.contains(&name) && !used.contains(&name));
@@ -319,7 +319,7 @@ impl<'a> Reader<'a> {
 struct Stated {
     member: &'static str,
     text: String,
-    transport: Option<UrlTransport>,
+    transport: Option<TransportKind>,
 }
 
 impl Stated {
@@ -328,9 +328,9 @@ impl Stated {
         let transport = match text.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
             // Copilot CLI calls it "local".
             "stdio" | "local" => None,
-            "http" | "streamablehttp" => Some(UrlTransport::StreamableHttp),
-            "sse" => Some(UrlTransport::Sse),
-            "ws" | "websocket" => Some(UrlTransport::WebSocket),
+            "http" | "streamablehttp" => Some(TransportKind::StreamableHttp),
+            "sse" => Some(TransportKind::Sse),
+            "ws" | "websocket" => Some(TransportKind::WebSocket),
             _ => return Err(Fault::new(member, EntryProblem::UnknownTransport { name: text })),
         };
         Ok(Self { member, text, transport })

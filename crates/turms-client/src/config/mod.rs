@@ -17,11 +17,11 @@ use indexmap::IndexMap;
 use turms_proto::RawJson;
 
 use self::entry::Reader;
-pub use self::entry::{ServerEntry, Target};
+pub use self::entry::{ServerEntry, ServerTarget};
 pub use self::env_file::EnvFileError;
 pub use self::error::{ConfigError, ConfigProblem, EntryError, EntryProblem};
 pub use self::file::ReadError;
-pub use self::place::{Place, PlaceScope, Platform, Source, known_places};
+pub use self::place::{ConfigApp, ConfigFile, ConfigScope, Platform, known_config_files};
 use self::variable::Variables;
 
 /// The largest file that is read. Claude Code keeps its servers in one file with much else, and that file grows.
@@ -47,7 +47,7 @@ const GROUPS: [&[&str]; 4] = [&["mcpServers"], &["servers"], &["mcp", "servers"]
 /// | `${NAME}`, `${env:NAME}` | the environment's variable; if there is none, the entry is an error |
 /// | `${NAME:-text}` | the variable, or `text` if there is none; one that is set but empty counts as set |
 /// | `${userHome}` | the home folder |
-/// | `${workspaceFolder}`, `${workspaceFolderBasename}` | see [`Config::workspace_folder`] |
+/// | `${workspaceFolder}`, `${workspaceFolderBasename}` | see [`McpConfig::workspace_folder`] |
 /// | `${pathSeparator}`, `${/}` | `/`, or `\` on Windows |
 /// | `$${` | the characters `${` |
 ///
@@ -59,7 +59,7 @@ const GROUPS: [&[&str]; 4] = [&["mcpServers"], &["servers"], &["mcp", "servers"]
 /// only their names. Of an address `Debug` shows the host. Programs and folders are shown, so they are no place for
 /// secrets.
 #[derive(Clone)]
-pub struct Config {
+pub struct McpConfig {
     file: Option<PathBuf>,
     servers: IndexMap<String, RawJson>,
     /// Claude Code keeps further servers for each project folder.
@@ -67,13 +67,13 @@ pub struct Config {
     variables: Variables,
 }
 
-impl Config {
+impl McpConfig {
     /// Takes the text of a configuration file.
     ///
     /// ```
-    /// use turms_client::{Config, Target};
+    /// use turms_client::{McpConfig, ServerTarget};
     ///
-    /// let config = Config::parse(
+    /// let config = McpConfig::parse(
     ///     r#"{
     ///         // The comma after an entry may stay when the last one is taken out.
     ///         "mcpServers": {
@@ -82,10 +82,10 @@ impl Config {
     ///         },
     ///     }"#,
     /// )?
-    /// .with_variables(|name| (name == "FOLDER").then(|| "/srv".to_owned()));
+    /// .variables(|name| (name == "FOLDER").then(|| "/srv".to_owned()));
     ///
     /// let files = config.server("files").unwrap()?;
-    /// let Target::Command { program, args, .. } = files.target else { panic!("not a command") };
+    /// let ServerTarget::Command { program, args, .. } = files.target else { panic!("not a command") };
     /// assert_eq!(program, "npx");
     /// assert_eq!(args, ["-y", "server-files", "/srv"]);
     ///
@@ -106,7 +106,7 @@ impl Config {
     /// Reads a configuration file. This blocks on the file system.
     ///
     /// # Errors
-    /// As [`Config::parse`], and when the file cannot be read, is larger than 64 MiB or is not UTF-8.
+    /// As [`McpConfig::parse`], and when the file cannot be read, is larger than 64 MiB or is not UTF-8.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         file::read(path, MAX_FILE)
@@ -119,7 +119,7 @@ impl Config {
     ///
     /// The home folder is looked up the same way: `HOME`, or `USERPROFILE` on Windows.
     #[must_use]
-    pub fn with_variables(mut self, lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+    pub fn variables(mut self, lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.variables.replace_lookup(lookup);
         self
     }
@@ -190,10 +190,10 @@ impl Config {
     }
 }
 
-impl fmt::Debug for Config {
+impl fmt::Debug for McpConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Entries are shown by name only: any of their members may hold a secret.
-        f.debug_struct("Config")
+        f.debug_struct("McpConfig")
             .field("file", &self.file)
             .field("servers", &self.servers.keys())
             .field("workspace_folder", &self.variables.workspace)

@@ -9,45 +9,45 @@ use std::path::{Path, PathBuf};
 ///
 /// ```
 /// use std::path::Path;
-/// use turms_client::{Platform, known_places};
+/// use turms_client::{Platform, known_config_files};
 ///
-/// let places = known_places(Platform::Linux, Path::new("/home/ann"), Path::new("/src/turms"), None);
+/// let places = known_config_files(Platform::Linux, Path::new("/home/ann"), Path::new("/src/turms"), None);
 /// assert_eq!(places[0].to_string(), "Claude Code, project: /src/turms/.mcp.json");
 /// ```
 #[must_use]
-pub fn known_places(platform: Platform, home: &Path, project: &Path, config: Option<&Path>) -> Vec<Place> {
+pub fn known_config_files(platform: Platform, home: &Path, project: &Path, config: Option<&Path>) -> Vec<ConfigFile> {
     let settings = match (platform, config) {
         (Platform::MacOs, _) => home.join("Library").join("Application Support"),
         (Platform::Windows | Platform::Linux, Some(config)) => config.to_owned(),
         (Platform::Windows, None) => home.join("AppData").join("Roaming"),
         (Platform::Linux, None) => home.join(".config"),
     };
-    let of_project = |source, path: PathBuf| Place { source, scope: PlaceScope::Project, path };
-    let of_user = |source, path: PathBuf| Place { source, scope: PlaceScope::User, path };
+    let of_project = |source, path: PathBuf| ConfigFile { source, scope: ConfigScope::Project, path };
+    let of_user = |source, path: PathBuf| ConfigFile { source, scope: ConfigScope::User, path };
     vec![
-        of_project(Source::ClaudeCode, project.join(".mcp.json")),
-        of_project(Source::Cursor, project.join(".cursor").join("mcp.json")),
-        of_project(Source::VsCode, project.join(".vscode").join("mcp.json")),
-        of_user(Source::ClaudeCode, home.join(".claude.json")),
-        of_user(Source::ClaudeDesktop, settings.join("Claude").join("claude_desktop_config.json")),
-        of_user(Source::Cursor, home.join(".cursor").join("mcp.json")),
-        of_user(Source::VsCode, settings.join("Code").join("User").join("mcp.json")),
+        of_project(ConfigApp::ClaudeCode, project.join(".mcp.json")),
+        of_project(ConfigApp::Cursor, project.join(".cursor").join("mcp.json")),
+        of_project(ConfigApp::VsCode, project.join(".vscode").join("mcp.json")),
+        of_user(ConfigApp::ClaudeCode, home.join(".claude.json")),
+        of_user(ConfigApp::ClaudeDesktop, settings.join("Claude").join("claude_desktop_config.json")),
+        of_user(ConfigApp::Cursor, home.join(".cursor").join("mcp.json")),
+        of_user(ConfigApp::VsCode, settings.join("Code").join("User").join("mcp.json")),
     ]
 }
 
 /// A place where a client may keep a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Place {
+pub struct ConfigFile {
     /// Whose configuration it is.
-    pub source: Source,
+    pub source: ConfigApp,
     /// For what it holds.
-    pub scope: PlaceScope,
+    pub scope: ConfigScope,
     /// The file.
     pub path: PathBuf,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ConfigFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}: {}", self.source, self.scope, self.path.display())
     }
@@ -56,9 +56,9 @@ impl fmt::Display for Place {
 /// A client that keeps a configuration of servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Source {
+pub enum ConfigApp {
     /// Claude Code. The file of the person also has servers for single projects; see
-    /// [`Config::project`](crate::Config::project).
+    /// [`McpConfig::project`](crate::McpConfig::project).
     ClaudeCode,
     /// Claude Desktop.
     ClaudeDesktop,
@@ -68,7 +68,7 @@ pub enum Source {
     VsCode,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ConfigApp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ClaudeCode => "Claude Code",
@@ -82,14 +82,14 @@ impl fmt::Display for Source {
 /// For what a configuration holds. There are no others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a file is shared with a project or it is a person's own")]
-pub enum PlaceScope {
+pub enum ConfigScope {
     /// For everybody who works on the project.
     Project,
     /// For one person, whatever they work on.
     User,
 }
 
-impl fmt::Display for PlaceScope {
+impl fmt::Display for ConfigScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Project => "project",
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn paths(platform: Platform, config: Option<&str>) -> Vec<String> {
-        known_places(platform, Path::new("/home/ann"), Path::new("/src"), config.map(Path::new))
+        known_config_files(platform, Path::new("/home/ann"), Path::new("/src"), config.map(Path::new))
             .into_iter()
             .map(|place| place.path.display().to_string().replace('\\', "/"))
             .collect()

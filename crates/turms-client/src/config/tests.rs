@@ -2,17 +2,17 @@ use std::error::Error as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use turms_core::UrlTransport;
+use turms_core::TransportKind;
 
 use super::*;
 
 /// A configuration with one server `x`, and one variable `KEY`.
-fn one(entry: &str) -> Config {
+fn one(entry: &str) -> McpConfig {
     parse(&format!("{{\"mcpServers\": {{\"x\": {entry}}}}}"))
 }
 
-fn parse(text: &str) -> Config {
-    Config::parse(text).unwrap().with_variables(|name| match name {
+fn parse(text: &str) -> McpConfig {
+    McpConfig::parse(text).unwrap().variables(|name| match name {
         "KEY" => Some("s3cret".to_owned()),
         "NUL" => Some("a\0b".to_owned()),
         _ => None,
@@ -30,7 +30,7 @@ fn error(entry: &str) -> String {
 }
 
 fn problem(text: &str) -> String {
-    Config::parse(text).unwrap_err().to_string()
+    McpConfig::parse(text).unwrap_err().to_string()
 }
 
 /// A folder that is gone after the test.
@@ -88,7 +88,7 @@ mod shapes {
         let config = parse(r#"{"mcpServers": {"a": {"command": "1"}, "a": {"command": "2"}}}"#);
         assert_eq!(config.servers().len(), 1);
         assert!(
-            matches!(config.server("a").unwrap().unwrap().target, Target::Command { program, .. } if program == "2")
+            matches!(config.server("a").unwrap().unwrap().target, ServerTarget::Command { program, .. } if program == "2")
         );
     }
 
@@ -101,7 +101,7 @@ mod shapes {
 
     #[test]
     fn a_file_without_servers_is_told_from_one_with_none() {
-        let error = Config::parse("{\"theme\": \"dark\"}").unwrap_err();
+        let error = McpConfig::parse("{\"theme\": \"dark\"}").unwrap_err();
         assert!(error.is_without_servers());
         assert_eq!(error.to_string(), "has neither \"mcpServers\" nor \"servers\"");
         assert_eq!(parse("{\"mcpServers\": {}}").names().len(), 0);
@@ -120,7 +120,7 @@ mod shapes {
         assert_eq!(config.names().len(), 0);
         let project = config.project("/src/a/").unwrap().unwrap();
         let entry = project.server("x").unwrap().unwrap();
-        assert!(matches!(entry.target, Target::Command { program, .. } if program == "/src/a//run"));
+        assert!(matches!(entry.target, ServerTarget::Command { program, .. } if program == "/src/a//run"));
         assert!(config.project("C:\\src\\b").unwrap().is_ok());
         assert!(config.project("/src/c").is_none() && config.project("/src").is_none());
         let error = config.project("/src/d").unwrap().unwrap_err();
@@ -143,7 +143,7 @@ mod commands {
             r#"{"type": "stdio", "command": "npx", "args": ["-y", "${KEY}"], "cwd": "/tmp",
                 "env": {"TOKEN": "${KEY}", "PORT": 80, "DEBUG": true, "GONE": null}}"#,
         );
-        let Target::Command { program, args, env, cwd } = entry.target else { panic!("not a command") };
+        let ServerTarget::Command { program, args, env, cwd } = entry.target else { panic!("not a command") };
         assert_eq!((program.as_str(), cwd.as_deref()), ("npx", Some(Path::new("/tmp"))));
         assert_eq!(args, ["-y", "s3cret"]);
         let env: Vec<_> = env.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect();
@@ -154,7 +154,7 @@ mod commands {
     #[test]
     fn null_is_as_good_as_nothing() {
         let entry = entry(r#"{"command": "c", "args": null, "env": null, "cwd": null, "url": null, "type": null}"#);
-        let Target::Command { args, env, cwd, .. } = entry.target else { panic!("not a command") };
+        let ServerTarget::Command { args, env, cwd, .. } = entry.target else { panic!("not a command") };
         assert!(args.is_empty() && env.is_empty() && cwd.is_none());
     }
 
@@ -175,7 +175,7 @@ mod commands {
         let folder = Folder::new("unset");
         let text = r#"{"mcpServers": {"github": {"command": "c", "env": {"TOKEN": "${GITHUB_TOKEN}"}}}}"#;
         let path = folder.write("mcp.json", text);
-        let config = Config::read(&path).unwrap().with_variables(|_| None);
+        let config = McpConfig::read(&path).unwrap().variables(|_| None);
         let error = config.server("github").unwrap().unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -190,9 +190,11 @@ mod commands {
 
     #[test]
     fn the_environment_of_the_process_is_the_default() {
-        let config = Config::parse(r#"{"mcpServers": {"x": {"command": "${PATH}"}}}"#).unwrap();
+        let config = McpConfig::parse(r#"{"mcpServers": {"x": {"command": "${PATH}"}}}"#).unwrap();
         let entry = config.server("x").unwrap().unwrap();
-        assert!(matches!(entry.target, Target::Command { program, .. } if program == std::env::var("PATH").unwrap()));
+        assert!(
+            matches!(entry.target, ServerTarget::Command { program, .. } if program == std::env::var("PATH").unwrap())
+        );
     }
 }
 
@@ -205,8 +207,8 @@ mod env_files {
         folder.write(".env", "A=1\nB='${KEY}' # as it is\n");
         let config =
             folder.write("mcp.json", r#"{"servers": {"x": {"command": "c", "envFile": ".env", "env": {"A": "2"}}}}"#);
-        let entry = Config::read(config).unwrap().server("x").unwrap().unwrap();
-        let Target::Command { env, .. } = entry.target else { panic!("not a command") };
+        let entry = McpConfig::read(config).unwrap().server("x").unwrap().unwrap();
+        let ServerTarget::Command { env, .. } = entry.target else { panic!("not a command") };
         let env: Vec<_> = env.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect();
         assert_eq!(env, [("A", Some("2")), ("B", Some("${KEY}"))]);
     }
@@ -245,42 +247,42 @@ mod env_files {
 mod addresses {
     use super::*;
 
-    fn transport(text: &str) -> UrlTransport {
-        let Target::Url { transport, .. } = entry(text).target else { panic!("not an address") };
+    fn transport(text: &str) -> TransportKind {
+        let ServerTarget::Url { transport, .. } = entry(text).target else { panic!("not an address") };
         transport
     }
 
     #[test]
     fn an_address_has_headers_that_are_marked_as_sensitive() {
         let entry = entry(r#"{"url": "https://${KEY}.example/mcp?k=${KEY}", "headers": {"X-Key": "Bearer ${KEY}"}}"#);
-        let Target::Url { url, headers, transport } = entry.target else { panic!("not an address") };
+        let ServerTarget::Url { url, headers, transport } = entry.target else { panic!("not an address") };
         assert_eq!(url, "https://s3cret.example/mcp?k=s3cret");
         assert_eq!(headers["x-key"], "Bearer s3cret");
         assert!(headers["x-key"].is_sensitive());
-        assert_eq!(transport, UrlTransport::Unstated);
+        assert_eq!(transport, TransportKind::Unstated);
     }
 
     #[test]
     fn the_transport_may_be_written_in_many_ways() {
         for (name, expected) in [
-            ("http", UrlTransport::StreamableHttp),
-            ("streamable-http", UrlTransport::StreamableHttp),
-            ("streamableHttp", UrlTransport::StreamableHttp),
-            ("sse", UrlTransport::Sse),
-            ("SSE", UrlTransport::Sse),
+            ("http", TransportKind::StreamableHttp),
+            ("streamable-http", TransportKind::StreamableHttp),
+            ("streamableHttp", TransportKind::StreamableHttp),
+            ("sse", TransportKind::Sse),
+            ("SSE", TransportKind::Sse),
         ] {
             assert_eq!(transport(&format!(r#"{{"type": "{name}", "url": "http://a/"}}"#)), expected);
             assert_eq!(transport(&format!(r#"{{"transport": "{name}", "serverUrl": "https://a"}}"#)), expected);
         }
-        assert_eq!(transport(r#"{"type": "ws", "url": "ws://a"}"#), UrlTransport::WebSocket);
-        assert_eq!(transport(r#"{"type": "websocket", "url": "wss://a:1/b"}"#), UrlTransport::WebSocket);
-        assert_eq!(transport(r#"{"url": "wss://a"}"#), UrlTransport::WebSocket);
-        assert_eq!(transport(r#"{"url": "WSS://a"}"#), UrlTransport::WebSocket);
-        assert_eq!(transport(r#"{"url": "HTTPS://a"}"#), UrlTransport::Unstated);
-        assert_eq!(transport(r#"{"httpUrl": "http://a"}"#), UrlTransport::StreamableHttp);
+        assert_eq!(transport(r#"{"type": "ws", "url": "ws://a"}"#), TransportKind::WebSocket);
+        assert_eq!(transport(r#"{"type": "websocket", "url": "wss://a:1/b"}"#), TransportKind::WebSocket);
+        assert_eq!(transport(r#"{"url": "wss://a"}"#), TransportKind::WebSocket);
+        assert_eq!(transport(r#"{"url": "WSS://a"}"#), TransportKind::WebSocket);
+        assert_eq!(transport(r#"{"url": "HTTPS://a"}"#), TransportKind::Unstated);
+        assert_eq!(transport(r#"{"httpUrl": "http://a"}"#), TransportKind::StreamableHttp);
         assert_eq!(
             transport(r#"{"type": "http", "transport": "streamable-http", "url": "http://a"}"#),
-            UrlTransport::StreamableHttp
+            TransportKind::StreamableHttp
         );
     }
 
@@ -453,7 +455,7 @@ mod files {
     fn a_missing_file_is_named() {
         let folder = Folder::new("missing");
         let path = folder.0.join("mcp.json");
-        let error = Config::read(&path).unwrap_err();
+        let error = McpConfig::read(&path).unwrap_err();
         assert!(error.is_not_found() && error.source().is_some());
         assert_eq!(error.to_string(), format!("{}: cannot be read", path.display()));
         assert_eq!(error.file(), Some(path.as_path()));
@@ -463,7 +465,7 @@ mod files {
     fn a_broken_file_is_named_with_the_place_in_it() {
         let folder = Folder::new("broken");
         let path = folder.write("mcp.json", "{\n  \"mcpServers\" {}\n}");
-        let error = Config::read(&path).unwrap_err();
+        let error = McpConfig::read(&path).unwrap_err();
         assert_eq!(error.to_string(), format!("{}: line 2, column 16: unexpected character", path.display()));
     }
 
@@ -471,7 +473,7 @@ mod files {
     fn text_in_another_encoding_is_refused() {
         let folder = Folder::new("utf16");
         let path = folder.write("mcp.json", [0xff, 0xfe, b'{', 0]);
-        let error = Config::read(path).unwrap_err();
+        let error = McpConfig::read(path).unwrap_err();
         assert_eq!(error.source().unwrap().to_string(), "the file is not UTF-8 text");
     }
 
@@ -479,13 +481,13 @@ mod files {
     fn a_byte_order_mark_is_tolerated() {
         let folder = Folder::new("bom");
         let path = folder.write("mcp.json", "\u{feff}{\"mcpServers\": {\"x\": {\"command\": \"c\"}}}");
-        assert_eq!(Config::read(path).unwrap().names().len(), 1);
+        assert_eq!(McpConfig::read(path).unwrap().names().len(), 1);
     }
 
     #[cfg(unix)]
     #[test]
     fn a_file_without_end_is_not_read_for_ever() {
-        let error = Config::read("/dev/zero").unwrap_err();
+        let error = McpConfig::read("/dev/zero").unwrap_err();
         assert_eq!(error.source().unwrap().to_string(), format!("the file is larger than {MAX_FILE} bytes"));
     }
 }
@@ -528,7 +530,7 @@ mod secrets {
 #[test]
 fn a_configuration_can_be_shared_between_threads() {
     fn shared<T: Send + Sync + 'static>() {}
-    shared::<Config>();
+    shared::<McpConfig>();
     shared::<ServerEntry>();
     shared::<ConfigError>();
     shared::<EntryError>();

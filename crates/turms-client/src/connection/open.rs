@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use turms_core::{ConnectContext, ConnectError, OpenChannel};
 use turms_proto::revision::newest_common;
-use turms_proto::session::{ClientOptions, ConnectionStatus, Dialect, Opened, VersionChoice};
+use turms_proto::session::{ClientOptions, ConnectionStatus, Dialect, Negotiated, VersionChoice};
 use turms_proto::{Ability, ProtocolVersion};
 
 use super::state::{Connected, ServerShared};
@@ -35,7 +35,7 @@ pub(super) async fn open(shared: &Arc<ServerShared>, generation: u64) -> Result<
     let verified = opened.server.is_some() || known.is_none();
     let remembered = known.filter(|known| known.dialect == opened.dialect).and_then(|known| known.server);
     let negotiated = match (&opened.server, remembered) {
-        (None, Some(server)) => Arc::new(Opened::new(opened.dialect, Some(server))),
+        (None, Some(server)) => Arc::new(Negotiated::new(opened.dialect, Some(server))),
         _ => opened,
     };
     if let Some(server) = identity.filter(|_| verified && is_worth_remembering(settings.choice, &negotiated, &ours)) {
@@ -49,7 +49,7 @@ pub(super) async fn open(shared: &Arc<ServerShared>, generation: u64) -> Result<
 
 /// Returns `true` if the revision says what the server would speak to others: it was not fixed by this client, and it is not
 /// one that the server only speaks because it started too slowly for the probe.
-fn is_worth_remembering(choice: VersionChoice, negotiated: &Opened, ours: &[ProtocolVersion]) -> bool {
+fn is_worth_remembering(choice: VersionChoice, negotiated: &Negotiated, ours: &[ProtocolVersion]) -> bool {
     let version = negotiated.dialect.version();
     let free = choice == VersionChoice::Auto || version.is_latest();
     let theirs = negotiated.server.iter().flat_map(|server| &server.supported_versions).map(String::as_str);
@@ -61,7 +61,7 @@ async fn negotiate(shared: &Arc<ServerShared>) -> Result<OpenChannel, ConnectErr
     let has = |ability| shared.settings.choice.versions().iter().any(|version| version.has(ability));
     let may_fall_back = has(Ability::Stateless) && has(Ability::Handshake) && shared.connector.is_repeatable();
     match connect(shared, None).await {
-        Err(ConnectError::Ended(ended)) if may_fall_back => {
+        Err(ConnectError::Closed(ended)) if may_fall_back => {
             tracing::debug!(target: "turms::client", %ended, "the server ended when it was probed; starting it again");
             connect(shared, Some(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE))).await
         }

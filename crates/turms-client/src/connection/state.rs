@@ -8,10 +8,10 @@ use tokio::sync::{Notify, OnceCell, SetOnce, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use turms_core::{Channel, ChannelControl, ConnectError, Connector, Ended, OpenChannel};
+use turms_core::{Channel, ChannelControl, CloseInfo, ConnectError, Connector, OpenChannel};
 use turms_proto::ProtocolVersion;
 use turms_proto::revision::Translate as _;
-use turms_proto::session::{ConnectionStats, ConnectionStatus, Dialect, Opened, VersionChoice};
+use turms_proto::session::{ConnectionStats, ConnectionStatus, Dialect, Negotiated, VersionChoice};
 use turms_proto::types::{ClientCapabilities, DiscoverResult, Implementation, Meta, RequestMeta};
 
 use super::stream_health::StreamHealth;
@@ -22,7 +22,7 @@ use crate::incoming::IncomingHandler;
 use crate::reconnect::{Backoff, CircuitBreaker, HealthCheck, RetryPolicy};
 use crate::state::ClientStats;
 use crate::subscription::DesiredState;
-use crate::version_cache::VersionMemory;
+use crate::version_cache::VersionCache;
 
 /// The settings of a client for one server.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub(crate) struct Settings {
     pub(crate) probe_timeout: Duration,
     pub(crate) handshake_timeout: Duration,
     pub(crate) timeouts: CallTimeouts,
-    pub(crate) max_rounds: usize,
+    pub(crate) max_input_rounds: usize,
     pub(crate) max_validation_steps: u64,
     pub(crate) caching: bool,
     pub(crate) log_level: Option<turms_proto::types::LoggingLevel>,
@@ -42,7 +42,7 @@ pub(crate) struct Settings {
     pub(crate) retry: Option<RetryPolicy>,
     pub(crate) health_check: Option<HealthCheck>,
     pub(crate) circuit_breaker: Option<CircuitBreaker>,
-    pub(crate) version_cache: VersionMemory,
+    pub(crate) version_cache: VersionCache,
 }
 
 /// The state of the connection to one server, published by the [`Supervisor`](super::supervisor::Supervisor).
@@ -171,7 +171,7 @@ impl ServerShared {
     }
 
     /// Marks a connection as lost and waits until the supervisor has noticed, so that no retry finds it.
-    pub(crate) async fn mark_lost(&self, connected: &Connected, reason: Ended) {
+    pub(crate) async fn mark_lost(&self, connected: &Connected, reason: CloseInfo) {
         let _ = connected.lost.set(reason);
         let is_other = |state: &ConnectionState| match state {
             ConnectionState::Ready(current) => current.generation != connected.generation,
@@ -205,7 +205,7 @@ impl ServerShared {
 pub(crate) struct Connected {
     pub(crate) channel: Arc<dyn Channel>,
     pub(crate) control: Arc<dyn ChannelControl>,
-    pub(crate) negotiated: Arc<Opened>,
+    pub(crate) negotiated: Arc<Negotiated>,
     /// The number of the connection, from 1.
     pub(crate) generation: u64,
     pub(crate) since: Instant,
@@ -216,14 +216,14 @@ pub(crate) struct Connected {
     wrong_version: AtomicBool,
     /// The server accepts batches; found out before the first.
     pub(super) batches: OnceCell<bool>,
-    pub(crate) lost: SetOnce<Ended>,
+    pub(crate) lost: SetOnce<CloseInfo>,
     pub(crate) streams: StreamHealth,
 }
 
 impl Connected {
     pub(super) fn new(
         OpenChannel { channel, control, .. }: OpenChannel,
-        negotiated: Arc<Opened>,
+        negotiated: Arc<Negotiated>,
         generation: u64,
         verified: bool,
         metadata: Option<Meta>,

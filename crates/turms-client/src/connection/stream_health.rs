@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use turms_core::{Ended, InboundStream};
+use turms_core::{CloseInfo, InboundStream};
 use turms_proto::method::Method as _;
 use turms_proto::types::Listen;
 
@@ -70,7 +70,7 @@ impl BrokenStream {
             streams.unreachable.store(true, Ordering::Relaxed);
         }
         if !streams.reported.swap(true, Ordering::Relaxed) {
-            let ended = Ended::new().how(format!("cannot be heard any more: {}", cause(error)));
+            let ended = CloseInfo::new().how(format!("cannot be heard any more: {}", cause(error)));
             tracing::debug!(target: "turms::client", %ended, "a notification stream is broken");
             shared.incoming.events.connection(ConnectionEvent::Lost(ended));
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 use bytestring::ByteString;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
-use turms_core::{ConnectError, Ended, OutgoingRequest, Payload, PeerError};
+use turms_core::{CloseInfo, ConnectError, OutgoingRequest, Payload, PeerError};
 use turms_proto::method::{Method as _, Notification as NotificationMethod};
 use turms_proto::session::{ConnectionStatus, RequestError, RequestOptions};
 use turms_proto::types::{Discover, EmptyParams, Ping, RootsListChanged};
@@ -125,7 +125,7 @@ impl Supervisor {
     }
 
     /// Watches a connection until it is lost; `None` on shutdown.
-    async fn watch(&mut self, connected: &Arc<Connected>) -> Option<Ended> {
+    async fn watch(&mut self, connected: &Arc<Connected>) -> Option<CloseInfo> {
         let check = self.shared.settings.health_check.as_ref();
         tokio::select! {
             biased;
@@ -139,7 +139,7 @@ impl Supervisor {
     }
 
     /// Publishes the loss of a connection. Returns `true` if another is to be opened.
-    fn lost(&mut self, connected: &Connected, reason: &Ended) -> bool {
+    fn lost(&mut self, connected: &Connected, reason: &CloseInfo) -> bool {
         let _ = connected.lost.set(reason.clone());
         if !connected.is_verified() {
             // The revision was only remembered, and that may be the reason.
@@ -174,7 +174,7 @@ impl Supervisor {
             let attempt = self.attempts;
             let Some(delay) = self.delay(attempt) else {
                 self.end(Some(error));
-                self.report(ConnectionEvent::GaveUp);
+                self.report(ConnectionEvent::ReconnectFailed);
                 return None;
             };
             let opened = match self.wait(delay).await {
@@ -236,7 +236,7 @@ impl Drop for Supervisor {
 }
 
 /// Sends pings. Returns the reason to close the connection when too many have failed; never without health checks.
-async fn check_health(shared: &ServerShared, connected: &Connected, check: Option<&HealthCheck>) -> Ended {
+async fn check_health(shared: &ServerShared, connected: &Connected, check: Option<&HealthCheck>) -> CloseInfo {
     let Some(check) = check else { return std::future::pending().await };
     let mut failures = 0;
     loop {
@@ -249,7 +249,7 @@ async fn check_health(shared: &ServerShared, connected: &Connected, check: Optio
                 failures += 1;
                 shared.incoming.events.publish(&Event::Unhealthy { failures });
                 if failures >= check.max_failures {
-                    return Ended::new().how("did not answer its health checks");
+                    return CloseInfo::new().how("did not answer its health checks");
                 }
             }
             // The channel says how it closed.

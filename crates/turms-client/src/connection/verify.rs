@@ -1,7 +1,7 @@
 //! Verification of a remembered protocol revision by the first response.
 
 use bytestring::ByteString;
-use turms_core::{Ended, OutgoingRequest, Payload, PeerError};
+use turms_core::{CloseInfo, OutgoingRequest, Payload, PeerError};
 use turms_proto::method::Method as _;
 use turms_proto::session::{RequestError, RequestOptions};
 use turms_proto::types::{Discover, DiscoverResult, EmptyParams};
@@ -50,7 +50,7 @@ async fn probe(shared: &ServerShared, connected: &Connected) {
     if response.ok().and_then(|found| found.take::<DiscoverResult>().ok()).is_none() {
         shared.forget_version();
         connected.set_wrong_version();
-        shared.mark_lost(connected, Ended::new().how("does not speak the revision that it did before")).await;
+        shared.mark_lost(connected, CloseInfo::new().how("does not speak the revision that it did before")).await;
     }
     connected.set_verified();
 }

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use turms_core::{BoxFuture, Payload};
 use turms_proto::method::Method as _;
 use turms_proto::revision::raise_result;
-use turms_proto::session::Opened;
+use turms_proto::session::Negotiated;
 use turms_proto::types::{
     CallTool, CallToolParams, Complete, CompleteParams, Discover, GetPrompt, GetPromptParams, Implementation,
     ListPrompts, ListResourceTemplates, ListResources, ListTools, LoggingLevel, Outcome, Ping, ReadResource,
@@ -114,7 +114,7 @@ impl ClientControl for GroupBackend {
         self.shared.status()
     }
 
-    fn server(&self) -> Option<Arc<Opened>> {
+    fn server(&self) -> Option<Arc<Negotiated>> {
         (self.status() == ConnectionStatus::Ready).then(|| Arc::new(self.shared.negotiated()))
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use parking_lot::Mutex;
-use turms_core::{ConnectError, Connector, UrlConnector};
+use turms_core::{ConnectError, Connector, UrlTransport};
 use turms_proto::types::Implementation;
 
 use super::ClientGroup;
@@ -15,7 +15,7 @@ use super::members::GroupMembers;
 use super::naming::Naming;
 use crate::builder::ClientBuilder;
 use crate::client::Client;
-use crate::config::{Config, ServerEntry};
+use crate::config::{McpConfig, ServerEntry};
 use crate::members::Lifetime;
 
 /// A builder of a [`ClientGroup`].
@@ -27,7 +27,7 @@ pub struct ClientGroupBuilder {
     info: Option<Implementation>,
     naming: Naming,
     connectors: Option<Connectors>,
-    transports: Vec<Arc<dyn UrlConnector>>,
+    transports: Vec<Arc<dyn UrlTransport>>,
     max_concurrent_connects: usize,
     connect_timeout: Duration,
     servers: IndexMap<String, (Origin, Option<Client>)>,
@@ -62,7 +62,7 @@ impl ClientGroupBuilder {
     /// reached: see [`ClientGroup::failures`].
     ///
     /// This reads the files that entries name as `envFile`.
-    pub fn config(self, config: &Config) -> Self {
+    pub fn config(self, config: &McpConfig) -> Self {
         config.servers().fold(self, |group, (name, entry)| match entry {
             Ok(entry) if !entry.enabled => group,
             Ok(entry) => group.with(name, Origin::Entry(Arc::new(entry)), None),
@@ -72,7 +72,7 @@ impl ClientGroupBuilder {
     }
 
     /// Adds a transport for the addresses of a configuration. Of several transports that speak the same, the first is used.
-    pub fn transport(mut self, transport: impl UrlConnector) -> Self {
+    pub fn transport(mut self, transport: impl UrlTransport) -> Self {
         self.transports.push(Arc::new(transport));
         self
     }
@@ -83,14 +83,14 @@ impl ClientGroupBuilder {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use turms_client::{Client, Config, ClientGroup, Target};
+    /// use turms_client::{Client, McpConfig, ClientGroup, ServerTarget};
     /// use turms_core::transport::LocalConnector;
     /// use turms_core::{ConnectError, Connector};
     /// # use turms_server::{Server, Tool};
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// # let greeter = Server::new("greeter", "1").tool(Tool::builder("hello").handler_sync(|| "Hello!")).build()?;
     ///
-    /// let config = Config::parse(
+    /// let config = McpConfig::parse(
     ///     r#"{ "mcpServers": {
     ///         "greeter": { "command": "greeter" },
     ///         "search": { "url": "https://example.com/mcp" }
@@ -99,7 +99,7 @@ impl ClientGroupBuilder {
     /// let group = ClientGroup::builder(Client::builder("my-app", "1.0.0"))
     ///     .config(&config)
     ///     .connectors(move |name, entry| match &entry.target {
-    ///         Target::Command { program, .. } if program == "greeter" => {
+    ///         ServerTarget::Command { program, .. } if program == "greeter" => {
     ///             Ok(Arc::new(LocalConnector::new(greeter.clone())) as Arc<dyn Connector>)
     ///         }
     ///         _ => Err(ConnectError::unreachable(name, "only the greeter is known here")),

@@ -1,6 +1,6 @@
 //! What the servers of a group are as one.
 
-use turms_proto::session::{Dialect, Opened};
+use turms_proto::session::{Dialect, Negotiated};
 use turms_proto::types::{
     DiscoverResult, ListCapability, ResourcesCapability, SKILLS_EXTENSION, ServerCapabilities, TASKS_EXTENSION,
 };
@@ -28,8 +28,8 @@ impl GroupShared {
         server
     }
 
-    pub(super) fn negotiated(&self) -> Opened {
-        Opened::new(Dialect::Stateless(ProtocolVersion::LATEST), Some(self.describe()))
+    pub(super) fn negotiated(&self) -> Negotiated {
+        Negotiated::new(Dialect::Stateless(ProtocolVersion::LATEST), Some(self.describe()))
     }
 }
 

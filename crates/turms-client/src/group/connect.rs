@@ -63,7 +63,7 @@ impl GroupShared {
         let connecting = self.builder.clone().connect(connector);
         match tokio::time::timeout(self.connect_timeout, connecting).await {
             Ok(connected) => connected.map_err(GroupError::Connect),
-            Err(_) => Err(GroupError::Connect(ConnectError::TimedOut(self.connect_timeout))),
+            Err(_) => Err(GroupError::Connect(ConnectError::Timeout { server: None, limit: self.connect_timeout })),
         }
     }
 

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use turms_core::transport::ChildCommand;
-use turms_core::{ConnectError, Connector, UrlConnector, UrlTarget, UrlTransport};
+use turms_core::{ConnectError, Connector, ServerUrl, TransportKind, UrlTransport};
 
-use crate::config::{ServerEntry, Target};
+use crate::config::{ServerEntry, ServerTarget};
 
 /// Makes the connector of a configuration entry.
 pub(super) type Connectors = Arc<dyn Fn(&str, &ServerEntry) -> Result<Arc<dyn Connector>, ConnectError> + Send + Sync>;
 
 /// The default: programs are started, addresses need a transport that this crate does not have.
-pub(super) fn from_entries(transports: Vec<Arc<dyn UrlConnector>>) -> Connectors {
+pub(super) fn from_entries(transports: Vec<Arc<dyn UrlTransport>>) -> Connectors {
     Arc::new(move |server, entry| match &entry.target {
-        Target::Command { program, args, env, cwd } => Ok(Arc::new(command(program, args, env, cwd.as_deref()))),
-        Target::Url { url, headers, transport } => {
-            let target = UrlTarget::new(url).headers(headers.clone()).transport(*transport);
+        ServerTarget::Command { program, args, env, cwd } => Ok(Arc::new(command(program, args, env, cwd.as_deref()))),
+        ServerTarget::Url { url, headers, transport } => {
+            let target = ServerUrl::new(url).headers(headers.clone()).transport(*transport);
             match transports.iter().find(|speaker| speaker.speaks(*transport)) {
                 Some(speaker) => speaker.connector(&target),
                 None => Err(ConnectError::unreachable(format!("server {server:?}"), MissingTransport(*transport))),
@@ -35,7 +35,7 @@ fn command(program: &str, args: &[String], env: &IndexMap<String, Option<String>
         };
     }
     match cwd {
-        Some(directory) => command.cwd(directory),
+        Some(directory) => command.current_dir(directory),
         None => command,
     }
 }
@@ -43,23 +43,23 @@ fn command(program: &str, args: &[String], env: &IndexMap<String, Option<String>
 /// Error for an address without a transport.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no transport for {} here; {}", name(*.0), remedy(*.0))]
-struct MissingTransport(UrlTransport);
+struct MissingTransport(TransportKind);
 
-fn name(transport: UrlTransport) -> &'static str {
+fn name(transport: TransportKind) -> &'static str {
     match transport {
-        UrlTransport::Unstated | UrlTransport::StreamableHttp => "Streamable HTTP",
-        UrlTransport::Sse => "HTTP+SSE",
-        UrlTransport::WebSocket => "WebSocket",
+        TransportKind::Unstated | TransportKind::StreamableHttp => "Streamable HTTP",
+        TransportKind::Sse => "HTTP+SSE",
+        TransportKind::WebSocket => "WebSocket",
         _ => "this address",
     }
 }
 
-fn remedy(transport: UrlTransport) -> &'static str {
+fn remedy(transport: TransportKind) -> &'static str {
     match transport {
-        UrlTransport::Unstated | UrlTransport::StreamableHttp | UrlTransport::Sse => {
+        TransportKind::Unstated | TransportKind::StreamableHttp | TransportKind::Sse => {
             "give it with ClientGroupBuilder::transport(HttpTransport::new()), which is in turms::http with the feature `http`"
         }
-        UrlTransport::WebSocket => {
+        TransportKind::WebSocket => {
             "give it with ClientGroupBuilder::transport(WsTransport::new()), which is in turms::ws with the feature `ws`"
         }
         _ => "give one with ClientGroupBuilder::transport",
@@ -71,11 +71,11 @@ mod tests {
     use std::error::Error as _;
 
     use super::*;
-    use crate::config::Config;
+    use crate::config::McpConfig;
 
     #[test]
     fn an_address_without_a_transport_says_which_is_missing() {
-        let config = Config::parse(
+        let config = McpConfig::parse(
             r#"{"mcpServers":{
                 "http":{"url":"https://example.com/mcp"},
                 "sse":{"url":"https://example.com/sse","type":"sse"},

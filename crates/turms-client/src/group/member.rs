@@ -37,23 +37,23 @@ pub enum GroupError {
     /// It could not be reached.
     #[error(transparent)]
     Connect(ConnectError),
-    /// It is connected, but what it has could not be listed the last time.
+    /// The server is connected, but its lists could not be read the last time.
     #[error(transparent)]
     List(CallError),
-    /// The connection was lost, and another is tried.
-    #[error("the connection was lost, and another is tried")]
-    Lost,
-    /// The connection has ended.
-    #[error("the connection has ended")]
-    Ended,
+    /// The connection was lost; the client reconnects.
+    #[error("connection lost; reconnecting")]
+    Reconnecting,
+    /// The connection has closed.
+    #[error("connection closed")]
+    Disconnected,
     /// The group has no server of this name.
     #[error("the group has no server of this name")]
     Unknown,
     /// The group has a server of this name already.
     #[error("the group has a server of this name already")]
     NameTaken,
-    /// It came as a client that was connected elsewhere, so nothing here can connect it again.
-    #[error("it was connected elsewhere, and cannot be connected again here")]
+    /// The server was added as a client, so the group cannot connect it again.
+    #[error("the server was added as a client; the group cannot connect it again")]
     ConnectedElsewhere,
     /// The group is closed.
     #[error("the group is closed")]

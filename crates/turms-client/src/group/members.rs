@@ -386,8 +386,8 @@ impl MemberEntry {
         }
         match self.status() {
             ConnectionStatus::Ready => self.lists.failure().cloned().map(GroupError::List),
-            ConnectionStatus::Closed => Some(GroupError::Ended),
-            _ => Some(GroupError::Lost),
+            ConnectionStatus::Closed => Some(GroupError::Disconnected),
+            _ => Some(GroupError::Reconnecting),
         }
     }
 

@@ -68,13 +68,13 @@ use turms_proto::session::ConnectionStatus;
 /// `turms-ws` (`turms::ws`, feature `ws`).
 ///
 /// ```no_run
-/// use turms_client::{Client, ClientGroup, Config};
+/// use turms_client::{Client, ClientGroup, McpConfig};
 /// use turms_http::HttpTransport;
 /// use turms_ws::WsTransport;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let group = ClientGroup::builder(Client::builder("my-app", "1.0.0"))
-///     .config(&Config::read("mcp.json")?)
+///     .config(&McpConfig::read("mcp.json")?)
 ///     .transport(HttpTransport::new())
 ///     .transport(WsTransport::new())
 ///     .connect()

@@ -30,7 +30,7 @@ impl<S: CallService> CallService for Breaker<S> {
         let trial = match circuit.admit() {
             Admission::Pass => None,
             Admission::Trial => {
-                self.events.publish(&Event::Breaker(BreakerState::HalfOpen));
+                self.events.publish(&Event::CircuitBreaker(BreakerState::HalfOpen));
                 Some(Trial(circuit))
             }
             Admission::Refuse(rest) => {
@@ -40,7 +40,7 @@ impl<S: CallService> CallService for Breaker<S> {
         let outcome = self.inner.call(call).await;
         let failed = outcome.as_ref().is_err_and(|error| error.is_disconnected() || error.is_timeout());
         if let Some(state) = circuit.record(!failed) {
-            self.events.publish(&Event::Breaker(state));
+            self.events.publish(&Event::CircuitBreaker(state));
         }
         drop(trial);
         outcome
@@ -177,7 +177,7 @@ mod tests {
         breaker.call(&ping()).await.unwrap();
         breaker.call(&ping()).await.unwrap();
         for expected in [BreakerState::Open, BreakerState::HalfOpen, BreakerState::Closed] {
-            assert!(matches!(events.next().await, Some(Event::Breaker(state)) if state == expected));
+            assert!(matches!(events.next().await, Some(Event::CircuitBreaker(state)) if state == expected));
         }
     }
 

@@ -60,7 +60,7 @@ impl<S: CallService> InputRounds<S> {
         mut outcome: Result<CallOutput, CallError>,
         mut events: Option<Events>,
     ) -> Result<CallOutput, CallError> {
-        let max = self.shared.settings.max_rounds;
+        let max = self.shared.settings.max_input_rounds;
         let mut round = 0;
         loop {
             let next = match outcome {
@@ -175,7 +175,7 @@ pub(super) async fn respond(
 mod tests {
     use turms_core::Payload;
     use turms_proto::types::{
-        CallTool, CallToolParams, ElicitForm, ElicitParams, ElicitResult, FormSchema, InputRequest, ToolResult,
+        CallTool, CallToolParams, CallToolResult, ElicitForm, ElicitParams, ElicitResult, FormSchema, InputRequest,
     };
 
     use super::*;
@@ -195,12 +195,12 @@ mod tests {
     }
 
     fn done(_: &CallRequest) -> Result<CallOutput, CallError> {
-        Ok(CallOutput::complete(Payload::new(ToolResult::of_text("done"))))
+        Ok(CallOutput::complete(Payload::new(CallToolResult::of_text("done"))))
     }
 
     async fn rounds(inner: Scripted) -> InputRounds<Scripted> {
         let handlers = Answers::new().form(|_| async { ElicitResult::decline() });
-        InputRounds::new(inner, shared(|builder| builder.answers(handlers).max_rounds(2)).await)
+        InputRounds::new(inner, shared(|builder| builder.answers(handlers).max_input_rounds(2)).await)
     }
 
     #[tokio::test]

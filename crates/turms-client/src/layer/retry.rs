@@ -182,7 +182,7 @@ impl RetryBudget {
 
 #[cfg(test)]
 mod tests {
-    use turms_core::{Ended, Payload};
+    use turms_core::{CloseInfo, Payload};
     use turms_proto::ErrorObject;
     use turms_proto::types::{CallTool, CallToolParams, EmptyParams, EmptyResult, Ping};
 
@@ -191,7 +191,7 @@ mod tests {
     use crate::layer::scripted::Scripted;
 
     fn lost() -> CallError {
-        CallError::new("x", CallErrorKind::Closed(ClosedCause::Lost(Ended::new())), Delivery::Unknown)
+        CallError::new("x", CallErrorKind::Closed(ClosedCause::Lost(CloseInfo::new())), Delivery::Unknown)
     }
 
     fn unsent() -> CallError {

@@ -187,7 +187,7 @@ mod tests {
     use crate::layer::scripted::Scripted;
 
     async fn session(inner: Scripted, version: ProtocolVersion) -> SessionCalls<Scripted> {
-        let shared = shared(|builder| builder.versions(crate::VersionChoice::Only(version))).await;
+        let shared = shared(|builder| builder.protocol_versions(crate::VersionChoice::Only(version))).await;
         SessionCalls::new(Arc::new(inner), shared)
     }
 

@@ -13,8 +13,8 @@ use turms_core::Payload;
 use turms_proto::method::Method as _;
 use turms_proto::revision::{core_task, task_of_core};
 use turms_proto::types::{
-    CancelTask, EmptyResult, GetCoreTaskResult, GetTask, InputRequests, Outcome, ResultType, Task, TaskParams,
-    TaskStatus, ToolResult, UpdateTask, UpdateTaskParams,
+    CallToolResult, CancelTask, EmptyResult, GetCoreTaskResult, GetTask, InputRequests, Outcome, ResultType, Task,
+    TaskParams, TaskStatus, UpdateTask, UpdateTaskParams,
 };
 use turms_proto::{Ability, DecodeError, ErrorCode};
 
@@ -67,7 +67,7 @@ impl<S: CallService> CallService for Tasks<S> {
 
 impl<S: CallService> Tasks<S> {
     /// Waits for the task of a call, which is cancelled if that is dropped.
-    async fn follow(&self, call: &CallRequest, task: Task) -> Result<ToolResult, CallError> {
+    async fn follow(&self, call: &CallRequest, task: Task) -> Result<CallToolResult, CallError> {
         let watch = Arc::new(TaskWatch::new(task));
         let mut guard = CancelOnDrop { poller: self.0.clone(), watch: Some(watch.clone()) };
         let result = self.0.wait(call, &watch).await;
@@ -92,7 +92,7 @@ impl<S: CallService> Tasks<S> {
 }
 
 impl<S: CallService> TaskPoller<S> {
-    async fn wait(&self, call: &CallRequest, watch: &TaskWatch) -> Result<ToolResult, CallError> {
+    async fn wait(&self, call: &CallRequest, watch: &TaskWatch) -> Result<CallToolResult, CallError> {
         let options = CallOptions::with_timeout(call.options.timeout);
         let result = Waiter { poller: self, watch, call, options }.run().await;
         // Whatever happens to requests about the task, the call itself was sent.
@@ -206,7 +206,7 @@ struct Waiter<'a, S> {
 }
 
 impl<S: CallService> Waiter<'_, S> {
-    async fn run(&self) -> Result<ToolResult, CallError> {
+    async fn run(&self) -> Result<CallToolResult, CallError> {
         let mut input = self.watch.input.lock().await;
         loop {
             let task = self.watch.task();
@@ -236,7 +236,7 @@ impl<S: CallService> Waiter<'_, S> {
         }
     }
 
-    fn result_of(&self, task: Task) -> Result<ToolResult, CallError> {
+    fn result_of(&self, task: Task) -> Result<CallToolResult, CallError> {
         let invalid = |problem| self.call.invalid(problem);
         if task.status == TaskStatus::Cancelled {
             let cause = TaskCause::Cancelled { id: task.task_id, reason: task.status_message };
@@ -244,7 +244,7 @@ impl<S: CallService> Waiter<'_, S> {
         }
         match (task.result, task.error) {
             (Some(result), _) => match result.decode().map_err(|error| invalid(error.within("result")))? {
-                Outcome::<ToolResult>::Complete(result) => Ok(result),
+                Outcome::<CallToolResult>::Complete(result) => Ok(result),
                 _ => Err(invalid(DecodeError::custom("the result of a task is none of a tool"))),
             },
             (None, Some(error)) => Err(CallError::server(self.call.target(), error)),
@@ -285,7 +285,7 @@ impl<S: CallService> Waiter<'_, S> {
         let rest = interval.clamp(MIN_POLL_MS, MAX_POLL_MS) - MIN_POLL_MS;
         let mut events = self.poller.shared.incoming.events.subscribe();
         let changed = events.find(|event| match event {
-            Event::TaskChanged(task) if task.task_id == self.watch.id => Some(()),
+            Event::TaskUpdated(task) if task.task_id == self.watch.id => Some(()),
             _ => None,
         });
         // However many notifications come, the server is not polled more often than this.
@@ -304,7 +304,7 @@ impl<S: CallService> Waiter<'_, S> {
         if requests.is_empty() {
             return self.poll_later().await;
         }
-        let max = self.poller.shared.settings.max_rounds;
+        let max = self.poller.shared.settings.max_input_rounds;
         if input.rounds == max {
             let kind = CallErrorKind::Input(InputCause::TooManyRounds(max));
             return Err(CallError::answered(self.call.target(), kind));
@@ -421,7 +421,7 @@ mod tests {
         let completed = state(r#""status":"completed","result":{"content":[],"resultType":"complete"}"#);
         let inner = Scripted::default().then(created).then(state(r#""status":"working""#)).then(completed);
         let tasks = tasks(inner).await;
-        let result: ToolResult = tasks.call(&call()).await.unwrap().take(&call()).unwrap();
+        let result: CallToolResult = tasks.call(&call()).await.unwrap().take(&call()).unwrap();
         assert!(result.content.is_empty());
         assert_eq!(tasks.0.inner.targets(), ["tools/call \"work\"", "tasks/get \"t\"", "tasks/get \"t\""]);
     }

@@ -110,7 +110,7 @@ impl Drop for PendingEntry<'_> {
 #[cfg(test)]
 mod tests {
     use turms_core::Payload;
-    use turms_proto::types::{CallTool, CallToolParams, ToolResult};
+    use turms_proto::types::{CallTool, CallToolParams, CallToolResult};
 
     use super::*;
     use crate::layer::scripted::Scripted;
@@ -156,7 +156,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_result_leaves_the_table_empty() {
-        let inner = Scripted::default().then(|_| Ok(CallOutput::complete(Payload::new(ToolResult::of_text("done")))));
+        let inner =
+            Scripted::default().then(|_| Ok(CallOutput::complete(Payload::new(CallToolResult::of_text("done")))));
         let (track, pending) = tracked(inner);
         track.call(&call("a")).await.unwrap();
         assert!(pending.list().is_empty());

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use turms_proto::Ability;
-use turms_proto::types::{ListTools, Outcome, ToolResult};
+use turms_proto::types::{CallToolResult, ListTools, Outcome};
 
 use super::CallService;
 use crate::call::error::{CallError, CallErrorKind, DecodeCause};
@@ -29,7 +29,7 @@ impl<S: CallService, L: CallService> CallService for ValidateOutput<S, L> {
         }
         let output = self.inner.call(call).await?;
         if let Outcome::Complete(payload) = &output.outcome
-            && let Some(result) = payload.get::<ToolResult>()
+            && let Some(result) = payload.get::<CallToolResult>()
             && !call.options.unchecked_output
         {
             match call.tools(&self.tools).get(call.name().unwrap_or_default()) {
@@ -50,7 +50,7 @@ impl<S: CallService, L: CallService> ValidateOutput<S, L> {
     }
 
     /// Checks a result that is large, or of a tool that has to be looked up.
-    async fn check(&self, call: &CallRequest, result: &ToolResult) -> Result<(), CallError> {
+    async fn check(&self, call: &CallRequest, result: &CallToolResult) -> Result<(), CallError> {
         let name = call.name().unwrap_or_default();
         match self.look_up(call).await {
             Some(tool) if tool.is_large(result) => refuse(call, tool.violations_apart(name, result).await),
@@ -114,7 +114,7 @@ mod tests {
 
     fn output(json: &'static str) -> impl FnOnce(&CallRequest) -> Result<CallOutput, CallError> + Send + 'static {
         move |_| {
-            let result = ToolResult::new().structured_content(RawJson::parse(json).unwrap());
+            let result = CallToolResult::new().structured_content(RawJson::parse(json).unwrap());
             Ok(CallOutput::complete(Payload::new(result)))
         }
     }
@@ -143,7 +143,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_looked_up_without_structured_output_or_on_request() {
-        let text = |_: &CallRequest| Ok(CallOutput::complete(Payload::new(ToolResult::of_text("3"))));
+        let text = |_: &CallRequest| Ok(CallOutput::complete(Payload::new(CallToolResult::of_text("3"))));
         let validate = validate(Scripted::default().then(text).then(output("{}")), Scripted::default());
         validate.call(&call()).await.unwrap();
         let mut unchecked = call();

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use turms_proto::types::{
     Complete, CompleteParams, CompleteResult, Completion, CompletionArgument, CompletionContext, Cursor, GetPrompt,
-    ListPrompts, ListPromptsResult, Prompt, PromptResult, Reference,
+    GetPromptResult, ListPrompts, ListPromptsResult, Prompt, Reference,
 };
 
 use crate::call::request::prompt_params;
@@ -30,7 +30,7 @@ impl Client {
 
     /// Gets a prompt. The arguments are anything that serializes to a JSON object of strings, or `()`; a field that is `None` is not
     /// sent.
-    pub fn get_prompt(&self, name: impl Into<String>, arguments: impl Serialize) -> Call<PromptResult> {
+    pub fn get_prompt(&self, name: impl Into<String>, arguments: impl Serialize) -> Call<GetPromptResult> {
         let params = prompt_params(name.into(), &arguments);
         Call::new(self, params.map(CallRequest::multi_round::<GetPrompt, _>), |call, output| output.take(call))
     }

@@ -1,5 +1,5 @@
 use serde::Serialize;
-use turms_proto::types::{CallTool, Cursor, ListTools, ListToolsResult, Tool, ToolResult};
+use turms_proto::types::{CallTool, CallToolResult, Cursor, ListTools, ListToolsResult, Tool};
 
 use crate::call::request::tool_params;
 use crate::call::{Call, CallRequest};
@@ -26,12 +26,12 @@ impl Client {
     /// Calls a tool. The arguments are anything that serializes to a JSON object, or `()`.
     ///
     /// Input requests of the server go to the client's [handlers](crate::Answers). Structured output is checked against the output
-    /// schema of the tool. A tool that failed is a result: see [`ToolResult::failed`].
+    /// schema of the tool. A tool that failed is a result: see [`CallToolResult::failed`].
     ///
     /// If the client [enables tasks](crate::ClientBuilder::tasks) and the server makes a task of the call, this waits for the result
     /// of the task. The timeout then counts for each poll, progress is reported until the task exists, and dropping the call
     /// cancels the task.
-    pub fn call_tool(&self, name: impl Into<String>, arguments: impl Serialize) -> Call<ToolResult> {
+    pub fn call_tool(&self, name: impl Into<String>, arguments: impl Serialize) -> Call<CallToolResult> {
         let params = tool_params(name.into(), &arguments);
         Call::new(self, params.map(CallRequest::multi_round::<CallTool, _>), |call, output| output.take(call))
     }

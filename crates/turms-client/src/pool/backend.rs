@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use turms_core::BoxFuture;
 use turms_proto::Notification;
 use turms_proto::method::Method as _;
-use turms_proto::session::{Opened, RequestOptions};
+use turms_proto::session::{Negotiated, RequestOptions};
 use turms_proto::types::{LoggingLevel, SetLevel};
 
 use super::member::{MemberGuard, PoolMember};
@@ -74,7 +74,7 @@ impl ClientControl for PoolBackend {
         }
     }
 
-    fn server(&self) -> Option<Arc<Opened>> {
+    fn server(&self) -> Option<Arc<Negotiated>> {
         let mut members = self.shared.members();
         // The sort is stable: of equals, the oldest member counts.
         members.sort_by_key(|member| member.grade().map_or((1, None), |grade| (0, Some(grade))));

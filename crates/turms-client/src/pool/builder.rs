@@ -7,7 +7,7 @@ use turms_core::{BoxFuture, ConnectError};
 use turms_schema::DEFAULT_MAX_VALIDATION_STEPS;
 
 use super::shared::PoolShared;
-use super::{Pool, PoolError, Strategy};
+use super::{Pool, PoolError, PoolStrategy};
 use crate::client::Client;
 use crate::reconnect::HealthCheck;
 
@@ -17,7 +17,7 @@ pub(super) type Connect = Arc<dyn Fn() -> BoxFuture<'static, Result<Client, Conn
 /// A builder of a [`Pool`].
 #[must_use]
 pub struct PoolBuilder {
-    strategy: Strategy,
+    strategy: PoolStrategy,
     clients: Vec<Client>,
     size: usize,
     connect: Option<Connect>,
@@ -29,7 +29,7 @@ impl PoolBuilder {
     pub(super) fn new() -> Self {
         let check = Some(HealthCheck::every(Duration::from_secs(30)));
         Self {
-            strategy: Strategy::default(),
+            strategy: PoolStrategy::default(),
             clients: Vec::new(),
             size: 0,
             connect: None,
@@ -39,7 +39,7 @@ impl PoolBuilder {
     }
 
     /// Sets the choice of the next member. Default: round robin.
-    pub fn strategy(mut self, strategy: Strategy) -> Self {
+    pub fn strategy(mut self, strategy: PoolStrategy) -> Self {
         self.strategy = strategy;
         self
     }

@@ -21,19 +21,19 @@ pub use self::builder::PoolBuilder;
 use self::member::MemberGuard;
 pub use self::member::{MemberId, MemberStats};
 use self::shared::PoolShared;
-pub use self::strategy::Strategy;
+pub use self::strategy::PoolStrategy;
 use crate::client::Client;
 
 /// Several connections to one or more servers, used as one client. Clones are the same pool; its connections end when the
 /// last of its clones and [clients](Pool::client) is dropped.
 ///
-/// The members are taken to be interchangeable: every call goes to one of them, by the pool's [`Strategy`]. One that is not
+/// The members are taken to be interchangeable: every call goes to one of them, by the pool's [`PoolStrategy`]. One that is not
 /// connected, or does not pass its health checks, is passed over as long as there is a better one. A call that a member
 /// certainly did not send, or that is safe to repeat and was lost with the member's connection, goes to another, but to none
 /// twice.
 ///
 /// ```
-/// use turms_client::{Client, Pool, Strategy};
+/// use turms_client::{Client, Pool, PoolStrategy};
 /// # use turms_server::{Server, Tool};
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = |name: &'static str| {
@@ -42,7 +42,7 @@ use crate::client::Client;
 /// let app = Client::builder("my-app", "1.0.0");
 /// let one = app.clone().connect_service(server("one")?).await?;
 /// let two = app.clone().connect_service(server("two")?).await?;
-/// let pool = Pool::builder().strategy(Strategy::RoundRobin).clients([one, two]).build().await?;
+/// let pool = Pool::builder().strategy(PoolStrategy::RoundRobin).clients([one, two]).build().await?;
 ///
 /// // The pool as one client:
 /// let client = pool.client();
@@ -50,7 +50,7 @@ use crate::client::Client;
 /// assert_eq!(client.call_tool("whoami", ()).await?.text(), "two");
 ///
 /// // Several calls to the same server:
-/// let lease = pool.checkout()?;
+/// let lease = pool.acquire()?;
 /// assert_eq!(lease.call_tool("whoami", ()).await?.text(), lease.call_tool("whoami", ()).await?.text());
 ///
 /// // Members come and go:
@@ -128,9 +128,9 @@ impl Pool {
     ///
     /// # Errors
     /// When no member is available.
-    pub fn checkout(&self) -> Result<Lease, PoolError> {
+    pub fn acquire(&self) -> Result<PooledClient, PoolError> {
         match self.shared.pick(&[], None) {
-            Some(guard) => Ok(Lease { guard }),
+            Some(guard) => Ok(PooledClient { guard }),
             None if self.shared.is_closed() => Err(PoolError::Closed),
             None => Err(PoolError::NoneAvailable),
         }
@@ -153,7 +153,7 @@ impl Pool {
         F: FnOnce(Client) -> W,
         W: Future<Output = T>,
     {
-        let lease = self.checkout()?;
+        let lease = self.acquire()?;
         Ok(work(Client::clone(&lease)).await)
     }
 
@@ -190,11 +190,11 @@ impl fmt::Debug for Pool {
 /// as busy.
 ///
 /// It is a [`Client`] of that member alone: calls do not go elsewhere when it fails.
-pub struct Lease {
+pub struct PooledClient {
     guard: MemberGuard,
 }
 
-impl Lease {
+impl PooledClient {
     /// The id of the member.
     #[must_use]
     pub fn member(&self) -> MemberId {
@@ -202,7 +202,7 @@ impl Lease {
     }
 }
 
-impl Deref for Lease {
+impl Deref for PooledClient {
     type Target = Client;
 
     fn deref(&self) -> &Client {
@@ -210,9 +210,9 @@ impl Deref for Lease {
     }
 }
 
-impl fmt::Debug for Lease {
+impl fmt::Debug for PooledClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease").field("member", &self.member()).finish_non_exhaustive()
+        f.debug_struct("PooledClient").field("member", &self.member()).finish_non_exhaustive()
     }
 }
 

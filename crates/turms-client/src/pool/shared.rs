@@ -13,7 +13,7 @@ use turms_proto::types::LoggingLevel;
 use super::builder::Connect;
 use super::member::{Grade, MemberGuard, PoolMember};
 use super::subscriptions::Watch;
-use super::{MemberId, PoolStats, Strategy, maintenance};
+use super::{MemberId, PoolStats, PoolStrategy, maintenance};
 use crate::call::CallRequest;
 use crate::call::error::{CallError, CallErrorKind, Delivery, NoServerCause, Recovery, UnsupportedCause};
 use crate::client::Client;
@@ -26,7 +26,7 @@ use crate::tool_index::ToolIndex;
 
 /// The state of a pool. It does not keep the pool open.
 pub(super) struct PoolShared {
-    strategy: Strategy,
+    strategy: PoolStrategy,
     check: Option<HealthCheck>,
     table: Mutex<Table>,
     /// Notified when a member comes or goes, or its state changes.
@@ -62,7 +62,7 @@ struct PoolEntry {
 }
 
 impl PoolShared {
-    pub(super) fn new(strategy: Strategy, check: Option<HealthCheck>, size: usize, max_steps: u64) -> Arc<Self> {
+    pub(super) fn new(strategy: PoolStrategy, check: Option<HealthCheck>, size: usize, max_steps: u64) -> Arc<Self> {
         let table = Table {
             entries: Vec::new(),
             turn: 0,
@@ -352,7 +352,7 @@ impl Attempts {
 
 #[cfg(test)]
 mod tests {
-    use turms_core::Ended;
+    use turms_core::CloseInfo;
 
     use super::*;
     use crate::call::error::{ClosedCause, TimeoutCause};
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn a_call_that_may_have_run_says_so_in_the_end() {
         let lost =
-            CallError::new("tools/call", CallErrorKind::Closed(ClosedCause::Lost(Ended::new())), Delivery::Unknown);
+            CallError::new("tools/call", CallErrorKind::Closed(ClosedCause::Lost(CloseInfo::new())), Delivery::Unknown);
         let unsent = || CallError::not_sent("tools/call", CallErrorKind::Closed(ClosedCause::NotConnected(None)));
         let mut attempts = Attempts::default();
         attempts.failed(unsent(), || false).unwrap();

@@ -1,17 +1,17 @@
 /// Which member of a pool takes the next call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
-pub enum Strategy {
+pub enum PoolStrategy {
     /// One after the other.
     #[default]
     RoundRobin,
     /// Any.
     Random,
     /// The one with the fewest calls in flight; one that is checked out has one more. Among equals, one after the other.
-    LeastBusy,
+    LeastLoaded,
 }
 
-impl Strategy {
+impl PoolStrategy {
     /// Chooses among candidates by how busy each is. `turn` is where round robin stands.
     pub(super) fn choose(self, busy: &[usize], turn: &mut usize) -> Option<usize> {
         if self == Self::Random {
@@ -30,25 +30,25 @@ impl Strategy {
 mod tests {
     use super::*;
 
-    fn chosen(strategy: Strategy, busy: &[usize], times: usize) -> Vec<usize> {
+    fn chosen(strategy: PoolStrategy, busy: &[usize], times: usize) -> Vec<usize> {
         let mut turn = 0;
         (0..times).map(|_| strategy.choose(busy, &mut turn).unwrap()).collect()
     }
 
     #[test]
     fn round_robin_goes_round_however_busy_anybody_is() {
-        assert_eq!(chosen(Strategy::RoundRobin, &[9, 0, 5], 5), [0, 1, 2, 0, 1]);
+        assert_eq!(chosen(PoolStrategy::RoundRobin, &[9, 0, 5], 5), [0, 1, 2, 0, 1]);
     }
 
     #[test]
     fn the_least_busy_is_chosen_and_equals_take_turns() {
-        assert_eq!(chosen(Strategy::LeastBusy, &[2, 1, 3], 3), [1, 1, 1]);
-        assert_eq!(chosen(Strategy::LeastBusy, &[0, 1, 0], 4), [0, 2, 0, 2]);
+        assert_eq!(chosen(PoolStrategy::LeastLoaded, &[2, 1, 3], 3), [1, 1, 1]);
+        assert_eq!(chosen(PoolStrategy::LeastLoaded, &[0, 1, 0], 4), [0, 2, 0, 2]);
     }
 
     #[test]
     fn random_reaches_every_member() {
-        let mut seen = chosen(Strategy::Random, &[0, 0, 0], 200);
+        let mut seen = chosen(PoolStrategy::Random, &[0, 0, 0], 200);
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen, [0, 1, 2]);
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn without_members_none_is_chosen() {
-        for strategy in [Strategy::RoundRobin, Strategy::Random, Strategy::LeastBusy] {
+        for strategy in [PoolStrategy::RoundRobin, PoolStrategy::Random, PoolStrategy::LeastLoaded] {
             assert_eq!(strategy.choose(&[], &mut 0), None);
         }
     }

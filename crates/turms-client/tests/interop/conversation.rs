@@ -298,7 +298,7 @@ async fn next_changes(events: &mut Events) -> Vec<Change> {
 
 /// Connects in one revision and says everything.
 pub(crate) async fn in_revision(peer: &'static Peer, version: ProtocolVersion) {
-    let client = peer::connect(peer::client().answers(peer::answers()).only_version(version), peer.command()).await;
+    let client = peer::connect(peer::client().answers(peer::answers()).protocol_version(version), peer.command()).await;
     assert_eq!(client.protocol_version(), Some(version));
     Conversation::new(peer, client).hold().await;
 }

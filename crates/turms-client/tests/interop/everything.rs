@@ -59,7 +59,7 @@ async fn it_introduces_itself_and_lists_all_it_has() {
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn it_is_understood_in_every_revision_with_a_handshake() {
     for version in ProtocolVersion::ALL.into_iter().filter(|version| version.has(Ability::Handshake)) {
-        let client = peer::connect(peer::client().only_version(version), peer::everything()).await;
+        let client = peer::connect(peer::client().protocol_version(version), peer::everything()).await;
         assert_eq!(client.protocol_version(), Some(version));
         assert_eq!(say(&client, "get-sum", json!({ "a": 40, "b": 2 })).await, "The sum of 40 and 2 is 42.");
         client.close().await;

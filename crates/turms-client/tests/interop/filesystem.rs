@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use turms_client::{CallError, Client, ConnectError};
 use turms_proto::ErrorCode;
-use turms_proto::types::{Root, ToolResult};
+use turms_proto::types::{CallToolResult, Root};
 use turms_testkit::within;
 
 use crate::peer;
@@ -20,7 +20,7 @@ fn directory(name: &str) -> PathBuf {
     path.canonicalize().unwrap()
 }
 
-async fn call(client: &Client, tool: &str, arguments: Value) -> ToolResult {
+async fn call(client: &Client, tool: &str, arguments: Value) -> CallToolResult {
     client.call_tool(tool, arguments).await.unwrap()
 }
 
@@ -96,7 +96,7 @@ async fn a_server_that_ends_at_once_says_why() {
     let nowhere = directory("nowhere").join("none");
     let connected = peer::client().connect_command(peer::filesystem(&nowhere));
     let error = within("a failure", connected).await.map(|client| client.server_info()).unwrap_err();
-    let ConnectError::Ended(ended) = &error else { panic!("{error:?}") };
+    let ConnectError::Closed(ended) = &error else { panic!("{error:?}") };
     assert_eq!(ended.how.as_deref(), Some("exited with status 1"));
     let warning = format!("Warning: Cannot access directory {}, skipping", nowhere.display());
     assert_eq!(ended.stderr, [warning.as_str(), "Error: None of the specified directories are accessible"]);

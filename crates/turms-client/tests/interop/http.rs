@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use turms_client::{Answers, Backoff, Client, ClientBuilder, ClientGroup, Config, Event};
+use turms_client::{Answers, Backoff, Client, ClientBuilder, ClientGroup, Event, McpConfig};
 use turms_http::{HttpConnector, HttpTransport};
 use turms_proto::ProtocolVersion::{self, *};
 use turms_proto::types::{CreateMessageResult, Role};
@@ -67,7 +67,7 @@ async fn converse(peer: &'static Peer, args: &[&str], path: &str, version: Optio
     let server = Listening::start(peer, args);
     let mut builder = peer::client().answers(peer::answers());
     if let Some(version) = version {
-        builder = builder.only_version(version);
+        builder = builder.protocol_version(version);
     }
     let client = server.connect(builder, path).await;
     assert_eq!(client.protocol_version(), Some(version.unwrap_or(peer.newest)));
@@ -104,7 +104,7 @@ conversations! {
 async fn node_of_the_newer_kind_answers_older_clients() {
     let server = Listening::start(&NODE_STATELESS, &["--http"]);
     for version in [V2025_03_26, V2025_06_18, V2025_11_25] {
-        let client = server.connect(peer::client().only_version(version), "/mcp").await;
+        let client = server.connect(peer::client().protocol_version(version), "/mcp").await;
         assert_eq!(client.protocol_version(), Some(version));
         assert_eq!(client.list_tools().await.unwrap().len(), 9);
         assert_eq!(client.call_tool("echo", json!({ "text": "hello" })).await.unwrap().text(), "hello");
@@ -120,7 +120,7 @@ async fn a_server_that_speaks_only_the_newest_revision_says_so() {
     let client = server.connect(peer::client(), "/mcp").await;
     assert_eq!(client.protocol_version(), Some(V2026_07_28));
     client.close().await;
-    let older = peer::client().only_version(V2025_11_25).connect(server.connector("/mcp"));
+    let older = peer::client().protocol_version(V2025_11_25).connect(server.connector("/mcp"));
     let error = within("a refusal", older).await.map(drop).unwrap_err();
     assert!(error.to_string().contains("no common protocol version"), "{error}");
 }
@@ -203,7 +203,7 @@ async fn a_server_that_restarts_is_found_again_although_it_says_it_otherwise() {
     let port = server.origin.rsplit(':').next().unwrap().parse().unwrap();
     drop(server);
     let _server = Listening::everything("streamableHttp", port);
-    let echo = client.call_tool("echo", json!({ "message": "hello" })).safe_to_repeat(true).await.unwrap();
+    let echo = client.call_tool("echo", json!({ "message": "hello" })).idempotent().await.unwrap();
     assert_eq!(echo.text(), "Echo: hello");
 }
 
@@ -217,7 +217,7 @@ async fn a_fleet_reaches_the_addresses_of_its_configuration() {
         "older": { "url": format!("{}/sse", older.origin), "type": "sse" },
         "unstated": { "url": format!("{}/sse", older.origin) },
     } });
-    let config = Config::parse(&config.to_string()).unwrap();
+    let config = McpConfig::parse(&config.to_string()).unwrap();
     let fleet = ClientGroup::builder(peer::client())
         .config(&config)
         .transport(HttpTransport::configured(HttpConnector::no_proxy));

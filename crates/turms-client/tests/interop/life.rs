@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 
 use serde_json::json;
-use turms_client::{ChildCommand, Client, VersionMemory};
+use turms_client::{ChildCommand, Client, VersionCache};
 use turms_core::Connector as _;
 use turms_proto::session::Dialect;
 use turms_proto::types::LoggingLevel;
@@ -12,8 +12,8 @@ use turms_testkit::{eventually, within};
 
 use crate::peer::{self, NODE_HANDSHAKE, NODE_STATELESS, PYTHON_HANDSHAKE, PYTHON_STATELESS, Peer};
 
-async fn remembering(memory: &VersionMemory, command: ChildCommand) -> Client {
-    peer::connect(peer::client().version_memory(memory.clone()), command).await
+async fn remembering(memory: &VersionCache, command: ChildCommand) -> Client {
+    peer::connect(peer::client().version_cache(memory.clone()), command).await
 }
 
 async fn echo(client: &Client, text: &str) {
@@ -25,7 +25,7 @@ async fn echo(client: &Client, text: &str) {
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_stateless_server_that_is_remembered_is_asked_only_to_introduce_itself() {
     for peer in [&NODE_STATELESS, &PYTHON_STATELESS] {
-        let memory = VersionMemory::new();
+        let memory = VersionCache::new();
         remembering(&memory, peer.command()).await.close().await;
         let client = remembering(&memory, peer.command()).await;
         assert_eq!(client.stats().connection.requests_sent, 1);
@@ -41,7 +41,7 @@ async fn a_stateless_server_that_is_remembered_is_asked_only_to_introduce_itself
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_server_with_a_handshake_that_is_remembered_is_not_probed() {
     for peer in [&NODE_HANDSHAKE, &PYTHON_HANDSHAKE] {
-        let memory = VersionMemory::new();
+        let memory = VersionCache::new();
         let client = remembering(&memory, peer.command()).await;
         let probed = client.stats().connection.failed;
         client.close().await;
@@ -77,7 +77,7 @@ impl Drop for Disguise {
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_server_that_has_stopped_shaking_hands_is_probed_anew() {
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     let disguise = Disguise::new("stopped");
     remembering(&memory, disguise.of(&NODE_HANDSHAKE)).await.close().await;
     let identity = disguise.of(&NODE_STATELESS).identity().unwrap();
@@ -94,7 +94,7 @@ async fn a_server_that_has_stopped_shaking_hands_is_probed_anew() {
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_server_that_has_begun_to_shake_hands_is_found_out_when_it_is_connected_to() {
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     let disguise = Disguise::new("begun");
     remembering(&memory, disguise.of(&PYTHON_STATELESS)).await.close().await;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use turms_client::{Answers, ChildCommand, Client, ClientBuilder, Refusal, VersionMemory};
+use turms_client::{Answers, ChildCommand, Client, ClientBuilder, HandlerError, VersionCache};
 use turms_proto::types::{CreateMessageResult, ElicitResult, Role, Root};
 use turms_proto::{Ability, Object, ProtocolVersion};
 use turms_testkit::{TIMEOUT, node, peer_file, python, within};
@@ -105,7 +105,7 @@ fn published(name: &str) -> String {
 /// A client that is patient and remembers nothing of earlier tests.
 pub(crate) fn client() -> ClientBuilder {
     Client::builder("turms-interop", "1.0.0")
-        .version_memory(VersionMemory::new())
+        .version_cache(VersionCache::new())
         .probe_timeout(TIMEOUT)
         .handshake_timeout(TIMEOUT)
         .timeout(TIMEOUT)
@@ -120,7 +120,7 @@ pub(crate) fn answers() -> Answers {
         .sampling(|question| async move {
             let asked = question.messages[0].content.as_slice()[0].as_text().unwrap_or_default();
             match asked.contains("secret") {
-                true => Err(Refusal::rejected("it is a secret")),
+                true => Err(HandlerError::rejected("it is a secret")),
                 false => Ok(CreateMessageResult::new(Role::Assistant, format!("{asked} Paris."), "parrot")),
             }
         })

@@ -54,7 +54,7 @@ conversations! {
 /// What a client is told that cannot speak to a server.
 async fn refusal(choice: VersionChoice, peer: &Peer, arg: Option<&str>) -> String {
     let command = peer.command().args(arg);
-    let connected = within("a refusal", peer::client().versions(choice).connect_command(command)).await;
+    let connected = within("a refusal", peer::client().protocol_versions(choice).connect_command(command)).await;
     connected.map(|client| client.protocol_version()).unwrap_err().to_string()
 }
 

@@ -1,6 +1,6 @@
 //! Pages as a host sees them, over several transports and in both dialects.
 
-use turms_client::{Client, ClientBuilder, VersionMemory};
+use turms_client::{Client, ClientBuilder, VersionCache};
 use turms_http::{HttpConnector, Listener, ServeHttp as _};
 use turms_proto::types::{APP_MIME_TYPE, APPS_EXTENSION, AppCsp, AppPermissions};
 use turms_proto::{Object, ProtocolVersion};
@@ -14,19 +14,19 @@ fn server() -> Server {
     let view = App::new(VIEW, "<!doctype html>").csp(csp).permissions(permissions).prefers_border(true);
     let weather = Tool::builder("weather")
         .app(VIEW)
-        .handler_sync(|context: Context| if context.shows_apps() { "See the page." } else { "Sunny." });
+        .handler_sync(|context: Context| if context.supports_apps() { "See the page." } else { "Sunny." });
     Server::new("weather", "1")
         .extension(Apps::new().app(view))
         .tool(weather)
-        .tool(Tool::builder("refresh").app(VIEW).for_app_only().handler_sync(|| "21"))
-        .tool(Tool::builder("think").for_model_only().handler_sync(|| "hm"))
+        .tool(Tool::builder("refresh").app(VIEW).app_only().handler_sync(|| "21"))
+        .tool(Tool::builder("think").model_only().handler_sync(|| "hm"))
 }
 
 /// The same client in this process and over HTTP, in both dialects.
 async fn clients(builder: impl Fn() -> ClientBuilder) -> Vec<Client> {
     let mut clients = Vec::new();
     for version in [ProtocolVersion::LATEST, ProtocolVersion::LATEST_WITH_HANDSHAKE] {
-        let builder = || builder().version_memory(VersionMemory::new()).only_version(version);
+        let builder = || builder().version_cache(VersionCache::new()).protocol_version(version);
         clients.push(builder().connect_service(server().build().unwrap()).await.unwrap());
         let listener = Listener::bind("127.0.0.1:0").await.unwrap();
         let connector = HttpConnector::new(format!("http://{}/mcp", listener.address())).unwrap().no_proxy();

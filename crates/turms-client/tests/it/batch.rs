@@ -57,7 +57,7 @@ async fn connect(batches: Batches) -> (Client, mpsc::Receiver<Vec<String>>) {
     let (near, far) = memory();
     let (sender, heard) = mpsc::channel();
     tokio::spawn(serve(far.0, far.1, batches, sender));
-    let builder = Client::builder("c", "1").only_version(ProtocolVersion::V2025_03_26);
+    let builder = Client::builder("c", "1").protocol_version(ProtocolVersion::V2025_03_26);
     (builder.connect_stream(near.0, near.1).await.unwrap(), heard)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
-use turms_client::{CallErrorKind, Client, ClientBuilder, ClientExtension, DecodeCause, Event, VersionMemory};
+use turms_client::{CallErrorKind, Client, ClientBuilder, ClientExtension, DecodeCause, Event, VersionCache};
 use turms_core::transport::memory;
 use turms_core::{BoxFuture, ConnectError};
 use turms_http::{HttpConnector, Listener, ServeHttp as _};
@@ -11,7 +11,7 @@ use turms_proto::method::Method;
 use turms_proto::revision::Translate;
 use turms_proto::session::RequestOptions;
 use turms_proto::{Ability, ErrorCode, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
-use turms_server::{Context, ExtensionScope, Server, ServerExtension};
+use turms_server::{Context, ExtensionBuilder, Server, ServerExtension};
 use turms_ws::{ServeWs as _, WsConnector};
 
 const ID: &str = "com.example/duet";
@@ -46,7 +46,7 @@ impl ServerExtension for Singer {
         Object::parse(r#"{"voice":"bass"}"#).unwrap()
     }
 
-    fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+    fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
         scope.method(Sing::NAME, |verse: Verse, context: Context| async move {
             context.peer().notify_raw(Notification::raw("duet/sung", None)).await.unwrap();
             let mut text = verse.text;
@@ -92,7 +92,7 @@ fn server() -> Server {
 
 /// The ways to the server, each with a client of its own.
 async fn connect(way: &str, version: ProtocolVersion, builder: ClientBuilder) -> Client {
-    let builder = builder.only_version(version).version_memory(VersionMemory::new());
+    let builder = builder.protocol_version(version).version_cache(VersionCache::new());
     match way {
         "local" => builder.connect_service(server().build().unwrap()).await.unwrap(),
         "pair" => {
@@ -156,7 +156,7 @@ async fn an_extension_hears_what_is_not_for_the_protocol() {
             client.request::<Sing>(verse()).await.unwrap();
             // Whoever reads the events hears it, too, and not before the extension.
             loop {
-                if let Event::Other(notification) = events.next().await.unwrap() {
+                if let Event::Notification(notification) = events.next().await.unwrap() {
                     assert_eq!(&*notification.method, "duet/sung");
                     break;
                 }
@@ -216,6 +216,6 @@ async fn what_cannot_be_declared_keeps_the_client_from_connecting() {
         (plain().with_extension(Partner::default()).with_extension(Partner::default()), ID),
     ] {
         let error = builder.connect_service(server().build().unwrap()).await.unwrap_err();
-        assert!(matches!(&error, ConnectError::Undeclarable { id, .. } if id == wrong), "{error}");
+        assert!(matches!(&error, ConnectError::InvalidExtension { id, .. } if id == wrong), "{error}");
     }
 }

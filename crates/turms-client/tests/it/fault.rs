@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use turms_client::{
     Backoff, CallError, CallErrorKind, ChildCommand, Client, ClientBuilder, ClosedCause, ConnectError, ConnectionEvent,
-    ConnectionStatus, DecodeCause, Delivery, Event, Events, HealthCheck, TimeoutCause, VersionMemory,
+    ConnectionStatus, DecodeCause, Delivery, Event, Events, HealthCheck, TimeoutCause, VersionCache,
 };
 use turms_proto::ProtocolVersion;
 use turms_testkit::misbehaving_server::MisbehavingServer;
@@ -23,7 +23,7 @@ const SHORT: Duration = Duration::from_millis(300);
 const BOUND: Duration = Duration::from_secs(10);
 
 fn builder() -> ClientBuilder {
-    Client::builder("test", "1").timeout(TIMEOUT).version_memory(VersionMemory::new())
+    Client::builder("test", "1").timeout(TIMEOUT).version_cache(VersionCache::new())
 }
 
 fn reconnecting() -> ClientBuilder {
@@ -100,9 +100,9 @@ async fn one_that_dies_of_the_probe_is_started_again_and_spoken_to_as_an_older_o
 #[tokio::test]
 async fn what_was_learned_from_a_death_is_remembered_for_the_next_start() {
     let odd = MisbehavingServer::new("dies_when_probed", "old");
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     for starts in [2, 3, 4] {
-        let client = connect_with(builder().version_memory(memory.clone()), &odd).await;
+        let client = connect_with(builder().version_cache(memory.clone()), &odd).await;
         assert_eq!(odd.started().len(), starts);
         close(client, &odd).await;
     }
@@ -117,7 +117,7 @@ async fn one_that_exits_at_once_is_reported_with_its_status_and_last_words() {
         error.to_string(),
         "the server exited with status 78 before the connection was open; last line of stderr: \"no such file: odd.toml\""
     );
-    let ConnectError::Ended(ended) = error else { panic!("{error:?}") };
+    let ConnectError::Closed(ended) = error else { panic!("{error:?}") };
     assert_eq!(ended.stderr, ["reading the configuration", "no such file: odd.toml"]);
     odd.assert_gone();
 }
@@ -254,7 +254,7 @@ async fn a_call_that_may_be_repeated_survives_a_death() {
         let odd = MisbehavingServer::new("exits_mid_call,exits_mid_call,polite", era);
         let client = connect_with(reconnecting(), &odd).await;
 
-        let result = within("an answer", client.call_tool("odd", ()).safe_to_repeat(true)).await.unwrap();
+        let result = within("an answer", client.call_tool("odd", ()).idempotent()).await.unwrap();
         assert_eq!(result.text(), "odd, but well");
         assert_eq!(odd.started().len(), 3);
         close(client, &odd).await;
@@ -286,7 +286,7 @@ async fn a_client_that_gives_up_says_why_the_server_does_not_come_back() {
     let mut events = client.events();
 
     fails(&client).await;
-    while !matches!(next_connection_event(&mut events).await, ConnectionEvent::GaveUp) {}
+    while !matches!(next_connection_event(&mut events).await, ConnectionEvent::ReconnectFailed) {}
     let error = echo(&client).await.unwrap_err();
     assert_eq!(error.delivery(), Delivery::NotSent);
     assert!(error.source().unwrap().to_string().contains("no such file: odd.toml"), "{:?}", error.source());

@@ -17,15 +17,16 @@ use serde_json::json;
 use tokio::task::AbortHandle;
 use turms_client::{
     Backoff, CallErrorKind, CancellationToken, Change, Client, ClientBuilder, ClientGroup, Collision, CollisionKind,
-    Config, ConnectionEvent, ConnectionStatus, DecodeCause, Event, GroupError, NoServerCause, Target, VersionMemory,
+    ConnectionEvent, ConnectionStatus, DecodeCause, Event, GroupError, McpConfig, NoServerCause, ServerTarget,
+    VersionCache,
 };
 use turms_core::transport::{LocalConnector, MemoryEnd, StreamConnector, memory};
 use turms_core::{CallContext, ConnectError, Connector, NotifyFuture, Payload, Request, ResponseFuture, Service};
 use turms_proto::types::*;
 use turms_proto::{ErrorObject, Notification, Object, ProtocolVersion, RawJson};
 use turms_server::{
-    Args, AskError, Completing, Context, Elicited, Json, Prompt as ServerPrompt, Resource as ServerResource, Router,
-    Server, Tool as ServerTool,
+    Args, CompletionRequest, Context, Elicited, InputError, Json, Prompt as ServerPrompt, Resource as ServerResource,
+    Router, Server, Tool as ServerTool,
 };
 use turms_testkit::behaviour_server::Sum;
 use turms_testkit::tools::{Add, Name};
@@ -55,22 +56,21 @@ fn notes(of: &'static str) -> Server {
         .tool(ServerTool::builder("read").handler_sync(move || format!("notes of {of}")))
         .tool(ServerTool::builder("greet").handler(|context: Context| async move {
             match context.elicit::<Name>("Who are you?").await? {
-                Elicited::Accepted(name) => Ok::<_, AskError>(format!("Hello, {}!", name.name)),
+                Elicited::Accepted(name) => Ok::<_, InputError>(format!("Hello, {}!", name.name)),
                 _ => Ok("Hello, stranger!".to_owned()),
             }
         }))
         .resource(ServerResource::builder(format!("{of}://index")).handler_sync(move || format!("index of {of}")))
         .resource(
             ServerResource::builder(format!("{of}://note/{{id}}"))
-                .completion(
-                    "id",
-                    move |completing: Completing| async move { vec![format!("{}-{of}", completing.value)] },
-                )
+                .completion("id", move |completing: CompletionRequest| async move {
+                    vec![format!("{}-{of}", completing.value)]
+                })
                 .handler_sync(move |Args(note): Args<Id>| format!("note {} of {of}", note.id)),
         )
         .prompt(
             ServerPrompt::builder("summary")
-                .completion("name", move |completing: Completing| async move {
+                .completion("name", move |completing: CompletionRequest| async move {
                     vec![format!("{}-for-{of}", completing.value)]
                 })
                 .handler_sync(move |Args(who): Args<Name>| format!("Summarise the notes of {of} for {}.", who.name)),
@@ -83,7 +83,7 @@ fn local(server: Server) -> LocalConnector {
 
 /// A client of its own memory, so that what one test finds out about a server is not known to another.
 fn app() -> ClientBuilder {
-    Client::builder("app", "1").version_memory(VersionMemory::new())
+    Client::builder("app", "1").version_cache(VersionCache::new())
 }
 
 /// A server over pipes that can be pulled out and put back.

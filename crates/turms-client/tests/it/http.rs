@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use turms_client::{Backoff, Client, ClientBuilder, ConnectionEvent, ConnectionStatus, Event, Events, VersionMemory};
+use turms_client::{Backoff, Client, ClientBuilder, ConnectionEvent, ConnectionStatus, Event, Events, VersionCache};
 use turms_http::HttpConnector;
 use turms_proto::ProtocolVersion;
 use turms_proto::types::SubscriptionFilter;
@@ -52,7 +52,7 @@ fn legacy(request: &Received, sessions: &AtomicUsize) -> Reply {
 }
 
 fn builder() -> ClientBuilder {
-    Client::builder("test", "1").version_memory(VersionMemory::new())
+    Client::builder("test", "1").version_cache(VersionCache::new())
 }
 
 fn supervised() -> ClientBuilder {
@@ -94,7 +94,7 @@ async fn a_call_that_is_lost_on_the_way_does_not_end_the_client() {
 async fn a_supervised_client_repeats_what_is_safe() {
     let server = failing_once(Reply::status(503)).await;
     let client = connect(supervised(), &server).await;
-    assert_eq!(client.call_tool("work", ()).safe_to_repeat(true).await.unwrap().text(), "done");
+    assert_eq!(client.call_tool("work", ()).idempotent().await.unwrap().text(), "done");
     assert_eq!(calls(&server), 2);
 
     let server = failing_once(Reply::status(503)).await;
@@ -138,7 +138,7 @@ async fn a_server_that_forgets_every_session_is_not_asked_for_ever() {
 
 #[tokio::test]
 async fn what_was_remembered_of_a_server_may_be_wrong() {
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     let (older, sessions) = (std::sync::Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
     let became_older = older.clone();
     let server = FakeHttpServer::start(move |request| match older.load(Ordering::Relaxed) {
@@ -146,11 +146,11 @@ async fn what_was_remembered_of_a_server_may_be_wrong() {
         false => modern(request),
     })
     .await;
-    let client = connect(builder().version_memory(memory.clone()), &server).await;
+    let client = connect(builder().version_cache(memory.clone()), &server).await;
     assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2026_07_28));
     client.close().await;
     became_older.store(true, Ordering::Relaxed);
-    let client = connect(builder().version_memory(memory), &server).await;
+    let client = connect(builder().version_cache(memory), &server).await;
     assert_eq!(server.received().len(), 1);
     // The code does not prove that the tool has not run.
     let error = client.call_tool("work", ()).await.unwrap_err();
@@ -170,11 +170,11 @@ async fn what_a_server_tells_one_principal_is_not_shown_to_another() {
         result(request, &told)
     })
     .await;
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     for token in ["ann", "bob"] {
         let connector = HttpConnector::new(server.url()).unwrap().no_proxy();
         let connector = connector.header("authorization", &format!("Bearer {token}"));
-        let client = builder().version_memory(memory.clone()).connect(connector).await.unwrap();
+        let client = builder().version_cache(memory.clone()).connect(connector).await.unwrap();
         assert_eq!(client.instructions(), Some(format!("Bearer {token}")));
     }
 }
@@ -327,7 +327,7 @@ async fn a_call_that_was_not_sent_waits_for_the_server_to_come_back() {
     let call = tokio::spawn(async move {
         begun.await.unwrap();
         // A connection that is kept may break under it first.
-        calling.call_tool("work", ()).safe_to_repeat(true).await
+        calling.call_tool("work", ()).idempotent().await
     });
     let server = server
         .restart(

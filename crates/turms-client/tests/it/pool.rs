@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use turms_client::{
     Backoff, CallErrorKind, Change, CircuitBreaker, Client, ClientBuilder, ClosedCause, ConnectionEvent,
-    ConnectionStatus, Event, Events, HealthCheck, MemberId, NoServerCause, Pool, Strategy,
+    ConnectionStatus, Event, Events, HealthCheck, MemberId, NoServerCause, Pool, PoolStrategy,
 };
 use turms_core::transport::{StreamConnector, memory};
 use turms_core::{CallContext, ConnectError, Connection, Limits, NotifyFuture, Request, ResponseFuture, Service};
@@ -145,7 +145,7 @@ fn app() -> ClientBuilder {
     Client::builder("app", "1")
 }
 
-async fn pool_of(strategy: Strategy, clients: impl IntoIterator<Item = Client>) -> Pool {
+async fn pool_of(strategy: PoolStrategy, clients: impl IntoIterator<Item = Client>) -> Pool {
     Pool::builder().strategy(strategy).clients(clients).build().await.unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 use serde_json::json;
-use turms_client::{CancellationToken, Change, Client, ClientBuilder, Event, VersionChoice, VersionMemory};
+use turms_client::{CancellationToken, Change, Client, ClientBuilder, Event, VersionCache, VersionChoice};
 use turms_core::{
     CallContext, ClientRecord, Connection, Limits, NotifyFuture, Payload, Request, ResponseFuture, Service,
 };
@@ -17,7 +17,7 @@ use turms_proto::{ErrorObject, Notification, ProtocolVersion};
 use turms_server::{Context, Elicited, Progress, Resource, Server, ServerHandle, Tool};
 
 fn builder() -> ClientBuilder {
-    Client::builder("test", "1").version_memory(VersionMemory::new())
+    Client::builder("test", "1").version_cache(VersionCache::new())
 }
 
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
@@ -60,7 +60,7 @@ async fn caller(configure: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Clie
 async fn calls_that_differ_by_era_are_forwarded_to_servers_of_every_era() {
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25, ProtocolVersion::LATEST] {
         let (server, _) = server();
-        let builder = builder().versions(VersionChoice::Only(version));
+        let builder = builder().protocol_versions(VersionChoice::Only(version));
         let client = builder.connect_service(server.build().unwrap()).await.unwrap();
         let resource = || ResourceParams::new("memo://notes");
         let requests = [
@@ -143,12 +143,12 @@ async fn the_reason_of_a_cancellation_reaches_the_server() {
         let (reader, writer) = tokio::io::split(there);
         tokio::spawn(Connection::server(reader, writer, &ProtocolVersion::ALL, Limits::default()).0.run(router));
         let (reader, writer) = tokio::io::split(here);
-        let served = builder().only_version(version).connect_stream(reader, writer).await.unwrap();
+        let served = builder().protocol_version(version).connect_stream(reader, writer).await.unwrap();
         let (here, there) = tokio::io::duplex(4096);
         let (reader, writer) = tokio::io::split(there);
         tokio::spawn(Connection::server(reader, writer, &[ProtocolVersion::LATEST], Limits::default()).0.run(served));
         let (reader, writer) = tokio::io::split(here);
-        let caller = builder().only_version(ProtocolVersion::LATEST).connect_stream(reader, writer).await.unwrap();
+        let caller = builder().protocol_version(ProtocolVersion::LATEST).connect_stream(reader, writer).await.unwrap();
 
         let token = CancellationToken::new();
         let call = caller.call_tool("wait", ()).cancellation_token(&token);
@@ -167,11 +167,11 @@ async fn input_requests_of_an_older_server_reach_the_caller_of_the_call() {
     let person = |_| async { ElicitResult::accept(turms_proto::Object::encode(&json!({ "name": "Ann" })).unwrap()) };
     let (server, _handle) = server();
     let own = |_| async { ElicitResult::decline() };
-    let older = builder().only_version(ProtocolVersion::V2025_11_25).on_elicitation(own);
+    let older = builder().protocol_version(ProtocolVersion::V2025_11_25).on_elicitation(own);
     let served = older.connect_service(server.build().unwrap()).await.unwrap();
     // The served client does not respond to `initialize`, so the session is made here.
     let service = Handshake(served);
-    let caller = builder().only_version(ProtocolVersion::V2025_06_18).on_elicitation(person);
+    let caller = builder().protocol_version(ProtocolVersion::V2025_06_18).on_elicitation(person);
     let caller = caller.connect_service(service).await.unwrap();
     assert_eq!(caller.call_tool("greet", ()).await.unwrap().text(), "Hello, Ann!");
 }

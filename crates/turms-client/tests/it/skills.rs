@@ -4,27 +4,27 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use turms_client::{
-    CallErrorKind, Client, ClientBuilder, ClientGroup, Delivery, NoServerCause, SkillError, VersionMemory,
+    CallErrorKind, Client, ClientBuilder, ClientGroup, Delivery, NoServerCause, SkillError, VersionCache,
 };
 use turms_core::transport::LocalConnector;
 use turms_http::{HttpConnector, Listener, ServeHttp as _};
 use turms_proto::skill::digest;
 use turms_proto::types::{ResourceContents, SKILLS_EXTENSION, SkillResources};
 use turms_proto::{ErrorCode, Object, ProtocolVersion};
-use turms_server::{ExtensionScope, Resource, Server, ServerExtension, Skill, Skills, Uri};
+use turms_server::{ExtensionBuilder, Resource, Server, ServerExtension, Skill, Skills, Uri};
 
 const TEXT: &str = "---\nname: pdf\ndescription: About PDFs\nmetadata:\n  version: 2.0\n---\nBody.\n";
 const MANIFEST: &str = "skill://pdf/SKILL.md";
 
 fn builder() -> ClientBuilder {
-    Client::builder("suite", "1.0.0").version_memory(VersionMemory::new())
+    Client::builder("suite", "1.0.0").version_cache(VersionCache::new())
 }
 
 async fn over_http(server: Server, version: ProtocolVersion) -> Client {
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let connector = HttpConnector::new(format!("http://{}/mcp", listener.address())).unwrap().no_proxy();
     tokio::spawn(listener.serve(server.http()));
-    builder().only_version(version).connect(connector).await.unwrap()
+    builder().protocol_version(version).connect(connector).await.unwrap()
 }
 
 fn good() -> Server {
@@ -40,7 +40,7 @@ fn good() -> Server {
 #[tokio::test]
 async fn the_skills_of_a_server_are_listed_got_and_read() {
     for version in [ProtocolVersion::LATEST, ProtocolVersion::LATEST_WITH_HANDSHAKE] {
-        let local = builder().only_version(version).connect_service(good().build().unwrap()).await.unwrap();
+        let local = builder().protocol_version(version).connect_service(good().build().unwrap()).await.unwrap();
         for client in [local, over_http(good(), version).await] {
             let skills = client.list_skills().await.unwrap();
             let uris: Vec<_> = skills.iter().map(|skill| skill.uri.as_str()).collect();
@@ -75,11 +75,11 @@ impl ServerExtension for Liar {
         SKILLS_EXTENSION
     }
 
-    fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+    fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
         let (list, one) = (json!({ "skills": [self.entry] }), json!({ "skill": self.entry }));
         scope
-            .method_for_all("skills/list", move |_: Object, _| std::future::ready(Ok(list.clone())))
-            .method_for_all("skills/get", move |_: Object, _| std::future::ready(Ok(one.clone())))
+            .method_for_any_client("skills/list", move |_: Object, _| std::future::ready(Ok(list.clone())))
+            .method_for_any_client("skills/get", move |_: Object, _| std::future::ready(Ok(one.clone())))
             .resource(Resource::builder("skill://{+path}").handler_sync(move |uri: Uri| {
                 self.read.lock().unwrap().push(uri.0.clone());
                 (self.given)(&uri.0)

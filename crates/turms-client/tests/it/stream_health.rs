@@ -6,7 +6,7 @@ use std::time::Duration;
 use turms_proto::Notification;
 
 use tokio::task::AbortHandle;
-use turms_client::{Backoff, Client, ConnectionStatus, Event, Events, VersionMemory};
+use turms_client::{Backoff, Client, ConnectionStatus, Event, Events, VersionCache};
 use turms_core::transport::{MemoryEnd, StreamConnector, memory};
 use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
 use turms_proto::RawJson;
@@ -76,7 +76,7 @@ async fn events_that_are_taken_while_there_is_no_connection_come_when_there_is_o
         }
     });
     let client = Client::builder("app", "1")
-        .version_memory(VersionMemory::new())
+        .version_cache(VersionCache::new())
         .reconnect(Backoff::new().initial_delay(Duration::from_millis(2)))
         .connect(connector)
         .await
@@ -107,7 +107,7 @@ async fn a_service_that_knows_one_method_goes_on_after_an_error() {
     impl Service for Own {
         fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
             Box::pin(std::future::ready(match &*request.method {
-                "tools/call" => Ok(Payload::new(turms_proto::types::ToolResult::of_text("ran"))),
+                "tools/call" => Ok(Payload::new(turms_proto::types::CallToolResult::of_text("ran"))),
                 method => Err(turms_proto::ErrorObject::method_not_found(method).into()),
             }))
         }

@@ -77,7 +77,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 }
                 Event::Cancelled { ticket, reason } => self.in_flight.cancel(&ticket, reason),
                 Event::Progress { id, params } => self.handle_progress(&id, &params, service, task),
-                Event::Told { id, notification } => self.handle_subscribed(&id, notification, service, task),
+                Event::SubscriptionNotification { id, notification } => {
+                    self.handle_subscribed(&id, notification, service, task)
+                }
                 Event::Opened(opened) => {
                     let opened = Some(Ok(Arc::from(opened)));
                     self.state.send_modify(|state| state.opened = opened);

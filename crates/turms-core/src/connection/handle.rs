@@ -5,7 +5,7 @@ use bytestring::ByteString;
 use futures_util::future::join_all;
 use tokio::sync::{mpsc, oneshot, watch};
 use turms_proto::session::{
-    ConnectionStats, ConnectionStatus, OpenError, Opened, RequestError, RequestOptions, SessionError,
+    ConnectionStats, ConnectionStatus, Negotiated, OpenError, RequestError, RequestOptions, SessionError,
 };
 use turms_proto::{Notification, RawJson};
 
@@ -64,7 +64,7 @@ impl std::fmt::Debug for WaitingCaller {
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionState {
     pub(super) status: ConnectionStatus,
-    pub(super) opened: Option<Result<Arc<Opened>, OpenError>>,
+    pub(super) opened: Option<Result<Arc<Negotiated>, OpenError>>,
     pub(super) stats: ConnectionStats,
     pub(super) pending: usize,
     /// The number of the current session, starting at 0. A second `initialize` begins the next one.
@@ -122,7 +122,7 @@ impl ConnectionHandle {
     ///
     /// # Errors
     /// If the handshake failed or the connection closed.
-    pub async fn opened(&self) -> Result<Arc<Opened>, OpenFailure> {
+    pub async fn opened(&self) -> Result<Arc<Negotiated>, OpenFailure> {
         let mut state = self.state.clone();
         let opened = state.wait_for(|state| state.opened.is_some()).await;
         match opened.ok().and_then(|state| state.opened.clone()) {

@@ -1,11 +1,11 @@
 //! Tests that every implementation of [`Registry`](super::Registry) must pass.
 //!
 //! ```
-//! use turms_core::registry::{Services, contract};
+//! use turms_core::registry::{ServiceRegistry, contract};
 //!
 //! # async fn example() {
-//! contract::check(&Services::local()).await;
-//! contract::check_apart(&Services::local(), &Services::local()).await;
+//! contract::check(&ServiceRegistry::local()).await;
+//! contract::check_apart(&ServiceRegistry::local(), &ServiceRegistry::local()).await;
 //! # }
 //! # std::panic::set_hook(Box::new(|_| {}));
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example());
@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use turms_proto::types::{CallToolParams, Meta};
 use turms_proto::{ErrorObject, Notification, Object, RawJson};
 
-use super::{RegisterError, Registration, ServiceCallError, ServiceName, Services};
+use super::{RegisterError, Registration, ServiceCallError, ServiceName, ServiceRegistry};
 use crate::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
 
 /// Timeout for what a registry may do with a delay.
@@ -34,7 +34,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// # Panics
 /// If the registry violates the contract; the message says how.
-pub async fn check(services: &Services) {
+pub async fn check(services: &ServiceRegistry) {
     an_unregistered_service_is_not_found(services).await;
     a_registered_service_is_listed_and_responds(services).await;
     names_may_have_all_allowed_characters(services).await;
@@ -53,7 +53,7 @@ pub async fn check(services: &Services) {
 ///
 /// # Panics
 /// If they do.
-pub async fn check_apart(one: &Services, other: &Services) {
+pub async fn check_apart(one: &ServiceRegistry, other: &ServiceRegistry) {
     let (fixture, _received) = ContractService::new();
     let _first = register(one, "contract/apart", &fixture).await;
     assert!(other.check("contract/apart").await.is_err(), "the service of one registry is in the other");
@@ -61,7 +61,7 @@ pub async fn check_apart(one: &Services, other: &Services) {
     let _second = register(other, "contract/apart", &fixture).await;
 }
 
-async fn an_unregistered_service_is_not_found(services: &Services) {
+async fn an_unregistered_service_is_not_found(services: &ServiceRegistry) {
     let too_long = "x".repeat(ServiceName::MAX_LEN + 1);
     for name in ["contract/missing", "", " ", "contract/*", "*", ">", "contract/é", "a\r\nb", &too_long] {
         let not_found = |error: ServiceCallError| {
@@ -77,7 +77,7 @@ async fn an_unregistered_service_is_not_found(services: &Services) {
     }
 }
 
-async fn a_registered_service_is_listed_and_responds(services: &Services) {
+async fn a_registered_service_is_listed_and_responds(services: &ServiceRegistry) {
     let (fixture, _received) = ContractService::new();
     let name = "contract/responds";
     let registration = register(services, name, &fixture).await;
@@ -96,7 +96,7 @@ async fn a_registered_service_is_listed_and_responds(services: &Services) {
     }
 }
 
-async fn names_may_have_all_allowed_characters(services: &Services) {
+async fn names_may_have_all_allowed_characters(services: &ServiceRegistry) {
     let (fixture, _received) = ContractService::new();
     let longest = format!("contract/{}", "x".repeat(ServiceName::MAX_LEN - "contract/".len()));
     for name in ["contract/azAZ09_-.:/", "contract/..", "contract//", "contract/a:b/c.d", &longest] {
@@ -106,7 +106,7 @@ async fn names_may_have_all_allowed_characters(services: &Services) {
     }
 }
 
-async fn a_name_is_registered_once(services: &Services) {
+async fn a_name_is_registered_once(services: &ServiceRegistry) {
     let name = "contract/once";
     let (fixture, _received) = ContractService::new();
     let _first = register(services, name, &fixture).await;
@@ -121,7 +121,7 @@ async fn a_name_is_registered_once(services: &Services) {
     assert!(services.register("not a name", fixture).await.is_err(), "an invalid name is registered");
 }
 
-async fn metadata_reaches_the_service(services: &Services) {
+async fn metadata_reaches_the_service(services: &ServiceRegistry) {
     let name = "contract/metadata";
     let (fixture, _received) = ContractService::new();
     let _registration = register(services, name, &fixture).await;
@@ -131,7 +131,7 @@ async fn metadata_reaches_the_service(services: &Services) {
     assert_eq!(seen.get("traceparent"), meta.get("traceparent"), "the service does not see the caller's metadata");
 }
 
-async fn notifications_reach_the_service(services: &Services) {
+async fn notifications_reach_the_service(services: &ServiceRegistry) {
     let name = "contract/notified";
     let (fixture, mut received) = ContractService::new();
     let _registration = register(services, name, &fixture).await;
@@ -144,7 +144,7 @@ async fn notifications_reach_the_service(services: &Services) {
     assert_eq!(seen, Some(params), "the service receives other parameters");
 }
 
-async fn errors_are_those_of_the_service(services: &Services) {
+async fn errors_are_those_of_the_service(services: &ServiceRegistry) {
     let name = "contract/errors";
     let (fixture, _received) = ContractService::new();
     let _registration = register(services, name, &fixture).await;
@@ -153,7 +153,7 @@ async fn errors_are_those_of_the_service(services: &Services) {
     assert_eq!(error.name(), name, "the error has the name of another service");
 }
 
-async fn a_panic_is_an_error_response(services: &Services) {
+async fn a_panic_is_an_error_response(services: &ServiceRegistry) {
     let name = "contract/panics";
     let (fixture, _received) = ContractService::new();
     let _registration = register(services, name, &fixture).await;
@@ -164,7 +164,7 @@ async fn a_panic_is_an_error_response(services: &Services) {
     echo(services, name).await.expect("the service responds after a panic");
 }
 
-async fn a_call_times_out(services: &Services) {
+async fn a_call_times_out(services: &ServiceRegistry) {
     let name = "contract/slow";
     let (fixture, _received) = ContractService::new();
     let _registration = register(services, name, &fixture).await;
@@ -178,7 +178,7 @@ async fn a_call_times_out(services: &Services) {
     echo(services, name).await.expect("the service responds after a timeout");
 }
 
-async fn calls_run_concurrently(services: &Services) {
+async fn calls_run_concurrently(services: &ServiceRegistry) {
     let name = "contract/busy";
     let (fixture, mut received) = ContractService::new();
     let _registration = register(services, name, &fixture).await;
@@ -188,7 +188,7 @@ async fn calls_run_concurrently(services: &Services) {
     waiting.await.expect("the caller has not panicked").expect("the first call has a response, too");
 }
 
-async fn dropping_a_registration_unregisters_the_service(services: &Services) {
+async fn dropping_a_registration_unregisters_the_service(services: &ServiceRegistry) {
     let name = "contract/ends";
     let (fixture, _received) = ContractService::new();
     for _ in 0..2 {
@@ -204,7 +204,7 @@ async fn dropping_a_registration_unregisters_the_service(services: &Services) {
     }
 }
 
-async fn a_running_call_finishes_after_its_service_is_unregistered(services: &Services) {
+async fn a_running_call_finishes_after_its_service_is_unregistered(services: &ServiceRegistry) {
     let name = "contract/finishes";
     let (fixture, mut received) = ContractService::new();
     let registration = register(services, name, &fixture).await;
@@ -214,15 +214,15 @@ async fn a_running_call_finishes_after_its_service_is_unregistered(services: &Se
     waiting.await.expect("the caller has not panicked").expect("a running call finishes");
 }
 
-async fn register(services: &Services, name: &str, fixture: &ContractService) -> Registration {
+async fn register(services: &ServiceRegistry, name: &str, fixture: &ContractService) -> Registration {
     services.register(name, fixture.clone()).await.expect("a free name can be registered")
 }
 
-async fn echo(services: &Services, name: &str) -> Result<Payload, ServiceCallError> {
+async fn echo(services: &ServiceRegistry, name: &str) -> Result<Payload, ServiceCallError> {
     services.call(name, "contract/echo", Payload::default()).await
 }
 
-async fn is_listed(services: &Services, name: &str) -> bool {
+async fn is_listed(services: &ServiceRegistry, name: &str) -> bool {
     services.names().await.expect("the registry can be reached").iter().any(|listed| listed.as_str() == name)
 }
 
@@ -245,7 +245,7 @@ impl ContractService {
     /// Starts a call that waits, and returns when the service has received it.
     async fn begin_waiting(
         &self,
-        services: &Services,
+        services: &ServiceRegistry,
         name: &'static str,
         received: &mut mpsc::UnboundedReceiver<Received>,
     ) -> JoinHandle<Result<Payload, ServiceCallError>> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use turms_proto::{DecodeError, ErrorObject, format_duration};
 
-use super::{InvalidName, ServiceName};
+use super::{ServiceName, ServiceNameError};
 
 /// Error of registering a service.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -12,7 +12,7 @@ use super::{InvalidName, ServiceName};
 pub enum RegisterError {
     /// The name is invalid.
     #[error(transparent)]
-    Name(#[from] InvalidName),
+    Name(#[from] ServiceNameError),
     /// The name is taken by another service.
     #[error("service {name:?}: the name is already registered")]
     Taken {

@@ -1,21 +1,21 @@
 //! A registry of services by name.
 //!
-//! - [`Services`] is the handle that most code uses: typed calls with timeouts and metadata.
+//! - [`ServiceRegistry`] is the handle that most code uses: typed calls with timeouts and metadata.
 //! - [`LocalRegistry`] is the registry of one process. Values are moved and never encoded as JSON.
 //! - [`Registry`] is the trait of all registries, for implementations that span processes. [`contract`] has the tests that each must
 //!   pass.
 //!
 //! ```
-//! use turms_core::registry::Services;
+//! use turms_core::registry::ServiceRegistry;
 //! use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
 //! use turms_proto::Notification;
-//! use turms_proto::types::{CallTool, CallToolParams, Outcome, ToolResult};
+//! use turms_proto::types::{CallTool, CallToolParams, Outcome, CallToolResult};
 //!
 //! struct Clock;
 //!
 //! impl Service for Clock {
 //!     fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
-//!         Box::pin(async { Ok(Payload::new(Outcome::Complete(ToolResult::of_text("noon")))) })
+//!         Box::pin(async { Ok(Payload::new(Outcome::Complete(CallToolResult::of_text("noon")))) })
 //!     }
 //!
 //!     fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
@@ -24,7 +24,7 @@
 //! }
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let services = Services::local();
+//! let services = ServiceRegistry::local();
 //! let clock = services.register("clock", Clock).await?;
 //!
 //! let response = services.call_method::<CallTool>("clock", CallToolParams::new("time")).await?;
@@ -52,12 +52,12 @@ use turms_proto::types::Meta;
 
 pub use self::error::{RegisterError, RegistryError, ServiceCallError};
 pub use self::local::LocalRegistry;
-pub use self::name::{InvalidName, ServiceName};
+pub use self::name::{ServiceName, ServiceNameError};
 pub use self::registration::Registration;
-pub use self::services::{ServiceCall, ServiceCallFuture, Services};
+pub use self::services::{ServiceCall, ServiceCallFuture, ServiceRegistry};
 use crate::{BoxFuture, Payload, Request, Service};
 
-/// A registry of services by name. Implement it for another kind of registry; to call services, use [`Services`].
+/// A registry of services by name. Implement it for another kind of registry; to call services, use [`ServiceRegistry`].
 ///
 /// Nothing happens before a future is polled. Two registries do not share names unless they are connected. An implementation must pass
 /// [`contract::check`].

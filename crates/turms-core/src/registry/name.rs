@@ -11,7 +11,7 @@ use bytestring::ByteString;
 ///
 /// assert_eq!(ServiceName::new("tools/clock:v2")?.as_str(), "tools/clock:v2");
 /// assert!(ServiceName::new("a clock").is_err());
-/// # Ok::<(), turms_core::registry::InvalidName>(())
+/// # Ok::<(), turms_core::registry::ServiceNameError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceName(ByteString);
@@ -24,15 +24,15 @@ impl ServiceName {
     ///
     /// # Errors
     /// If it is empty, too long, or has a character that is not allowed.
-    pub fn new(name: impl Into<ByteString>) -> Result<Self, InvalidName> {
+    pub fn new(name: impl Into<ByteString>) -> Result<Self, ServiceNameError> {
         let name = name.into();
         match name.len() {
-            0 => return Err(InvalidName::Empty),
-            len if len > Self::MAX_LEN => return Err(InvalidName::TooLong { len }),
+            0 => return Err(ServiceNameError::Empty),
+            len if len > Self::MAX_LEN => return Err(ServiceNameError::TooLong { len }),
             _ => {}
         }
         match name.chars().find(|character| !is_allowed(*character)) {
-            Some(character) => Err(InvalidName::Character { name: String::from(&*name), character }),
+            Some(character) => Err(ServiceNameError::Character { name: String::from(&*name), character }),
             None => Ok(Self(name)),
         }
     }
@@ -49,9 +49,9 @@ fn is_allowed(character: char) -> bool {
 }
 
 impl FromStr for ServiceName {
-    type Err = InvalidName;
+    type Err = ServiceNameError;
 
-    fn from_str(name: &str) -> Result<Self, InvalidName> {
+    fn from_str(name: &str) -> Result<Self, ServiceNameError> {
         Self::new(name)
     }
 }
@@ -90,7 +90,7 @@ impl fmt::Debug for ServiceName {
 /// Error for an invalid name of a service.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum InvalidName {
+pub enum ServiceNameError {
     /// The name is empty.
     #[error("invalid service name: it is empty")]
     Empty,
@@ -131,7 +131,7 @@ mod tests {
             r#"invalid service name "a clock": ' ' is not allowed; use ASCII letters, digits and _ - . : /"#
         );
         for name in ["*", ">", "é", "a\n", "a\0", "$a"] {
-            assert!(matches!(ServiceName::new(name), Err(InvalidName::Character { .. })), "{name:?}");
+            assert!(matches!(ServiceName::new(name), Err(ServiceNameError::Character { .. })), "{name:?}");
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::{BoxFuture, Payload, Request, Service};
 ///
 /// ```
 /// use std::time::Duration;
-/// use turms_core::registry::Services;
+/// use turms_core::registry::ServiceRegistry;
 /// use turms_core::{CallContext, NotifyFuture, Request, ResponseFuture, Service};
 /// use turms_proto::{Notification, RawJson};
 /// use turms_proto::types::Meta;
@@ -37,7 +37,7 @@ use crate::{BoxFuture, Payload, Request, Service};
 /// }
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let services = Services::local();
+/// let services = ServiceRegistry::local();
 /// let _echo = services.register("echo", Echo).await?;
 ///
 /// let response = services
@@ -51,9 +51,9 @@ use crate::{BoxFuture, Payload, Request, Service};
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
 /// ```
 #[derive(Clone)]
-pub struct Services(Arc<dyn Registry>);
+pub struct ServiceRegistry(Arc<dyn Registry>);
 
-impl Services {
+impl ServiceRegistry {
     /// Creates a handle to a registry.
     pub fn new(registry: impl Registry) -> Self {
         Self(Arc::new(registry))
@@ -98,7 +98,7 @@ impl Services {
         self.prepare(name, Request::raw(method, params), Ok)
     }
 
-    /// Creates a call of a known method with typed parameters. See [`Services::call`].
+    /// Creates a call of a known method with typed parameters. See [`ServiceRegistry::call`].
     pub fn call_method<'a, M: Method>(&'a self, name: &'a str, params: M::Params) -> ServiceCall<'a, M::Result> {
         self.prepare(name, Request::new::<M>(params), Payload::take)
     }
@@ -135,15 +135,15 @@ impl Services {
 }
 
 /// A registry within this process.
-impl Default for Services {
+impl Default for ServiceRegistry {
     fn default() -> Self {
         Self::local()
     }
 }
 
-impl fmt::Debug for Services {
+impl fmt::Debug for ServiceRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Services").finish_non_exhaustive()
+        f.debug_struct("ServiceRegistry").finish_non_exhaustive()
     }
 }
 

@@ -1,12 +1,12 @@
 //! Tests that every implementation of a store must pass.
 //!
 //! ```
-//! use turms_core::store::{MemoryEvents, MemorySessions, MemoryTasks, contract};
+//! use turms_core::store::{MemoryEventStore, MemorySessionStore, MemoryTaskStore, contract};
 //!
 //! # async fn example() {
-//! contract::check_sessions(&MemorySessions::new(100)).await;
-//! contract::check_events(&MemoryEvents::new(1 << 20, 1 << 24)).await;
-//! contract::check_tasks(&MemoryTasks::new(100, 1 << 20)).await;
+//! contract::check_sessions(&MemorySessionStore::new(100)).await;
+//! contract::check_events(&MemoryEventStore::new(1 << 20, 1 << 24)).await;
+//! contract::check_tasks(&MemoryTaskStore::new(100, 1 << 20)).await;
 //! # }
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example());
 //! ```

@@ -61,7 +61,7 @@ pub trait EventStore: Send + Sync + 'static {
 }
 
 /// An event store in memory, with a maximum number of bytes for each session and in total. The oldest events are dropped first.
-pub struct MemoryEvents {
+pub struct MemoryEventStore {
     max_session_bytes: usize,
     max_total_bytes: usize,
     state: Mutex<EventStoreState>,
@@ -96,7 +96,7 @@ impl SessionEvents {
     }
 }
 
-impl MemoryEvents {
+impl MemoryEventStore {
     /// Creates a store with a maximum number of bytes for each session, and for all sessions together.
     #[must_use]
     pub fn new(max_session_bytes: usize, max_total_bytes: usize) -> Self {
@@ -161,7 +161,7 @@ impl MemoryEvents {
     }
 }
 
-impl EventStore for MemoryEvents {
+impl EventStore for MemoryEventStore {
     fn append<'a>(
         &'a self,
         session: &'a str,
@@ -213,9 +213,12 @@ impl EventStore for MemoryEvents {
     }
 }
 
-impl fmt::Debug for MemoryEvents {
+impl fmt::Debug for MemoryEventStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state.lock();
-        f.debug_struct("MemoryEvents").field("sessions", &state.sessions.len()).field("bytes", &state.bytes).finish()
+        f.debug_struct("MemoryEventStore")
+            .field("sessions", &state.sessions.len())
+            .field("bytes", &state.bytes)
+            .finish()
     }
 }

@@ -1,8 +1,8 @@
 //! The stores of a server, for what outlasts a request: sessions, the events of their streams, and tasks.
 //!
-//! - [`SessionStore`] has the sessions of clients with a handshake. Default: [`MemorySessions`].
-//! - [`EventStore`] has the events of their streams, so that a client can resume a broken stream. Default: [`MemoryEvents`].
-//! - [`TaskStore`] has the tasks that outlast their requests. Default: [`MemoryTasks`].
+//! - [`SessionStore`] has the sessions of clients with a handshake. Default: [`MemorySessionStore`].
+//! - [`EventStore`] has the events of their streams, so that a client can resume a broken stream. Default: [`MemoryEventStore`].
+//! - [`TaskStore`] has the tasks that outlast their requests. Default: [`MemoryTaskStore`].
 //! - [`contract`] has the tests that every implementation must pass.
 //!
 //! The future of a store may be moved to another task between polls. It may be dropped before it is ready; the operation is then done
@@ -13,9 +13,9 @@ mod event;
 mod session;
 mod task;
 
-pub use self::event::{EventStore, MemoryEvents, StoredEvent};
-pub use self::session::{MemorySessions, SessionRecord, SessionStore};
-pub use self::task::{MemoryTasks, TaskAnswer, TaskRecord, TaskStore};
+pub use self::event::{EventStore, MemoryEventStore, StoredEvent};
+pub use self::session::{MemorySessionStore, SessionRecord, SessionStore};
+pub use self::task::{MemoryTaskStore, TaskAnswer, TaskRecord, TaskStore};
 
 /// Error of a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -71,7 +71,7 @@ pub trait SessionStore: Send + Sync + 'static {
 }
 
 /// A session store in memory, with a maximum number of sessions.
-pub struct MemorySessions {
+pub struct MemorySessionStore {
     limit: usize,
     entries: Mutex<HashMap<Box<str>, SessionEntry>>,
 }
@@ -81,7 +81,7 @@ struct SessionEntry {
     expires: Instant,
 }
 
-impl MemorySessions {
+impl MemorySessionStore {
     /// Creates a store with a maximum number of sessions.
     #[must_use]
     pub fn new(limit: usize) -> Self {
@@ -102,7 +102,7 @@ impl MemorySessions {
     }
 }
 
-impl SessionStore for MemorySessions {
+impl SessionStore for MemorySessionStore {
     fn insert<'a>(
         &'a self,
         id: &'a str,
@@ -140,8 +140,11 @@ impl SessionStore for MemorySessions {
     }
 }
 
-impl fmt::Debug for MemorySessions {
+impl fmt::Debug for MemorySessionStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemorySessions").field("limit", &self.limit).field("len", &self.entries.lock().len()).finish()
+        f.debug_struct("MemorySessionStore")
+            .field("limit", &self.limit)
+            .field("len", &self.entries.lock().len())
+            .finish()
     }
 }

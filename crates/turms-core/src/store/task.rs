@@ -115,7 +115,7 @@ pub trait TaskStore: Send + Sync + 'static {
 
 /// A task store in memory, with a maximum number of tasks and an approximate maximum number of bytes. When it is full, it rejects new
 /// tasks; stored tasks stay until they expire.
-pub struct MemoryTasks {
+pub struct MemoryTaskStore {
     max_tasks: usize,
     max_bytes: usize,
     state: Mutex<TaskStoreState>,
@@ -173,7 +173,7 @@ impl TaskStoreState {
     }
 }
 
-impl MemoryTasks {
+impl MemoryTaskStore {
     /// Creates a store with a maximum number of tasks and an approximate maximum number of bytes.
     #[must_use]
     pub fn new(max_tasks: usize, max_bytes: usize) -> Self {
@@ -254,7 +254,7 @@ impl MemoryTasks {
     }
 }
 
-impl TaskStore for MemoryTasks {
+impl TaskStore for MemoryTaskStore {
     fn insert(&self, record: TaskRecord, ttl: Option<Duration>) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(std::future::ready(self.insert_record(record, ttl)))
     }
@@ -298,9 +298,9 @@ impl TaskStore for MemoryTasks {
     }
 }
 
-impl fmt::Debug for MemoryTasks {
+impl fmt::Debug for MemoryTaskStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state.lock();
-        f.debug_struct("MemoryTasks").field("len", &state.entries.len()).field("bytes", &state.bytes).finish()
+        f.debug_struct("MemoryTaskStore").field("len", &state.entries.len()).field("bytes", &state.bytes).finish()
     }
 }

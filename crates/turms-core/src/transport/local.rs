@@ -11,14 +11,17 @@ use futures_util::future::join_all;
 use tokio::sync::watch;
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{discover_of_initialize, initialize_of_meta, newest_common};
-use turms_proto::session::{ConnectionStats, Dialect, OpenError, Opened, RelatedRequest, RequestError, RequestOptions};
+use turms_proto::session::{
+    ConnectionStats, Dialect, Negotiated, OpenError, RelatedRequest, RequestError, RequestOptions,
+};
 use turms_proto::types::{
     Discover, DiscoverResult, EmptyParams, Initialize, InitializeResult, Initialized, Meta, RequestMeta, key,
 };
 use turms_proto::{Ability, Notification, ProtocolVersion, RawJson, RequestId};
 
 use crate::channel::{
-    Channel, ChannelControl, ConnectContext, ConnectError, Connector, Ended, ObservedCall, OpenChannel, OutgoingRequest,
+    Channel, ChannelControl, CloseInfo, ConnectContext, ConnectError, Connector, ObservedCall, OpenChannel,
+    OutgoingRequest,
 };
 use crate::context::CallContext;
 use crate::counters::Counters;
@@ -64,12 +67,12 @@ impl Connector for LocalConnector {
             let server = channel.discover(&meta).await;
             let version = common_version(server.as_ref(), &client.choice.versions())?;
             if version.has(Ability::Stateless) {
-                return Ok(OpenChannel::of(Arc::new(channel), Arc::new(Opened::new(newest, server))));
+                return Ok(OpenChannel::of(Arc::new(channel), Arc::new(Negotiated::new(newest, server))));
             }
             let dialect = Dialect::Handshake(version);
             let channel = LocalChannel::new(&self.service, service, dialect);
             let server = channel.initialize(&meta).await?;
-            Ok(OpenChannel::of(Arc::new(channel), Arc::new(Opened::new(dialect, Some(server)))))
+            Ok(OpenChannel::of(Arc::new(channel), Arc::new(Negotiated::new(dialect, Some(server)))))
         })
     }
 
@@ -247,11 +250,11 @@ impl ChannelControl for LocalChannel {
         Box::pin(std::future::ready(()))
     }
 
-    fn closed(&self) -> BoxFuture<'_, Ended> {
+    fn closed(&self) -> BoxFuture<'_, CloseInfo> {
         let mut open = self.state.open.subscribe();
         Box::pin(async move {
             let _ = open.wait_for(|open| !open).await;
-            Ended::new()
+            CloseInfo::new()
         })
     }
 }

@@ -9,7 +9,7 @@ use turms_proto::Notification;
 use turms_proto::session::{ClientOptions, ConnectionStats};
 
 use crate::channel::{
-    Channel, ChannelControl, ConnectContext, ConnectError, Connector, Ended, OpenChannel, OutgoingRequest,
+    Channel, ChannelControl, CloseInfo, ConnectContext, ConnectError, Connector, OpenChannel, OutgoingRequest,
 };
 use crate::connection::{Connection, ConnectionHandle};
 use crate::limits::Limits;
@@ -39,7 +39,7 @@ impl StreamConnector {
         let stream: Mutex<Option<ByteStream>> = Mutex::new(Some((Box::new(reader), Box::new(writer))));
         let open = move || {
             let stream = stream.lock().take();
-            Box::pin(async move { stream.ok_or(ConnectError::Spent) }) as OpenStreamFuture
+            Box::pin(async move { stream.ok_or(ConnectError::AlreadyUsed) }) as OpenStreamFuture
         };
         Self { open: Box::new(open), limits: Limits::default(), identity: None, is_repeatable: false }
     }
@@ -162,10 +162,10 @@ impl ChannelControl for StreamChannel {
         })
     }
 
-    fn closed(&self) -> BoxFuture<'_, Ended> {
+    fn closed(&self) -> BoxFuture<'_, CloseInfo> {
         Box::pin(async move {
             self.connection.closed().await;
-            Ended::new()
+            CloseInfo::new()
         })
     }
 }

@@ -22,7 +22,7 @@ const SHORT_TIMEOUT: Duration = Duration::from_millis(50);
 const LONG_TIMEOUT: Duration = Duration::from_secs(3600);
 
 fn sh(script: &str) -> ChildCommand {
-    ChildCommand::new("sh").args(["-c", script]).exit_timeout(LONG_TIMEOUT).term_timeout(LONG_TIMEOUT)
+    ChildCommand::new("sh").args(["-c", script]).exit_timeout(LONG_TIMEOUT).kill_timeout(LONG_TIMEOUT)
 }
 
 /// Starts a program that writes "ready", and waits for that.
@@ -91,7 +91,7 @@ async fn arguments_variables_and_directory_are_set() {
         .args(["one and", "two"])
         .env("A", "first")
         .envs([("B", "second")])
-        .cwd("/");
+        .current_dir("/");
     let (reader, _writer, _child) = command.spawn().unwrap().into_parts();
 
     assert_eq!(output(reader).await, "one and|two|first|second|/");
@@ -127,7 +127,7 @@ async fn spawn_errors_name_the_program_or_directory() {
     assert_eq!(error.to_string(), r#"cannot start "no-such-program": program not found"#);
     assert!(error.is_not_found() && std::error::Error::source(&error).is_some());
 
-    let error = sh("true").cwd("/no/such/directory").spawn().unwrap_err();
+    let error = sh("true").current_dir("/no/such/directory").spawn().unwrap_err();
     assert_eq!(error.to_string(), r#"cannot start "sh": "/no/such/directory" is not a directory"#);
     assert!(!error.is_not_found());
 
@@ -277,7 +277,7 @@ async fn a_process_that_has_left_its_group_is_ended_alone() {
     let command = ChildCommand::new(turms_testkit::program("python3"))
         .args(["-c", script])
         .exit_timeout(SHORT_TIMEOUT)
-        .term_timeout(LONG_TIMEOUT);
+        .kill_timeout(LONG_TIMEOUT);
     let (_reader, _writer, child) = start(&command).await;
     assert_eq!(process(child.id()).map(|it| it.group), process(std::process::id()).map(|it| it.group));
 
@@ -288,7 +288,7 @@ async fn a_process_that_has_left_its_group_is_ended_alone() {
 
 #[tokio::test]
 async fn a_stopped_process_is_killed() {
-    let command = sh("echo ready; kill -STOP $$").exit_timeout(SHORT_TIMEOUT).term_timeout(SHORT_TIMEOUT);
+    let command = sh("echo ready; kill -STOP $$").exit_timeout(SHORT_TIMEOUT).kill_timeout(SHORT_TIMEOUT);
     let (_reader, _writer, child) = start(&command).await;
 
     assert_eq!(end(&child).await, ChildExit::Signal(9));
@@ -307,7 +307,7 @@ async fn a_process_can_handle_sigterm() {
 
 #[tokio::test]
 async fn a_process_that_ignores_sigterm_is_killed() {
-    let (_reader, _writer, child) = start(&sh(STUBBORN).exit_timeout(SHORT_TIMEOUT).term_timeout(SHORT_TIMEOUT)).await;
+    let (_reader, _writer, child) = start(&sh(STUBBORN).exit_timeout(SHORT_TIMEOUT).kill_timeout(SHORT_TIMEOUT)).await;
 
     assert_eq!(end(&child).await, ChildExit::Signal(9));
     assert_gone(child.id());
@@ -325,7 +325,7 @@ async fn the_whole_group_is_ended() {
 #[tokio::test]
 async fn members_of_the_group_that_ignore_sigterm_are_killed() {
     let script = format!("({STUBBORN}) & cat");
-    let (_reader, _writer, child) = start(&sh(&script).term_timeout(SHORT_TIMEOUT)).await;
+    let (_reader, _writer, child) = start(&sh(&script).kill_timeout(SHORT_TIMEOUT)).await;
 
     assert_eq!(end(&child).await, ChildExit::Code(0));
     assert_gone(child.id());
@@ -408,7 +408,7 @@ async fn exited_and_end_may_be_called_concurrently() {
 
 #[tokio::test]
 async fn dropping_the_future_of_end_does_not_cancel_it() {
-    let (_reader, _writer, child) = start(&sh(STUBBORN).exit_timeout(SHORT_TIMEOUT).term_timeout(SHORT_TIMEOUT)).await;
+    let (_reader, _writer, child) = start(&sh(STUBBORN).exit_timeout(SHORT_TIMEOUT).kill_timeout(SHORT_TIMEOUT)).await;
 
     assert!(timeout(Duration::from_millis(1), child.end()).await.is_err());
     eventually("the group has exited", async || left_of(child.id()).is_empty()).await;
@@ -550,7 +550,7 @@ fn subprocess_that_is_killed() {
     runtime().block_on(async {
         let script = format!("sleep 1000 & {STUBBORN}");
         let (_reader, _writer, child) =
-            start(&sh(&script).exit_timeout(SHORT_TIMEOUT).term_timeout(SHORT_TIMEOUT)).await;
+            start(&sh(&script).exit_timeout(SHORT_TIMEOUT).kill_timeout(SHORT_TIMEOUT)).await;
         println!("\ngroup={}", child.id());
         exited(&child).await;
     });

@@ -1,4 +1,4 @@
-//! Services by name: in the local registry, and in another implementation of a registry.
+//! ServiceRegistry by name: in the local registry, and in another implementation of a registry.
 
 use std::error::Error as _;
 use std::future::pending;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use bytestring::ByteString;
 use turms_core::registry::{
     LocalRegistry, RegisterError, Registration, Registry, RegistryError, ServiceCallError, ServiceCallOptions,
-    ServiceName, Services, contract,
+    ServiceName, ServiceRegistry, contract,
 };
 use turms_core::{BoxFuture, CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
-use turms_proto::types::{CallTool, CallToolParams, Meta, Outcome, Ping, ToolResult};
+use turms_proto::types::{CallTool, CallToolParams, CallToolResult, Meta, Outcome, Ping};
 use turms_proto::{ErrorObject, Notification, RawJson};
 
 /// A service made of a function.
@@ -52,30 +52,34 @@ fn now<F: IntoFuture>(future: F) -> F::Output {
     }
 }
 
-fn register(services: &Services, name: &str, service: impl Service) -> Registration {
+fn register(services: &ServiceRegistry, name: &str, service: impl Service) -> Registration {
     now(services.register(name, service)).unwrap()
 }
 
 #[tokio::test]
 async fn the_local_registry_keeps_the_contract() {
-    contract::check(&Services::local()).await;
-    contract::check_apart(&Services::local(), &Services::local()).await;
+    contract::check(&ServiceRegistry::local()).await;
+    contract::check_apart(&ServiceRegistry::local(), &ServiceRegistry::local()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_local_registry_keeps_the_contract_on_many_threads() {
-    contract::check(&Services::default()).await;
+    contract::check(&ServiceRegistry::default()).await;
 }
 
 #[tokio::test]
 async fn a_remote_registry_keeps_the_contract() {
-    contract::check(&Services::new(RemoteRegistry::default())).await;
-    contract::check_apart(&Services::new(RemoteRegistry::default()), &Services::new(RemoteRegistry::default())).await;
+    contract::check(&ServiceRegistry::new(RemoteRegistry::default())).await;
+    contract::check_apart(
+        &ServiceRegistry::new(RemoteRegistry::default()),
+        &ServiceRegistry::new(RemoteRegistry::default()),
+    )
+    .await;
 }
 
 #[test]
 fn values_are_moved_to_the_service_and_back() {
-    let services = Services::local();
+    let services = ServiceRegistry::local();
     let seen = Arc::new(Mutex::new(None));
     let _greeter = register(&services, "greeter", {
         let seen = seen.clone();
@@ -96,14 +100,14 @@ fn values_are_moved_to_the_service_and_back() {
 
 #[test]
 fn a_known_method_is_called_with_its_types() {
-    let services = Services::local();
+    let services = ServiceRegistry::local();
     let _tools = register(
         &services,
         "tools",
         function(|request, _| {
             assert_eq!(&*request.method, "tools/call");
             let params: CallToolParams = request.params.take().unwrap();
-            Box::pin(std::future::ready(Ok(Payload::new(Outcome::Complete(ToolResult::of_text(params.name))))))
+            Box::pin(std::future::ready(Ok(Payload::new(Outcome::Complete(CallToolResult::of_text(params.name))))))
         }),
     );
     let response = now(services.call_method::<CallTool>("tools", CallToolParams::new("add"))).unwrap();
@@ -112,7 +116,7 @@ fn a_known_method_is_called_with_its_types() {
 
 #[test]
 fn a_response_of_another_type_is_an_error() {
-    let services = Services::local();
+    let services = ServiceRegistry::local();
     let _odd =
         register(&services, "odd", function(|_, _| Box::pin(std::future::ready(Ok(RawJson::string("what").into())))));
     let error = now(services.call_method::<Ping>("odd", Default::default())).unwrap_err();
@@ -122,7 +126,7 @@ fn a_response_of_another_type_is_an_error() {
 
 #[test]
 fn a_call_that_is_ready_needs_neither_a_timer_nor_a_runtime() {
-    let services = Services::local();
+    let services = ServiceRegistry::local();
     let _echo = register(&services, "echo", echo());
     let _later = register(&services, "later", function(|request, _| Box::pin(async { Ok(request.params) })));
     let call = |name| services.registry().call(name, Request::raw("a", Payload::default()), Default::default());
@@ -133,7 +137,7 @@ fn a_call_that_is_ready_needs_neither_a_timer_nor_a_runtime() {
 
 #[test]
 fn a_call_allocates_one_future_in_addition_to_that_of_the_service() {
-    let services = Services::local();
+    let services = ServiceRegistry::local();
     let _echo = register(&services, "echo", echo());
     let params = || Payload::json(RawJson::default());
     let method = ByteString::from_static("a");
@@ -145,7 +149,7 @@ fn a_call_allocates_one_future_in_addition_to_that_of_the_service() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_times_out() {
-    let services = Services::local();
+    let services = ServiceRegistry::local();
     let _clock = register(&services, "clock", never());
     let start = tokio::time::Instant::now();
     let error = services.call("clock", "now", Payload::default()).timeout(Duration::from_secs(2)).await.unwrap_err();
@@ -164,7 +168,7 @@ async fn a_call_times_out() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_call_is_dropped() {
-    let services = Services::local();
+    let services = ServiceRegistry::local();
     let held = Arc::new(());
     let _clock = register(&services, "clock", {
         let held = held.clone();
@@ -187,7 +191,7 @@ async fn a_cancelled_call_is_dropped() {
 
 #[test]
 fn metadata_is_in_the_context_and_not_in_the_parameters() {
-    let services = Services::local();
+    let services = ServiceRegistry::local();
     let _meta = register(
         &services,
         "meta",
@@ -233,7 +237,7 @@ impl Service for NotificationRecorder {
 
 #[tokio::test(start_paused = true)]
 async fn notifications_are_handled() {
-    let services = Services::local();
+    let services = ServiceRegistry::local();
     let recorder = NotificationRecorder::default();
     let _recorder = register(&services, "recorder", recorder.clone());
     let notify = |method: &'static str| services.notify("recorder", Notification::raw(method, None));
@@ -252,7 +256,7 @@ async fn notifications_are_handled() {
 
 #[test]
 fn errors_name_the_service() {
-    let services = Services::local();
+    let services = ServiceRegistry::local();
     let _broken = register(
         &services,
         "broken",
@@ -274,8 +278,8 @@ fn errors_name_the_service() {
 
 #[test]
 fn names_are_listed_in_order() {
-    let services = Services::local();
-    let names = |services: &Services| now(services.names()).unwrap().iter().map(ToString::to_string).collect();
+    let services = ServiceRegistry::local();
+    let names = |services: &ServiceRegistry| now(services.names()).unwrap().iter().map(ToString::to_string).collect();
     let _registrations: Vec<_> =
         (0..1000).rev().map(|index| register(&services, &format!("{index:03}"), echo())).collect();
     let listed: Vec<String> = names(&services);
@@ -283,7 +287,7 @@ fn names_are_listed_in_order() {
     for name in &listed {
         now(services.call(name, "a", Payload::default())).unwrap();
     }
-    assert_eq!(names(&Services::local()), Vec::<String>::new());
+    assert_eq!(names(&ServiceRegistry::local()), Vec::<String>::new());
 }
 
 #[test]
@@ -303,7 +307,7 @@ fn dropping_a_registration_drops_the_service() {
 
 #[test]
 fn a_registration_may_outlive_its_registry() {
-    let services = Services::local();
+    let services = ServiceRegistry::local();
     let service: Arc<dyn Service> = Arc::new(echo());
     let registration = register(&services, "echo", service.clone());
     drop(services);
@@ -313,7 +317,7 @@ fn a_registration_may_outlive_its_registry() {
 
 #[test]
 fn a_service_may_use_the_registry_while_it_is_called_or_dropped() {
-    let services = Services::local();
+    let services = ServiceRegistry::local();
     let inner = register(&services, "inner", echo());
     let outer = register(&services, "outer", {
         let (services, inner) = (services.clone(), Mutex::new(Some(inner)));
@@ -335,7 +339,7 @@ fn a_service_may_use_the_registry_while_it_is_called_or_dropped() {
 
 #[test]
 fn a_service_may_drop_its_own_registration() {
-    let services = Services::local();
+    let services = ServiceRegistry::local();
     let own = Arc::new(Mutex::new(None));
     let service = function({
         let own = own.clone();
@@ -352,7 +356,7 @@ fn a_service_may_drop_its_own_registration() {
 #[test]
 fn services_can_be_registered_and_unregistered_during_calls() {
     const ROUNDS: usize = 2000;
-    let services = Services::local();
+    let services = ServiceRegistry::local();
     let _steady: Vec<_> = (0..500).map(|index| register(&services, &format!("steady/{index}"), echo())).collect();
     let (holders, done) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -392,7 +396,7 @@ fn services_can_be_registered_and_unregistered_during_calls() {
 async fn errors_of_an_unreachable_registry_have_their_cause() {
     let remote = RemoteRegistry::default();
     remote.is_down.store(true, Ordering::Relaxed);
-    let services = Services::new(Arc::new(remote));
+    let services = ServiceRegistry::new(Arc::new(remote));
     let error = services.call("clock", "now", Payload::default()).await.unwrap_err();
     assert!(error.is_unreachable());
     assert_eq!(error.to_string(), r#"service "clock": cannot be reached"#);
@@ -408,18 +412,18 @@ async fn errors_of_an_unreachable_registry_have_their_cause() {
 fn public_types_are_send_and_sync() {
     fn assert_send_and_sync<T: Send + Sync>() {}
     fn assert_send<T: Send>(_: &T) {}
-    assert_send_and_sync::<Services>();
+    assert_send_and_sync::<ServiceRegistry>();
     assert_send_and_sync::<LocalRegistry>();
     assert_send_and_sync::<Registration>();
     assert_send_and_sync::<ServiceCallError>();
-    let services = Services::local();
+    let services = ServiceRegistry::local();
     assert_send(&services.call_method::<Ping>("a", Default::default()).into_future());
 }
 
 /// A registry that simulates a network: futures are pending at first, and values are encoded as JSON.
 #[derive(Clone, Default)]
 struct RemoteRegistry {
-    remote: Services,
+    remote: ServiceRegistry,
     is_down: Arc<AtomicBool>,
 }
 

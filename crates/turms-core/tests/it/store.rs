@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turms_core::store::{
-    EventStore as _, MemoryEvents, MemorySessions, MemoryTasks, SessionRecord, SessionStore as _, StoreError,
-    StoredEvent, TaskRecord, TaskStore as _, contract,
+    EventStore as _, MemoryEventStore, MemorySessionStore, MemoryTaskStore, SessionRecord, SessionStore as _,
+    StoreError, StoredEvent, TaskRecord, TaskStore as _, contract,
 };
 use turms_proto::types::{Task, TaskStatus};
 use turms_proto::{ProtocolVersion, RawJson};
@@ -14,17 +14,17 @@ const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
 async fn the_session_store_keeps_the_contract() {
-    contract::check_sessions(&MemorySessions::new(4)).await;
+    contract::check_sessions(&MemorySessionStore::new(4)).await;
 }
 
 #[tokio::test]
 async fn the_event_store_keeps_the_contract() {
-    contract::check_events(&MemoryEvents::new(64 * 1024, 1024 * 1024)).await;
+    contract::check_events(&MemoryEventStore::new(64 * 1024, 1024 * 1024)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_task_store_keeps_the_contract() {
-    contract::check_tasks(&MemoryTasks::new(16, 1 << 20)).await;
+    contract::check_tasks(&MemoryTaskStore::new(16, 1 << 20)).await;
 }
 
 fn task(id: &str) -> TaskRecord {
@@ -33,7 +33,7 @@ fn task(id: &str) -> TaskRecord {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_task_store_rejects_tasks_until_one_expires() {
-    let store = MemoryTasks::new(2, 1 << 20);
+    let store = MemoryTaskStore::new(2, 1 << 20);
     store.insert(task("brief"), Some(Duration::from_secs(1))).await.unwrap();
     store.insert(task("for ever"), None).await.unwrap();
     assert_eq!(store.insert(task("more"), None).await, Err(StoreError::Full(2)));
@@ -45,7 +45,7 @@ async fn a_full_task_store_rejects_tasks_until_one_expires() {
 
 #[tokio::test]
 async fn results_count_towards_the_limit_of_the_task_store() {
-    let store = MemoryTasks::new(100, 10_000);
+    let store = MemoryTaskStore::new(100, 10_000);
     let mut large = task("large");
     store.insert(large.clone(), None).await.unwrap();
     large.task.result = Some(RawJson::string(&"x".repeat(10_000)));
@@ -55,7 +55,7 @@ async fn results_count_towards_the_limit_of_the_task_store() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_session_store_removes_only_expired_sessions() {
-    let store = MemorySessions::new(2);
+    let store = MemorySessionStore::new(2);
     let record = Arc::new(SessionRecord::new(ProtocolVersion::V2025_11_25, RawJson::default()));
     store.insert("a", record.clone(), Duration::from_secs(1)).await.unwrap();
     store.insert("b", record.clone(), LONG).await.unwrap();
@@ -67,7 +67,7 @@ async fn a_full_session_store_removes_only_expired_sessions() {
 
 #[tokio::test]
 async fn the_oldest_events_of_a_session_are_dropped_and_reported_as_gone() {
-    let store = MemoryEvents::new(1_000, 1 << 20);
+    let store = MemoryEventStore::new(1_000, 1 << 20);
     for number in 1..=20 {
         store.append("a", 1, StoredEvent::new(number, vec![b'x'; 100])).await.unwrap();
     }
@@ -78,7 +78,7 @@ async fn the_oldest_events_of_a_session_are_dropped_and_reported_as_gone() {
 
 #[tokio::test]
 async fn events_of_the_largest_session_are_dropped_first() {
-    let store = MemoryEvents::new(1 << 20, 10_000);
+    let store = MemoryEventStore::new(1 << 20, 10_000);
     store.append("small", 1, StoredEvent::new(1, "little")).await.unwrap();
     for number in 1..=100 {
         store.append("large", 1, StoredEvent::new(number, vec![b'x'; 500])).await.unwrap();

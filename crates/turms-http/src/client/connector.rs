@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
 use http_body::Body;
 use tokio::sync::{OnceCell, Semaphore};
 use tower_service::Service as TowerService;
-use turms_core::{BoxFuture, ConnectContext, ConnectError, Connector, OpenChannel, UrlTransport, error_chain};
+use turms_core::{BoxFuture, ConnectContext, ConnectError, Connector, OpenChannel, TransportKind, error_chain};
 use turms_proto::Lines;
 use url::Url;
 
@@ -48,7 +48,7 @@ pub struct HttpConnector {
     /// Error for an invalid header.
     invalid_header: Option<String>,
     authorizer: Option<Arc<dyn Authorizer>>,
-    transport: UrlTransport,
+    transport: TransportKind,
     limit: usize,
     max_answers: usize,
     read_timeout: Option<Duration>,
@@ -82,7 +82,7 @@ impl HttpConnector {
             headers,
             invalid_header: None,
             authorizer: None,
-            transport: UrlTransport::Unstated,
+            transport: TransportKind::Unstated,
             limit: Lines::DEFAULT_LIMIT,
             max_answers: Self::DEFAULT_MAX_ANSWERS,
             read_timeout: None,
@@ -133,7 +133,7 @@ impl HttpConnector {
 
     /// Sets the transport, instead of detecting it.
     #[must_use]
-    pub fn transport(mut self, transport: UrlTransport) -> Self {
+    pub fn transport(mut self, transport: TransportKind) -> Self {
         self.transport = transport;
         self
     }
@@ -350,14 +350,14 @@ impl Connector for HttpConnector {
             cx.initializing();
             let ConnectContext { client, incoming, .. } = cx;
             if self.is_http_sse.load(Ordering::Relaxed) {
-                match open::open(endpoint.clone(), client.clone(), incoming.clone(), UrlTransport::Sse).await {
+                match open::open(endpoint.clone(), client.clone(), incoming.clone(), TransportKind::Sse).await {
                     Ok((established, _)) => return Ok(established),
                     // The server may support something newer now.
                     Err(_) => self.is_http_sse.store(false, Ordering::Relaxed),
                 }
             }
             let (established, transport) = open::open(endpoint, client, incoming, self.transport).await?;
-            self.is_http_sse.store(transport == UrlTransport::Sse, Ordering::Relaxed);
+            self.is_http_sse.store(transport == TransportKind::Sse, Ordering::Relaxed);
             Ok(established)
         })
     }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use turms_core::{CallContext, ConnectError, OpenChannel, Peer, Service, UrlTransport, dispatch_notification};
+use turms_core::{CallContext, ConnectError, OpenChannel, Peer, Service, TransportKind, dispatch_notification};
 use turms_proto::method::Method as _;
-use turms_proto::session::{ClientOptions, Dialect, Event, Opened, Session};
+use turms_proto::session::{ClientOptions, Dialect, Event, Negotiated, Session};
 use turms_proto::types::{Discover, Initialize, key};
 use turms_proto::{ErrorObject, Incoming, Message, ProtocolVersion, RawJson, Request, Response, header};
 
@@ -25,11 +25,11 @@ pub(super) async fn open(
     endpoint: Arc<HttpEndpoint>,
     client: ClientOptions,
     service: Arc<dyn Service>,
-    transport: UrlTransport,
-) -> Result<(OpenChannel, UrlTransport), ConnectError> {
+    transport: TransportKind,
+) -> Result<(OpenChannel, TransportKind), ConnectError> {
     let server = endpoint.server();
-    let over_sse = |established| (established, UrlTransport::Sse);
-    if transport == UrlTransport::Sse {
+    let over_sse = |established| (established, TransportKind::Sse);
+    if transport == TransportKind::Sse {
         let opened = http_sse::open(endpoint, client, service).await;
         return opened.map(over_sse).map_err(|error| error.into_connect(&server));
     }
@@ -43,11 +43,11 @@ pub(super) async fn open(
         notification_deadline: None,
     };
     let failed = match attempt.run().await {
-        Ok(opened) => return Ok((attempt.establish(opened).await, UrlTransport::StreamableHttp)),
+        Ok(opened) => return Ok((attempt.establish(opened).await, TransportKind::StreamableHttp)),
         Err(failed) => failed,
     };
     let OpenAttemptError::NotSupported(refused) = failed else { return Err(failed.into_connect(&server)) };
-    if transport == UrlTransport::StreamableHttp {
+    if transport == TransportKind::StreamableHttp {
         return Err(attempt.not_supported(refused).into_connect(&server));
     }
     tracing::debug!(target: "turms::client", "initialize is not supported; trying HTTP+SSE");
@@ -89,7 +89,7 @@ impl OpenAttemptError {
     pub(super) fn into_connect(self, server: &str) -> ConnectError {
         match self {
             Self::Connect(error) => error,
-            Self::Http(HttpError::TimedOut(limit)) => ConnectError::Late { server: server.to_owned(), limit },
+            Self::Http(HttpError::TimedOut(limit)) => ConnectError::Timeout { server: Some(server.to_owned()), limit },
             Self::Http(error) if error.is_response() => ConnectError::rejected(server, error),
             Self::Http(error) => ConnectError::unreachable(server, error),
             Self::NotSupported(error) => {
@@ -107,7 +107,7 @@ impl From<HttpError> for OpenAttemptError {
 
 impl ConnectAttempt {
     /// Sends the requests of the handshake until it completes.
-    async fn run(&mut self) -> Result<Box<Opened>, OpenAttemptError> {
+    async fn run(&mut self) -> Result<Box<Negotiated>, OpenAttemptError> {
         self.session.open(now());
         while let Some(event) = self.session.next_event() {
             match event {
@@ -248,9 +248,9 @@ impl ConnectAttempt {
     }
 
     /// Returns the channel of the negotiated era.
-    async fn establish(self, opened: Box<Opened>) -> OpenChannel {
+    async fn establish(self, opened: Box<Negotiated>) -> OpenChannel {
         let opened = Arc::from(opened);
-        let dialect = Opened::clone(&opened).dialect;
+        let dialect = Negotiated::clone(&opened).dialect;
         match dialect {
             Dialect::Handshake(_) => {
                 let channel = SessionChannel::new(self.endpoint, self.service, self.session, dialect, self.id);

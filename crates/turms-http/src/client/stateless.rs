@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use http::HeaderMap;
 use tokio::sync::Notify;
 use turms_core::{
-    BoxFuture, CallClock, CallContext, Channel, ChannelControl, Counters, Ended, ObservedCall, OutgoingRequest,
+    BoxFuture, CallClock, CallContext, Channel, ChannelControl, CloseInfo, Counters, ObservedCall, OutgoingRequest,
     Payload, Peer, PeerError, Service, TransportInfo, dispatch_notification, write_params,
 };
 use turms_proto::jsonrpc::encode;
@@ -329,10 +329,10 @@ impl ChannelControl for StatelessChannel {
         Box::pin(std::future::ready(()))
     }
 
-    fn closed(&self) -> BoxFuture<'_, Ended> {
+    fn closed(&self) -> BoxFuture<'_, CloseInfo> {
         Box::pin(async move {
             self.close_signal.closed().await;
-            Ended::new()
+            CloseInfo::new()
         })
     }
 }

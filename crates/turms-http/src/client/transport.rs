@@ -1,17 +1,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use turms_core::{ConnectError, Connector, UrlConnector, UrlTarget, UrlTransport};
+use turms_core::{ConnectError, Connector, ServerUrl, TransportKind, UrlTransport};
 
 use super::connector::HttpConnector;
 
 /// Creates connectors for `http://` and `https://` URLs, such as those in a configuration file.
 ///
 /// ```
-/// use turms_core::{UrlConnector as _, UrlTarget};
+/// use turms_core::{UrlTransport as _, ServerUrl};
 /// use turms_http::HttpTransport;
 ///
-/// let connector = HttpTransport::new().connector(&UrlTarget::new("https://example.com/mcp"))?;
+/// let connector = HttpTransport::new().connector(&ServerUrl::new("https://example.com/mcp"))?;
 /// assert!(connector.is_repeatable());
 /// # Ok::<(), turms_core::ConnectError>(())
 /// ```
@@ -39,12 +39,12 @@ impl Default for HttpTransport {
     }
 }
 
-impl UrlConnector for HttpTransport {
-    fn speaks(&self, transport: UrlTransport) -> bool {
-        matches!(transport, UrlTransport::Unstated | UrlTransport::StreamableHttp | UrlTransport::Sse)
+impl UrlTransport for HttpTransport {
+    fn speaks(&self, transport: TransportKind) -> bool {
+        matches!(transport, TransportKind::Unstated | TransportKind::StreamableHttp | TransportKind::Sse)
     }
 
-    fn connector(&self, target: &UrlTarget) -> Result<Arc<dyn Connector>, ConnectError> {
+    fn connector(&self, target: &ServerUrl) -> Result<Arc<dyn Connector>, ConnectError> {
         let connector = HttpConnector::new(&target.url).map_err(|error| ConnectError::unreachable("the URL", error))?;
         let connector = connector.headers(target.headers.clone()).transport(target.transport);
         Ok(Arc::new((self.configure)(connector)))

@@ -215,7 +215,7 @@ impl Listener {
     }
 
     /// Shuts down gracefully on Ctrl-C or SIGTERM, and at once on a second signal.
-    pub fn until_told_to_end(mut self) -> Self {
+    pub fn shutdown_on_signal(mut self) -> Self {
         self.handles_signals = true;
         self.until(termination_signal())
     }

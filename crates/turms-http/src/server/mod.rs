@@ -75,7 +75,7 @@ impl PeerAddress {
 /// use turms_server::Server;
 ///
 /// let server = Server::new("calculator", "1.0.0");
-/// let service = server.http().body_limit(1024 * 1024);
+/// let service = server.http().max_body_bytes(1024 * 1024);
 /// // axum::Router::new().nest_service("/mcp", service)
 /// ```
 ///
@@ -131,7 +131,7 @@ pub trait ServeHttp: IntoEndpoint + Sized {
     /// # use turms_server::{ServeError, Server};
     /// # async fn example(server: Server) -> Result<(), ServeError> {
     /// let service = server.http().access(AccessPolicy::new().hosts(["mcp.example.com", "localhost"]));
-    /// Listener::bind("0.0.0.0:8080").await?.until_told_to_end().serve(service).await
+    /// Listener::bind("0.0.0.0:8080").await?.shutdown_on_signal().serve(service).await
     /// # }
     /// ```
     ///
@@ -143,7 +143,7 @@ pub trait ServeHttp: IntoEndpoint + Sized {
     {
         async move {
             let service = HttpService::new(self.into_endpoint()?);
-            Listener::bind(address.into()).await?.until_told_to_end().serve(service).await
+            Listener::bind(address.into()).await?.shutdown_on_signal().serve(service).await
         }
     }
 }
@@ -177,8 +177,8 @@ impl HttpService {
 
     /// Maximum size of a request body, in bytes. Default: 4 MiB.
     #[must_use]
-    pub fn body_limit(self, bytes: usize) -> Self {
-        self.with(|options| options.body_limit = bytes)
+    pub fn max_body_bytes(self, bytes: usize) -> Self {
+        self.with(|options| options.max_body_bytes = bytes)
     }
 
     /// Timeout for reading a request body. Default: 30 seconds.
@@ -189,7 +189,7 @@ impl HttpService {
 
     /// Interval of keep-alive comments on idle event streams. Default: 15 seconds.
     #[must_use]
-    pub fn keep_alive(self, period: Duration) -> Self {
+    pub fn keep_alive_interval(self, period: Duration) -> Self {
         self.with(|options| options.keep_alive = options::bounded(period))
     }
 
@@ -216,7 +216,7 @@ impl HttpService {
 
     /// Disables the HTTP+SSE transport of 2024-11-05. Default: enabled.
     #[must_use]
-    pub fn without_sse_transport(self) -> Self {
+    pub fn without_http_sse(self) -> Self {
         self.with(|options| options.http_sse = false)
     }
 

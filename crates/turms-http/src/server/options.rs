@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use turms_core::store::{EventStore, MemoryEvents, MemorySessions, SessionStore};
+use turms_core::store::{EventStore, MemoryEventStore, MemorySessionStore, SessionStore};
 
 use super::request::access::AccessPolicy;
 
@@ -14,7 +14,7 @@ use super::request::access::AccessPolicy;
 pub(super) struct HttpOptions {
     pub(super) access: AccessPolicy,
     pub(super) cors: bool,
-    pub(super) body_limit: usize,
+    pub(super) max_body_bytes: usize,
     pub(super) body_timeout: Duration,
     pub(super) keep_alive: Duration,
     pub(super) max_streams: usize,
@@ -28,7 +28,7 @@ impl Default for HttpOptions {
         Self {
             access: AccessPolicy::new(),
             cors: false,
-            body_limit: 4 * 1024 * 1024,
+            max_body_bytes: 4 * 1024 * 1024,
             body_timeout: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
             max_streams: 16 * 1024,
@@ -81,7 +81,7 @@ impl SessionOptions {
             retention: Duration::from_secs(5 * 60),
             store: None,
             memory: OnceLock::new(),
-            events: Arc::new(MemoryEvents::new(4 * 1024 * 1024, 256 * 1024 * 1024)),
+            events: Arc::new(MemoryEventStore::new(4 * 1024 * 1024, 256 * 1024 * 1024)),
             start: OnceLock::new(),
         }
     }
@@ -94,7 +94,7 @@ impl SessionOptions {
     pub(super) fn session_store(&self) -> &dyn SessionStore {
         match &self.store {
             Some(store) => &**store,
-            None => &**self.memory.get_or_init(|| Arc::new(MemorySessions::new(self.max))),
+            None => &**self.memory.get_or_init(|| Arc::new(MemorySessionStore::new(self.max))),
         }
     }
 

@@ -37,7 +37,7 @@ enum PostRevision {
 impl HttpState {
     /// Checks a request by its head.
     pub(super) fn check_head(&self, head: &RequestHead) -> Result<BodyLimit, Box<HttpResponse>> {
-        let max_bytes = self.options.body_limit.min(self.limits().max_message_bytes);
+        let max_bytes = self.options.max_body_bytes.min(self.limits().max_message_bytes);
         let limit = BodyLimit::new(max_bytes, self.options.body_timeout);
         let checked = match self.options.access.check_request(head) {
             Err(denied) => Err(Box::new(self.deny(&denied))),

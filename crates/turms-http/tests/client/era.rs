@@ -1,6 +1,6 @@
 //! Detection of the era: each outcome of the first requests, and the era that follows from it.
 
-use turms_core::UrlTransport;
+use turms_core::TransportKind;
 use turms_proto::session::VersionChoice;
 
 use super::*;
@@ -76,7 +76,7 @@ async fn modern_errors_are_retried() {
 async fn the_number_of_retries_is_limited() {
     let server = FakeHttpServer::start(|request| Reply::json(400, &failure(request, -32020, None))).await;
     let error = open(&server, options()).await.unwrap_err();
-    assert!(matches!(error, ConnectError::Refused(_)), "{error:?}");
+    assert!(matches!(error, ConnectError::Negotiation(_)), "{error:?}");
     assert!(server.asked().len() <= 4 && !server.asked().contains(&"initialize".to_owned()));
 }
 
@@ -203,7 +203,7 @@ async fn http_sse_works_in_both_directions() {
     })
     .await;
     let service = RecordingService::default();
-    let connector = connector(&server).transport(UrlTransport::Sse);
+    let connector = connector(&server).transport(TransportKind::Sse);
     let client = connector.connect(ConnectContext::new(options(), Arc::new(service.clone()))).await.unwrap();
     assert_eq!(client.negotiated.dialect, Dialect::Handshake(ProtocolVersion::V2024_11_05));
     assert_eq!(service.wait(1).await, ["notifications/tools/list_changed"]);
@@ -240,7 +240,7 @@ async fn http_sse_is_tried_first_the_next_time() {
 async fn http_sse_messages_are_not_posted_to_another_origin() {
     let server =
         FakeHttpServer::start(|_| Reply::open_events("event: endpoint\ndata: http://example.com/messages\n\n")).await;
-    let connector = connector(&server).transport(UrlTransport::Sse);
+    let connector = connector(&server).transport(TransportKind::Sse);
     let error =
         connector.connect(ConnectContext::new(options(), Arc::new(RecordingService::default()))).await.unwrap_err();
     assert!(chain(&error).contains("to http://example.com, another origin"), "{}", chain(&error));
@@ -256,7 +256,7 @@ async fn without_a_common_transport_all_errors_are_reported() {
     for part in ["server/discover: status 405", "initialize: status 405", "HTTP+SSE: status 404"] {
         assert!(message.contains(part), "{message}");
     }
-    let fixed = connector(&server).transport(UrlTransport::StreamableHttp);
+    let fixed = connector(&server).transport(TransportKind::StreamableHttp);
     assert!(fixed.connect(ConnectContext::new(options(), Arc::new(RecordingService::default()))).await.is_err());
     assert_eq!(server.asked(), ["server/discover", "initialize", "GET", "server/discover", "initialize"]);
 }

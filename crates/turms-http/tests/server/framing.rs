@@ -230,7 +230,7 @@ async fn who_is_refused_is_not_told_to_send_a_body() {
 /// The answer must not be lost because the connection is reset.
 #[tokio::test]
 async fn who_is_refused_can_read_why_before_all_is_sent() {
-    let fixture = Fixture::with(|service| service.body_limit(1_000)).await;
+    let fixture = Fixture::with(|service| service.max_body_bytes(1_000)).await;
     for _ in 0..20 {
         let mut connection = fixture.connect().await;
         connection.write(&framed("Content-Length: 500000\r\n", &"x".repeat(500_000))).await;

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use turms_core::BoxFuture;
 use turms_core::store::{
-    EventStore, MemoryEvents, MemorySessions, SessionRecord, SessionStore, StoreError, StoredEvent,
+    EventStore, MemoryEventStore, MemorySessionStore, SessionRecord, SessionStore, StoreError, StoredEvent,
 };
 use turms_http::{HttpHandler as _, SessionOptions};
 use turms_testkit::{eventually, within};
@@ -21,7 +21,7 @@ use crate::sessions::{begin, ping, service};
 struct Sessions(Arc<HeldSessions>);
 
 struct HeldSessions {
-    kept: MemorySessions,
+    kept: MemorySessionStore,
     /// How often anything was asked.
     asked: AtomicUsize,
     /// Whether the next one who says that a session is used has to wait.
@@ -31,7 +31,7 @@ struct HeldSessions {
 
 impl Sessions {
     fn new() -> Self {
-        let kept = MemorySessions::new(10);
+        let kept = MemorySessionStore::new(10);
         Self(Arc::new(HeldSessions {
             kept,
             asked: AtomicUsize::new(0),
@@ -40,7 +40,7 @@ impl Sessions {
         }))
     }
 
-    fn asked(&self) -> &MemorySessions {
+    fn asked(&self) -> &MemorySessionStore {
         self.0.asked.fetch_add(1, Ordering::SeqCst);
         &self.0.kept
     }
@@ -142,7 +142,7 @@ async fn the_store_is_not_asked_for_what_cannot_be_the_id_of_a_session() {
 struct Events(Arc<HeldEvents>);
 
 struct HeldEvents {
-    kept: MemoryEvents,
+    kept: MemoryEventStore,
     /// The events that are stored, or about to be.
     begun: Mutex<Vec<u64>>,
     /// Each event takes one.
@@ -153,7 +153,7 @@ struct HeldEvents {
 
 impl Events {
     fn new() -> Self {
-        let kept = MemoryEvents::new(1 << 20, 1 << 24);
+        let kept = MemoryEventStore::new(1 << 20, 1 << 24);
         Self(Arc::new(HeldEvents {
             kept,
             begun: Mutex::default(),

@@ -147,7 +147,7 @@ fn call_of(bytes: usize) -> Request {
 
 #[tokio::test]
 async fn a_body_may_be_as_long_as_the_limit_and_no_longer() {
-    let fixture = Fixture::with(|service| service.body_limit(LIMIT)).await;
+    let fixture = Fixture::with(|service| service.max_body_bytes(LIMIT)).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     assert_eq!(fixture.send(call_of(LIMIT)).await.status(), 200);
     for request in [call_of(LIMIT + 1), call_of(10 * LIMIT), session.post("x".repeat(LIMIT + 1))] {
@@ -168,7 +168,7 @@ fn head_of(request: &Request, framing: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_body_that_says_it_is_too_long_is_not_waited_for() {
-    let fixture = Fixture::with(|service| service.body_limit(LIMIT)).await;
+    let fixture = Fixture::with(|service| service.max_body_bytes(LIMIT)).await;
     let mut connection = fixture.connect().await;
     connection.write(&head_of(&call_of(1_000), "Content-Length: 1099511627776")).await;
     assert_eq!(within("an answer", connection.response()).await.status(), 413);

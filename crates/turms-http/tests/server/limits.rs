@@ -253,9 +253,9 @@ async fn sessions_may_be_kept_for_ever() {
     let options =
         SessionOptions::new().idle(Duration::MAX).retention(Duration::MAX).max(usize::MAX).max_streams(usize::MAX);
     let service = service(options)
-        .keep_alive(Duration::MAX)
+        .keep_alive_interval(Duration::MAX)
         .body_timeout(Duration::MAX)
-        .body_limit(usize::MAX)
+        .max_body_bytes(usize::MAX)
         .max_streams(usize::MAX);
     let session = begin(&service, None).await;
     let counted = ask(&service, &session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7))).await;
@@ -270,7 +270,7 @@ async fn sessions_may_be_kept_for_ever() {
 async fn a_listener_may_wait_for_ever() {
     let fixture = Fixture::listening(
         |server| server,
-        |service| service.keep_alive(Duration::MAX).body_timeout(Duration::MAX),
+        |service| service.keep_alive_interval(Duration::MAX).body_timeout(Duration::MAX),
         |listener| {
             let listener = listener.header_timeout(Duration::MAX).write_timeout(Duration::MAX);
             listener.drain_timeout(Duration::MAX).max_connections(usize::MAX)

@@ -49,7 +49,7 @@ async fn a_call_is_cancelled_when_a_client_goes_that_has_sent_much_more() {
 #[tokio::test]
 async fn a_stream_is_left_when_a_client_goes_that_has_sent_much_more() {
     // Writing to the client would show that it has gone, too.
-    let quiet = |service: HttpService| service.keep_alive(Duration::from_secs(3_600));
+    let quiet = |service: HttpService| service.keep_alive_interval(Duration::from_secs(3_600));
     let fixture = Fixture::listening(|server| server, quiet, |listener| listener.max_connections(1)).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let mut connection = fixture.connect().await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use turms_core::Principal;
-use turms_core::store::MemorySessions;
+use turms_core::store::MemorySessionStore;
 use turms_http::{HttpService, ServeHttp as _, SessionOptions};
 use turms_testkit::{eventually, within};
 
@@ -169,7 +169,7 @@ async fn a_session_of_nobody_is_not_for_somebody() {
 /// Where it was not begun, it is begun anew for its owner alone.
 #[tokio::test]
 async fn a_session_is_not_taken_up_by_whoever_is_not_its_owner() {
-    let sessions = Arc::new(MemorySessions::new(10));
+    let sessions = Arc::new(MemorySessionStore::new(10));
     let options = || SessionOptions::new().store(Shared(sessions.clone()));
     let session = begin(&service(options()), Some("ann")).await;
     let opened = Arc::<AtomicUsize>::default();

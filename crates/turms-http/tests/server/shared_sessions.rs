@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use turms_core::layer::Layer;
-use turms_core::store::{MemoryEvents, MemorySessions, SessionRecord, SessionStore, StoreError};
+use turms_core::store::{MemoryEventStore, MemorySessionStore, SessionRecord, SessionStore, StoreError};
 use turms_core::{
     BoxFuture, CallContext, Limits, NotifyFuture, Request as Call, ResponseFuture, Service, ServiceError, SharedService,
 };
@@ -28,7 +28,8 @@ use crate::wire::{Request, Response};
 
 /// Two processes that share the store of sessions and that of events.
 fn pair(server: impl Fn() -> Server, options: impl Fn(usize) -> SessionOptions) -> [HttpService; 2] {
-    let (sessions, events) = (Arc::new(MemorySessions::new(100)), Arc::new(MemoryEvents::new(1 << 20, 1 << 24)));
+    let (sessions, events) =
+        (Arc::new(MemorySessionStore::new(100)), Arc::new(MemoryEventStore::new(1 << 20, 1 << 24)));
     [0, 1].map(|index| {
         let options = options(index).store(Shared(sessions.clone())).events(Shared(events.clone()));
         server().http().sessions(options)
@@ -136,7 +137,7 @@ async fn a_process_that_is_full_does_not_deny_the_sessions_of_others() {
 }
 
 /// A store that takes its time.
-struct SlowSessions(MemorySessions);
+struct SlowSessions(MemorySessionStore);
 
 impl SessionStore for SlowSessions {
     fn insert<'a>(
@@ -166,7 +167,7 @@ impl SessionStore for SlowSessions {
 
 #[tokio::test]
 async fn the_number_of_sessions_is_bounded_however_slow_the_store_is() {
-    let options = SessionOptions::new().max(3).store(SlowSessions(MemorySessions::new(1000)));
+    let options = SessionOptions::new().max(3).store(SlowSessions(MemorySessionStore::new(1000)));
     let service = server().http().sessions(options);
     let begun = futures_util::future::join_all((0..20).map(|_| {
         let service = service.clone();

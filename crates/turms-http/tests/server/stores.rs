@@ -8,10 +8,10 @@ use serde_json::json;
 use tracing_subscriber::layer::SubscriberExt as _;
 use turms_core::BoxFuture;
 use turms_core::store::{
-    EventStore, MemoryEvents, MemorySessions, SessionRecord, SessionStore, StoreError, StoredEvent, contract,
+    EventStore, MemoryEventStore, MemorySessionStore, SessionRecord, SessionStore, StoreError, StoredEvent, contract,
 };
 use turms_http::{HttpService, ServeHttp as _, SessionOptions};
-use turms_server::{ForwardLogs, Tool};
+use turms_server::{ForwardTracing, Tool};
 use turms_testkit::{TIMEOUT, within};
 
 use crate::dialog::{NEWEST_OLDER, Session, call, initialize, progress, request, with_progress};
@@ -20,11 +20,11 @@ use crate::in_process::{ask, open};
 use crate::sessions::{MINUTE, begin, pass, ping, service};
 use crate::wire::{Request, Response};
 
-fn memory() -> (Arc<MemorySessions>, Arc<MemoryEvents>) {
-    (Arc::new(MemorySessions::new(10)), Arc::new(MemoryEvents::new(1 << 20, 1 << 24)))
+fn memory() -> (Arc<MemorySessionStore>, Arc<MemoryEventStore>) {
+    (Arc::new(MemorySessionStore::new(10)), Arc::new(MemoryEventStore::new(1 << 20, 1 << 24)))
 }
 
-fn keeping(sessions: &Arc<MemorySessions>, events: &Arc<MemoryEvents>) -> HttpService {
+fn keeping(sessions: &Arc<MemorySessionStore>, events: &Arc<MemoryEventStore>) -> HttpService {
     service(SessionOptions::new().store(Shared(sessions.clone())).events(Shared(events.clone())))
 }
 
@@ -32,7 +32,7 @@ async fn count(service: &HttpService, session: &Session, n: u64) -> Response {
     ask(service, &session.post(with_progress(call(7, "count", json!({ "n": n })), 7))).await
 }
 
-fn is_empty(events: &MemoryEvents) -> bool {
+fn is_empty(events: &MemoryEventStore) -> bool {
     format!("{events:?}").contains("bytes: 0")
 }
 
@@ -136,7 +136,7 @@ async fn streams_of_one_session_in_two_places_do_not_mix() {
 /// Whoever is told of what comes later must have heard what came before.
 #[tokio::test]
 async fn what_was_forgotten_is_not_passed_over() {
-    let options = SessionOptions::new().events(MemoryEvents::new(2_000, 1 << 20));
+    let options = SessionOptions::new().events(MemoryEventStore::new(2_000, 1 << 20));
     let fixture = Fixture::with(|service| service.sessions(options)).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     fixture.traces.steps.add_permits(1);
@@ -159,7 +159,7 @@ async fn what_was_forgotten_is_not_passed_over() {
 
 #[tokio::test(start_paused = true)]
 async fn what_has_ended_is_forgotten_after_a_while() {
-    let events = Arc::new(MemoryEvents::new(1 << 20, 1 << 24));
+    let events = Arc::new(MemoryEventStore::new(1 << 20, 1 << 24));
     let options = SessionOptions::new().idle(60 * MINUTE).retention(MINUTE).events(Shared(events.clone()));
     let service = service(options);
     let session = begin(&service, None).await;
@@ -198,7 +198,7 @@ async fn what_cannot_be_kept_is_still_said() {
 /// What was never heard is lost, but not what comes later.
 #[tokio::test]
 async fn whoever_comes_too_late_for_what_was_forgotten_hears_what_follows() {
-    let options = SessionOptions::new().events(MemoryEvents::new(2_000, 1 << 20));
+    let options = SessionOptions::new().events(MemoryEventStore::new(2_000, 1 << 20));
     let fixture = Fixture::with(|service| service.sessions(options)).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     for n in 0..100 {
@@ -217,7 +217,7 @@ fn a_store_that_logs_does_not_stop_the_session_it_logs_about() {
     let (done, is_done) = std::sync::mpsc::channel();
     // A thread that is stuck cannot be waited for by what runs on it.
     std::thread::spawn(move || {
-        let subscriber = tracing_subscriber::registry().with(ForwardLogs::new());
+        let subscriber = tracing_subscriber::registry().with(ForwardTracing::new());
         let _guard = tracing::subscriber::set_default(subscriber);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let counted = runtime.block_on(async {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::process::Command;
 use turms_proto::types::TASKS_EXTENSION;
-use turms_server::{AskError, Context, Server, Tasks, Tool};
+use turms_server::{Context, InputError, Server, TaskOptions, Tool};
 use turms_testkit::tools::Name;
 use turms_testkit::{eventually, within};
 
@@ -22,7 +22,7 @@ fn with_tasks(server: Server) -> Server {
     });
     let asking = Tool::builder("asking").task().handler(|context: Context| async move {
         let name = context.elicit::<Name>("Who are you?").await?.accepted();
-        Ok::<_, AskError>(name.map_or_else(|| "nobody".to_owned(), |name| format!("Hello, {}!", name.name)))
+        Ok::<_, InputError>(name.map_or_else(|| "nobody".to_owned(), |name| format!("Hello, {}!", name.name)))
     });
     let required = Tool::builder("required").task_required().handler(|| async {
         tokio::task::yield_now().await;
@@ -32,7 +32,7 @@ fn with_tasks(server: Server) -> Server {
         std::future::pending::<()>().await;
         ""
     });
-    let tasks = Tasks::new().poll_interval(Duration::from_millis(20));
+    let tasks = TaskOptions::new().poll_interval(Duration::from_millis(20));
     [slow, asking, required, endless].into_iter().fold(server, Server::tool).tasks(tasks)
 }
 

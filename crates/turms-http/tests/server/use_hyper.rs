@@ -98,7 +98,7 @@ async fn a_client_that_waits_to_send_its_body_is_told_to() {
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_refused() {
-    let configure = |service: turms_http::HttpService| service.body_limit(1_000);
+    let configure = |service: turms_http::HttpService| service.max_body_bytes(1_000);
     let fixture = Fixture::listening(|server| server, configure, Listener::use_hyper).await;
     assert_eq!(fixture.send(add(1).body("x".repeat(2_000))).await.status(), 413);
 }

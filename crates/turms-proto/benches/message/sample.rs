@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use turms_proto::jsonrpc::encode;
-use turms_proto::types::{CallTool, CallToolParams, ListToolsResult, Tool, ToolAnnotations, ToolResult};
+use turms_proto::types::{CallTool, CallToolParams, CallToolResult, ListToolsResult, Tool, ToolAnnotations};
 use turms_proto::{Message, Object, Request, RequestId, Response};
 
 /// Length of the text in a large message, in bytes.
@@ -40,8 +40,8 @@ impl Sample {
         match self {
             Self::SmallCall => SMALL_CALL.into(),
             Self::LargeCall => call_with(&text_of_lines()),
-            Self::SmallResult => success(&ToolResult::of_text(FORECAST)),
-            Self::LargeResult => success(&ToolResult::of_text(text_of_lines())),
+            Self::SmallResult => success(&CallToolResult::of_text(FORECAST)),
+            Self::LargeResult => success(&CallToolResult::of_text(text_of_lines())),
             Self::ToolList => success(&ListToolsResult::new((0..TOOLS).map(tool).collect::<Vec<_>>())),
         }
     }

@@ -7,7 +7,7 @@ use crate::json::{DecodeError, Object, RawJson};
 
 /// A JSON-RPC error.
 ///
-/// Failures of a tool are results ([`ToolResult::error`](crate::types::ToolResult::error)), not errors.
+/// Failures of a tool are results ([`CallToolResult::error`](crate::types::CallToolResult::error)), not errors.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]

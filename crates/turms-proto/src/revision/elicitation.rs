@@ -37,7 +37,7 @@ pub fn lower_elicitation(
     params: &mut ElicitParams,
     to: ProtocolVersion,
     id: impl FnOnce() -> String,
-) -> Result<(), CannotExpress> {
+) -> Result<(), UnsupportedFeatureError> {
     check_elicitation(params, to)?;
     if let ElicitParams::Url(url) = params
         && to.has(Ability::ElicitationIds)
@@ -52,7 +52,7 @@ pub fn lower_elicitation(
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a client of {version} cannot be asked this: {what}")]
 #[non_exhaustive]
-pub struct CannotExpress {
+pub struct UnsupportedFeatureError {
     /// The client's revision.
     pub version: ProtocolVersion,
     /// The missing feature.
@@ -63,8 +63,8 @@ pub struct CannotExpress {
 ///
 /// # Errors
 /// If the revision lacks a feature.
-pub fn check_elicitation(params: &ElicitParams, version: ProtocolVersion) -> Result<(), CannotExpress> {
-    let lacks = |what: &'static str| Err(CannotExpress { version, what: what.into() });
+pub fn check_elicitation(params: &ElicitParams, version: ProtocolVersion) -> Result<(), UnsupportedFeatureError> {
+    let lacks = |what: &'static str| Err(UnsupportedFeatureError { version, what: what.into() });
     match params {
         _ if !version.has(Ability::FormElicitation) => lacks("it has no elicitation"),
         ElicitParams::Url(_) if !version.has(Ability::UrlElicitation) => lacks("it cannot be sent to a URL"),
@@ -73,7 +73,7 @@ pub fn check_elicitation(params: &ElicitParams, version: ProtocolVersion) -> Res
             match form.requested_schema.properties.iter().find(|(_, field)| several(field)) {
                 Some((name, _)) => {
                     let what = format!("its forms have no fields with several choices, which {name:?} is").into();
-                    Err(CannotExpress { version, what })
+                    Err(UnsupportedFeatureError { version, what })
                 }
                 None => Ok(()),
             }

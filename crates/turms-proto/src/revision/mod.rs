@@ -22,7 +22,7 @@ mod version;
 
 pub use self::ability::Ability;
 pub(crate) use self::elicitation::lower_field;
-pub use self::elicitation::{CannotExpress, check_elicitation, lower_elicitation};
+pub use self::elicitation::{UnsupportedFeatureError, check_elicitation, lower_elicitation};
 pub use self::error::{lower_url_elicitation, raise_url_elicitation, unexpected_batch};
 pub use self::handshake::{
     discover_of_initialize, initialize_of_discover, initialize_of_meta, meta_of_initialize, set_level_of_meta,

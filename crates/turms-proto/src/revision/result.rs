@@ -49,7 +49,7 @@ macro_rules! results {
 }
 
 results!(
-    EmptyResult, PromptResult, CompleteResult, ReadDirectoryResult;
+    EmptyResult, GetPromptResult, CompleteResult, ReadDirectoryResult;
     cacheable: ListToolsResult, ListResourcesResult, ListResourceTemplatesResult, ListPromptsResult, ReadResourceResult,
         ListSkillsResult, GetSkillResult
 );

@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_created_task_is_told_in_each_revisions_way() {
         let task = Task::new("t", TaskStatus::Working, "a", "b", 5).result_type(ResultType::Task);
-        let mut outcome = Outcome::<crate::types::ToolResult>::Task(Box::new(task));
+        let mut outcome = Outcome::<crate::types::CallToolResult>::Task(Box::new(task));
         let before = outcome.clone();
         outcome.lower(CORE);
         let text = serde_json::to_string(&outcome).unwrap();

@@ -2,7 +2,7 @@
 
 use super::{Ability, ProtocolVersion, Translate};
 use crate::json::{Object, RawJson};
-use crate::types::{Content, Tool, ToolResult, ToolResultContent};
+use crate::types::{CallToolResult, Content, Tool, ToolResultContent};
 
 impl Translate for Tool {
     fn lower(&mut self, to: ProtocolVersion) {
@@ -43,7 +43,7 @@ fn expand_boolean_schemas(schema: &mut Object) {
     schema.insert_raw("properties", &expanded.into());
 }
 
-impl Translate for ToolResult {
+impl Translate for CallToolResult {
     fn lower(&mut self, to: ProtocolVersion) {
         lower_structured(&mut self.structured_content, &mut self.content, to);
         self.lower_members(to);

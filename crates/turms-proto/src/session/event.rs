@@ -60,7 +60,7 @@ pub enum Event<T> {
     /// Responses to send as one array.
     SendBatch(Vec<Response>),
     /// The connection is open and accepts requests.
-    Opened(Box<Opened>),
+    Opened(Box<Negotiated>),
     /// The connection failed to open.
     OpenFailed(OpenError),
     /// A request from the peer, to be answered with [`Session::answer`](super::Session::answer).
@@ -86,7 +86,7 @@ pub enum Event<T> {
         params: ProgressParams,
     },
     /// A notification for an own listen request.
-    Told {
+    SubscriptionNotification {
         /// Id of the listen request.
         id: RequestId,
         /// The notification.
@@ -108,14 +108,14 @@ pub enum Event<T> {
 /// The server that a client is connected to, and the negotiated dialect.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Opened {
+pub struct Negotiated {
     /// The negotiated dialect.
     pub dialect: Dialect,
     /// Description of the server; `None` if the dialect was already known and the server was not queried.
     pub server: Option<DiscoverResult>,
 }
 
-impl Opened {
+impl Negotiated {
     /// Creates an opened connection with this dialect.
     #[must_use]
     pub fn new(dialect: Dialect, server: Option<DiscoverResult>) -> Self {

@@ -46,7 +46,7 @@ use bytestring::ByteString;
 use self::admission::Admission;
 pub use self::admission::{VersionClaim, missing_meta, unsupported_version};
 pub use self::demux::RelatedRequest;
-pub use self::event::{Call, Dialect, Event, OpenError, Opened, RequestError, SessionError};
+pub use self::event::{Call, Dialect, Event, Negotiated, OpenError, RequestError, SessionError};
 pub use self::opening::{ClientOptions, VersionChoice};
 use self::opening::{Open, Opening, OpeningRequest, OpeningStep};
 use self::pending::PendingRequests;
@@ -681,7 +681,7 @@ impl<T> Session<T> {
                 self.events.push_back(Event::Notification(notification));
             }
             _ => match self.subscription_of(&notification) {
-                Some(id) => self.events.push_back(Event::Told { id, notification }),
+                Some(id) => self.events.push_back(Event::SubscriptionNotification { id, notification }),
                 None => self.events.push_back(Event::Notification(notification)),
             },
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Dialect, OpenError, Opened, RequestError};
+use super::{Dialect, Negotiated, OpenError, RequestError};
 use crate::jsonrpc::{ErrorCode, ErrorObject};
 use crate::method::{Method, Notification as _};
 use crate::revision::{Translate as _, discover_of_initialize, initialize_of_meta, newest_common};
@@ -114,7 +114,7 @@ pub(super) enum OpeningStep {
     /// Wait for responses to earlier requests.
     Wait,
     /// The connection is open; send the notification, if there is one.
-    Open { opened: Box<Opened>, notification: Option<&'static str> },
+    Open { opened: Box<Negotiated>, notification: Option<&'static str> },
     /// The connection failed to open.
     Fail(OpenError),
 }
@@ -189,7 +189,7 @@ impl Open for Opening {
     fn begin(&mut self) -> OpeningStep {
         match self.options.known {
             Some(dialect @ Dialect::Stateless(version)) if self.ours.contains(&version) => {
-                OpeningStep::Open { opened: Box::new(Opened { dialect, server: None }), notification: None }
+                OpeningStep::Open { opened: Box::new(Negotiated { dialect, server: None }), notification: None }
             }
             Some(Dialect::Handshake(version)) if self.ours.contains(&version) => self.send_initialize_in(version),
             Some(Dialect::Handshake(_)) => self.send_initialize(None),
@@ -327,7 +327,10 @@ impl Opening {
         match self.common_version(&discovered) {
             Some(version) if version.has(Ability::Stateless) => {
                 let dialect = Dialect::Stateless(version);
-                OpeningStep::Open { opened: Box::new(Opened { dialect, server: Some(discovered) }), notification: None }
+                OpeningStep::Open {
+                    opened: Box::new(Negotiated { dialect, server: Some(discovered) }),
+                    notification: None,
+                }
             }
             Some(_) if self.has_handshake() => self.continue_with_handshake(None),
             Some(version) => self.send_initialize_in(version),
@@ -399,7 +402,7 @@ impl Opening {
                 server
                     .supported_versions
                     .extend(self.discovered.take().into_iter().flat_map(|it| it.supported_versions));
-                let opened = Opened { dialect: Dialect::Handshake(version), server: Some(server) };
+                let opened = Negotiated { dialect: Dialect::Handshake(version), server: Some(server) };
                 OpeningStep::Open { opened: Box::new(opened), notification: Some(Initialized::NAME) }
             }
             None => self.no_common_version(vec![answer.protocol_version]),

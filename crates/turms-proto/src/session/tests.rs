@@ -312,7 +312,7 @@ fn what_is_told_to_a_listen_request_comes_with_its_id() {
         client.receive(Incoming::decode(line, 1), now);
         client.next_event().unwrap()
     };
-    assert!(matches!(tell(&id.to_string()), Event::Told { id: told, .. } if told == id));
+    assert!(matches!(tell(&id.to_string()), Event::SubscriptionNotification { id: told, .. } if told == id));
     assert!(matches!(tell("77"), Event::Notification(_)));
 }
 

@@ -144,9 +144,9 @@ impl<'de, T: MultiRound> Visitor<'de> for OutcomeVisitor<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{Content, ToolResult};
+    use crate::types::{CallToolResult, Content};
 
-    fn decode(text: &str) -> Outcome<ToolResult> {
+    fn decode(text: &str) -> Outcome<CallToolResult> {
         crate::decode(text).unwrap()
     }
 
@@ -181,15 +181,15 @@ mod tests {
         let outcome = decode(text);
         assert!(matches!(&outcome, Outcome::CoreTask(created) if created.task.task_id == "t"), "{outcome:?}");
         assert_eq!(serde_json::to_string(&outcome).unwrap(), text);
-        let error = crate::decode::<Outcome<ToolResult>>("{}").unwrap_err();
+        let error = crate::decode::<Outcome<CallToolResult>>("{}").unwrap_err();
         assert_eq!(error.to_string(), "missing field \"content\"");
     }
 
     #[test]
     fn a_kind_nobody_declared_is_invalid() {
-        let error = crate::decode::<Outcome<ToolResult>>(r#"{"content":[],"resultType":"poem"}"#).unwrap_err();
+        let error = crate::decode::<Outcome<CallToolResult>>(r#"{"content":[],"resultType":"poem"}"#).unwrap_err();
         assert_eq!(error.to_string(), "unknown resultType \"poem\"");
-        let error = crate::decode::<Outcome<crate::types::PromptResult>>(r#"{"resultType":"task"}"#).unwrap_err();
+        let error = crate::decode::<Outcome<crate::types::GetPromptResult>>(r#"{"resultType":"task"}"#).unwrap_err();
         assert_eq!(error.to_string(), "unknown resultType \"task\"");
     }
 }

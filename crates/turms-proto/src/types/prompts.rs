@@ -130,7 +130,7 @@ pub struct GetPromptParams {
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
-pub struct PromptResult {
+pub struct GetPromptResult {
     /// The messages.
     pub messages: Vec<PromptMessage>,
     /// Description of the prompt.
@@ -146,7 +146,7 @@ pub struct PromptResult {
     pub extra: Object,
 }
 
-impl PromptResult {
+impl GetPromptResult {
     /// Adds a message of the user.
     #[must_use]
     pub fn user(mut self, content: impl Into<Content>) -> Self {
@@ -171,7 +171,7 @@ impl PromptResult {
     }
 }
 
-crate::types::multi_round!(PromptResult without messages, may be a task: false);
+crate::types::multi_round!(GetPromptResult without messages, may be a task: false);
 
 method!(
     /// `prompts/list`.
@@ -180,7 +180,7 @@ method!(
 
 method!(
     /// `prompts/get`.
-    GetPrompt = "prompts/get", GetPromptParams => Outcome<PromptResult>
+    GetPrompt = "prompts/get", GetPromptParams => Outcome<GetPromptResult>
 );
 
 notification!(

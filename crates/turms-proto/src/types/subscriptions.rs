@@ -42,7 +42,7 @@ pub struct ListenParams {
 /// Result of `subscriptions/listen`, sent when the server ends the subscription.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
-pub struct ListenResult {
+pub struct SubscriptionsListenResult {
     /// Type of the result; absent before 2026-07-28, which means [`ResultType::Complete`].
     #[object(default = ResultType::Complete)]
     pub result_type: Option<ResultType>,
@@ -70,7 +70,7 @@ pub struct AcknowledgedParams {
 
 method!(
     /// `subscriptions/listen`: a long-running request that ends with the subscription.
-    Listen = "subscriptions/listen", ListenParams => ListenResult
+    Listen = "subscriptions/listen", ListenParams => SubscriptionsListenResult
 );
 
 notification!(

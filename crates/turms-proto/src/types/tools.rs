@@ -187,7 +187,7 @@ impl CallToolParams {
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
-pub struct ToolResult {
+pub struct CallToolResult {
     /// Content for the model and the user.
     #[object(default = Vec::new())]
     pub content: Vec<Content>,
@@ -207,7 +207,7 @@ pub struct ToolResult {
     pub extra: Object,
 }
 
-impl ToolResult {
+impl CallToolResult {
     /// Creates a result with one text block.
     pub fn of_text(text: impl Into<String>) -> Self {
         let mut result = Self::new();
@@ -308,7 +308,7 @@ impl ToolResult {
     }
 }
 
-crate::types::multi_round!(ToolResult without content, may be a task: true);
+crate::types::multi_round!(CallToolResult without content, may be a task: true);
 
 method!(
     /// `tools/list`.
@@ -317,7 +317,7 @@ method!(
 
 method!(
     /// `tools/call`.
-    CallTool = "tools/call", CallToolParams => Outcome<ToolResult>
+    CallTool = "tools/call", CallToolParams => Outcome<CallToolResult>
 );
 
 notification!(
@@ -331,11 +331,11 @@ mod tests {
 
     #[test]
     fn a_result_is_read_as_text_pictures_and_data() {
-        let result = ToolResult::structured(&[1, 2]).unwrap().with("two").with(Content::image([1], "image/png"));
+        let result = CallToolResult::structured(&[1, 2]).unwrap().with("two").with(Content::image([1], "image/png"));
         assert_eq!(result.text(), "[1,2]\ntwo");
         assert_eq!(result.images().count(), 1);
         assert_eq!(result.structured_as::<Vec<i64>>().unwrap().unwrap(), [1, 2]);
-        assert!(!result.failed() && ToolResult::error("no").failed());
+        assert!(!result.failed() && CallToolResult::error("no").failed());
     }
 
     #[test]
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn null_is_structured_content() {
-        let result: ToolResult = crate::decode(r#"{"content":[],"structuredContent":null}"#).unwrap();
+        let result: CallToolResult = crate::decode(r#"{"content":[],"structuredContent":null}"#).unwrap();
         assert_eq!(result.structured_content, Some(RawJson::NULL));
         assert_eq!(serde_json::to_string(&result).unwrap(), r#"{"content":[],"structuredContent":null}"#);
     }

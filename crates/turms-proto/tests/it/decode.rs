@@ -8,7 +8,7 @@ use proptest::sample::select;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use turms_proto::types::{Content, EmptyParams, Tool, ToolResult};
+use turms_proto::types::{CallToolResult, Content, EmptyParams, Tool};
 use turms_proto::{DecodeErrorKind, RawJson};
 
 #[derive(Debug, PartialEq, Deserialize)]
@@ -275,7 +275,7 @@ fn a_protocol_type_may_be_flattened_or_decoded_from_a_value() {
         assert_eq!(block.meta.is_some(), block.extra.contains("c"));
     }
     let value = json!({ "content": [{ "type": "text", "text": "a" }] });
-    assert_eq!(serde_json::from_value::<ToolResult>(value).unwrap().text(), "a");
+    assert_eq!(serde_json::from_value::<CallToolResult>(value).unwrap().text(), "a");
 }
 
 #[test]

@@ -5,7 +5,8 @@ use turms_core::{CallResult, Payload, ServiceError};
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::revision::tag_subscription;
 use turms_proto::types::{
-    Acknowledged, AcknowledgedParams, Listen, ListenParams, ListenResult, Meta, ServerCapabilities, SubscriptionFilter,
+    Acknowledged, AcknowledgedParams, Listen, ListenParams, Meta, ServerCapabilities, SubscriptionFilter,
+    SubscriptionsListenResult,
 };
 use turms_proto::{ErrorObject, RawJson};
 
@@ -110,7 +111,7 @@ async fn send_changes(
     if let Some(tag) = tag.member("_meta").and_then(|meta| meta.as_object()) {
         meta = tag.into();
     }
-    Ok(Payload::new(ListenResult::new().meta(meta)))
+    Ok(Payload::new(SubscriptionsListenResult::new().meta(meta)))
 }
 
 async fn next_of(tasks: &mut Option<TaskWatch>) -> Option<turms_proto::Notification> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytestring::ByteString;
 use turms_core::{CallResult, Payload, ServiceError};
 use turms_proto::method::Method as _;
-use turms_proto::types::{CallTool, CallToolParams, Meta, TaskRequest, ToolResult};
+use turms_proto::types::{CallTool, CallToolParams, CallToolResult, Meta, TaskRequest};
 use turms_proto::{DecodeError, ErrorObject, Object, RawJson};
 use turms_schema::shortened;
 
@@ -131,6 +131,6 @@ impl Router {
 }
 
 /// Converts the result of a tool to the response of its call.
-pub(crate) fn finish(result: ToolResult, server: Option<Meta>) -> CallResult {
+pub(crate) fn finish(result: CallToolResult, server: Option<Meta>) -> CallResult {
     respond(RoundEnd::Finished(Ok(result)), server, |result| &mut result.meta)
 }

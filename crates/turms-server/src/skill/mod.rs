@@ -24,7 +24,7 @@ use turms_proto::{ErrorObject, Object};
 pub use self::builder::Skill;
 use self::index::SkillIndex;
 use crate::context::Context;
-use crate::extension::{ExtensionScope, ServerExtension};
+use crate::extension::{ExtensionBuilder, ServerExtension};
 use crate::handle::ServerHandle;
 use crate::resource::{Resource, Uri};
 
@@ -107,14 +107,14 @@ impl Skills {
     /// # Errors
     /// If a file cannot be read, a link points outside the directory, or a skill is invalid.
     pub fn directory(path: impl AsRef<Path>) -> Result<Self, SkillError> {
-        Self::new().and_directory(path)
+        Self::new().add_directory(path)
     }
 
     /// Adds the skills in another directory.
     ///
     /// # Errors
     /// Same as [`Skills::directory`].
-    pub fn and_directory(mut self, path: impl AsRef<Path>) -> Result<Self, SkillError> {
+    pub fn add_directory(mut self, path: impl AsRef<Path>) -> Result<Self, SkillError> {
         let path = path.as_ref().to_owned();
         let mut index = SkillIndex::clone(&self.index.load());
         folder::read(&path)?.into_iter().try_for_each(|skill| index.add(skill))?;
@@ -215,7 +215,7 @@ impl ServerExtension for Skills {
     }
 
     /// The specification allows every client to call the methods of the extension.
-    fn add_to(self: Arc<Self>, mut scope: ExtensionScope) -> ExtensionScope {
+    fn add_to(self: Arc<Self>, mut scope: ExtensionBuilder) -> ExtensionBuilder {
         // Locked until the end, so that no reload runs before the server has the current skills.
         let mut servers = self.servers.lock();
         servers.push(scope.own_handle());
@@ -223,18 +223,21 @@ impl ServerExtension for Skills {
             scope = scope.fault(fault);
         }
         let (index, style) = (self.index.clone(), self.style.clone());
-        scope = scope.method_for_all(ListSkills::NAME, move |params: PaginatedParams, context: Context| {
+        scope = scope.method_for_any_client(ListSkills::NAME, move |params: PaginatedParams, context: Context| {
             std::future::ready(list(&index.load(), &style, &params, &context))
         });
         let (index, style) = (self.index.clone(), self.style.clone());
-        scope = scope.method_for_all(GetSkill::NAME, move |params: GetSkillParams, context: Context| {
+        scope = scope.method_for_any_client(GetSkill::NAME, move |params: GetSkillParams, context: Context| {
             std::future::ready(get(&index.load(), &style, &params, &context))
         });
         if self.directory_read {
             let (index, size) = (self.index.clone(), self.style.page_size);
-            scope = scope.method_for_all(ReadDirectory::NAME, move |params: ReadDirectoryParams, context: Context| {
-                std::future::ready(read_directory(&index.load(), size, &params, &context))
-            });
+            scope = scope.method_for_any_client(
+                ReadDirectory::NAME,
+                move |params: ReadDirectoryParams, context: Context| {
+                    std::future::ready(read_directory(&index.load(), size, &params, &context))
+                },
+            );
         }
         let now = self.index.load_full();
         for skill in now.manifests() {

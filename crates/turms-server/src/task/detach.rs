@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use turms_core::{CallResult, ServiceError};
-use turms_proto::types::ToolResult;
+use turms_proto::types::CallToolResult;
 
 use super::run::RunningTask;
 use crate::input::InputRounds;
@@ -73,7 +73,7 @@ impl DetachPoint {
 
 /// The reason why a handler stopped running inside its call.
 pub(super) enum HandlerProgress {
-    Finished(Result<ToolResult, ServiceError>),
+    Finished(Result<CallToolResult, ServiceError>),
     InputRequired(CallResult),
     /// The handler continues as a task.
     Detached(ToolFuture),

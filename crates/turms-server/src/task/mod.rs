@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::sync::watch::Sender;
-use turms_core::store::{MemoryTasks, StoreError, TaskRecord, TaskStore};
+use turms_core::store::{MemoryTaskStore, StoreError, TaskRecord, TaskStore};
 use turms_core::{CallResult, Payload, random_id};
 use turms_proto::types::{
-    ClientCapability, Meta, Outcome, RelatedTask, ResultType, TASKS_EXTENSION, Task, TaskRequest, TaskStatus,
-    ToolResult, key,
+    CallToolResult, ClientCapability, Meta, Outcome, RelatedTask, ResultType, TASKS_EXTENSION, Task, TaskRequest,
+    TaskStatus, key,
 };
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, RawJson};
 
@@ -40,22 +40,22 @@ use crate::tool::{Tool, ToolFuture};
 /// [`ToolBuilder::task`](crate::ToolBuilder::task) makes a tool run as a task.
 #[derive(Clone)]
 #[must_use]
-pub struct Tasks {
+pub struct TaskOptions {
     /// A store in memory unless another one is set before the first task.
     store: Arc<OnceLock<Arc<dyn TaskStore>>>,
     keep: Option<Duration>,
     poll_interval: Duration,
-    most_running: usize,
+    max_running: usize,
 }
 
-impl Tasks {
+impl TaskOptions {
     /// Creates the default settings.
     pub fn new() -> Self {
         Self {
             store: Arc::default(),
             keep: Some(Duration::from_secs(60 * 60)),
             poll_interval: Duration::from_secs(1),
-            most_running: 1024,
+            max_running: 1024,
         }
     }
 
@@ -64,7 +64,7 @@ impl Tasks {
         self.shared_store(Arc::new(store))
     }
 
-    /// Sets a task store that is already shared. See [`Tasks::store`].
+    /// Sets a task store that is already shared. See [`TaskOptions::store`].
     pub fn shared_store(mut self, store: Arc<dyn TaskStore>) -> Self {
         self.store = Arc::new(OnceLock::from(store));
         self
@@ -72,13 +72,13 @@ impl Tasks {
 
     /// Sets the time to live of a task, counted from its creation. Default: one hour. A task that still runs then is
     /// stopped. Clients of 2025-11-25 can request a shorter time.
-    pub fn keep_for(mut self, time: Duration) -> Self {
+    pub fn ttl(mut self, time: Duration) -> Self {
         self.keep = Some(time);
         self
     }
 
     /// Removes the time to live: the store decides how long it keeps tasks.
-    pub fn keep_for_ever(mut self) -> Self {
+    pub fn without_ttl(mut self) -> Self {
         self.keep = None;
         self
     }
@@ -90,21 +90,21 @@ impl Tasks {
     }
 
     /// Maximum number of tasks that run at once. Default: 1024. Further tasks are rejected.
-    pub fn most_running(mut self, most: usize) -> Self {
-        self.most_running = most;
+    pub fn max_running(mut self, most: usize) -> Self {
+        self.max_running = most;
         self
     }
 }
 
-impl Default for Tasks {
+impl Default for TaskOptions {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for Tasks {
+impl fmt::Debug for TaskOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut tasks = f.debug_struct("Tasks");
+        let mut tasks = f.debug_struct("TaskOptions");
         tasks.field("keep", &self.keep).field("poll_interval", &self.poll_interval).finish_non_exhaustive()
     }
 }
@@ -138,20 +138,20 @@ pub(crate) fn require_tasks_extension(context: &Context) -> Result<(), ErrorObje
 
 /// Creates, runs and looks up the tasks of a server.
 pub(crate) struct TaskManager {
-    options: Tasks,
+    options: TaskOptions,
     running: Arc<Semaphore>,
     /// Input requests that are being sent to a client (task id, key), so that each is sent once.
     claimed_requests: Sender<HashSet<(String, String)>>,
 }
 
 impl TaskManager {
-    pub(crate) fn new(options: Tasks) -> Self {
-        let running = Arc::new(Semaphore::new(options.most_running.min(Semaphore::MAX_PERMITS)));
+    pub(crate) fn new(options: TaskOptions) -> Self {
+        let running = Arc::new(Semaphore::new(options.max_running.min(Semaphore::MAX_PERMITS)));
         Self { options, running, claimed_requests: Sender::default() }
     }
 
     fn store(&self) -> &Arc<dyn TaskStore> {
-        self.options.store.get_or_init(|| Arc::new(MemoryTasks::new(10_000, 256 * 1024 * 1024)))
+        self.options.store.get_or_init(|| Arc::new(MemoryTaskStore::new(10_000, 256 * 1024 * 1024)))
     }
 
     /// Decides how a tool call runs.
@@ -202,7 +202,7 @@ impl TaskManager {
         context: Context,
         server: Option<Meta>,
     ) -> CallResult {
-        let created = NewTask(Some(Arc::new(self.create(&context, tool.keep_task_for(), request.task())?)));
+        let created = NewTask(Some(Arc::new(self.create(&context, tool.task_ttl(), request.task())?)));
         let task = created.store().await?;
         let detach = Arc::new(DetachPoint::default());
         detach.open(task.clone());
@@ -237,7 +237,7 @@ impl TaskManager {
             HandlerProgress::Finished(result) => crate::router::finish(result?, server),
             HandlerProgress::InputRequired(result) => result,
             HandlerProgress::Detached(handler) => {
-                let created = NewTask(Some(Arc::new(self.create(&context, tool.keep_task_for(), None)?)));
+                let created = NewTask(Some(Arc::new(self.create(&context, tool.task_ttl(), None)?)));
                 let task = created.store().await?;
                 detach.open(task.clone());
                 let log = CallLog::of_tool(tool.name(), context.call());
@@ -258,7 +258,7 @@ impl TaskManager {
         task_request: Option<&TaskRequest>,
     ) -> Result<RunningTask, ErrorObject> {
         let too_many = |_| {
-            let most = self.options.most_running;
+            let most = self.options.max_running;
             ErrorObject::internal(format!("no more than {most} tasks can run at once: try again later"))
         };
         let permit = self.running.clone().try_acquire_owned().map_err(too_many)?;
@@ -321,7 +321,7 @@ fn spawn(task: Arc<RunningTask>, handler: ToolFuture, server: Option<Meta>, log:
         attach_server_info(&mut created.meta, server.clone());
     }
     tokio::spawn(task.run(handler, server));
-    Payload::new(Outcome::<ToolResult>::Task(Box::new(created)))
+    Payload::new(Outcome::<CallToolResult>::Task(Box::new(created)))
 }
 
 fn is_owned(record: &TaskRecord, context: &Context) -> bool {

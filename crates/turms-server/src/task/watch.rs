@@ -61,7 +61,7 @@ impl TaskWatch {
                 }
                 Poll::Pending
             });
-            // Tasks that expired or cannot be loaded are not reported.
+            // TaskOptions that expired or cannot be loaded are not reported.
             if let Ok(Some(record)) = changed.await {
                 if !record.task.status.is_terminal() {
                     self.wait(record.task.task_id.clone(), record.revision);

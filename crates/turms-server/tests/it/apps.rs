@@ -22,12 +22,12 @@ fn server() -> Router {
         .prefers_border(false);
     let weather = Tool::builder("weather")
         .app(VIEW)
-        .handler_sync(|context: Context| if context.shows_apps() { "See the page." } else { "Sunny." });
+        .handler_sync(|context: Context| if context.supports_apps() { "See the page." } else { "Sunny." });
     Server::new("weather", "1")
         .extension(Apps::new().app(view))
         .tool(weather)
-        .tool(Tool::builder("refresh").app(VIEW).for_app_only().handler_sync(|| ""))
-        .tool(Tool::builder("think").for_model_only().handler_sync(|| ""))
+        .tool(Tool::builder("refresh").app(VIEW).app_only().handler_sync(|| ""))
+        .tool(Tool::builder("think").model_only().handler_sync(|| ""))
         .build()
         .unwrap()
 }
@@ -97,7 +97,7 @@ async fn where_nothing_can_be_said_of_pages_a_host_is_a_client_as_any_other() {
 #[test]
 fn what_is_said_beside_a_tool_does_not_undo_its_link() {
     let meta = Meta::new().with("com.example/x", &1).unwrap();
-    let tool = Tool::builder("t").app(VIEW).for_app_only().meta(meta).handler_sync(|| "");
+    let tool = Tool::builder("t").app(VIEW).app_only().meta(meta).handler_sync(|| "");
     assert_eq!(tool.spec().app_uri().as_deref(), Some(VIEW));
     assert!(!tool.spec().visible_to_model());
     assert!(tool.spec().meta.as_ref().unwrap().contains("com.example/x"));

@@ -25,7 +25,7 @@ use turms_proto::types::*;
 use turms_proto::{Ability, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
 use turms_server::{
-    Args, AskError, Completing, Context, Extension, Prompt, Resource, Router, Server, SharedService, Tool,
+    Args, CompletionRequest, Context, Extension, InputError, Prompt, Resource, Router, Server, SharedService, Tool,
 };
 use turms_testkit::behaviour_server::{Sum, server_with};
 use turms_testkit::tools::{Add, Name};
@@ -92,7 +92,7 @@ where
     }
 }
 
-fn text_of(result: &ToolResult) -> String {
+fn text_of(result: &CallToolResult) -> String {
     result.text()
 }
 

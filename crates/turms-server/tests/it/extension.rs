@@ -9,7 +9,7 @@ use turms_proto::method::Notification;
 use turms_proto::types::{EmptyParams, ListTools, PaginatedParams, key};
 use turms_proto::{Ability, ErrorCode, Object, ProtocolVersion};
 use turms_server::testing::{Script, TestClient};
-use turms_server::{Context, ExtensionScope, Item, Router, Server, ServerExtension, Tool};
+use turms_server::{Context, ExtensionBuilder, Item, Router, Server, ServerExtension, Tool};
 
 const ID: &str = "com.example/echo";
 
@@ -37,7 +37,7 @@ impl ServerExtension for Echo {
         Object::parse(r#"{"loud":true}"#).unwrap()
     }
 
-    fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+    fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
         let (opened, rung) = (self.opened.clone(), self.rung.clone());
         scope
             .method("echo/say", |params: Object, context: Context| async move {
@@ -46,7 +46,7 @@ impl ServerExtension for Echo {
                 said.insert_raw("as", &context.client_extension(ID).unwrap().into());
                 Ok(said)
             })
-            .method_for_all("echo/open", |_: EmptyParams, context: Context| async move {
+            .method_for_any_client("echo/open", |_: EmptyParams, context: Context| async move {
                 Ok(json!({ "declared": context.client_extension(ID).is_some() }))
             })
             .notification("notifications/echo/ring", move |_: EmptyParams, _| {
@@ -206,7 +206,7 @@ impl ServerExtension for Usurper {
         "com.example/usurper"
     }
 
-    fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+    fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
         scope.method(self.0, |_: Object, _| async { Ok(Object::new()) })
     }
 }
@@ -260,7 +260,7 @@ impl ServerExtension for Dependent {
         "com.example/dependent"
     }
 
-    fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+    fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
         scope.requires(ID)
     }
 }

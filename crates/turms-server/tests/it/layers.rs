@@ -15,7 +15,7 @@ use turms_proto::session::RequestOptions;
 use turms_proto::types::*;
 use turms_proto::{Notification, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
-use turms_server::{Args, AskError, Context, Prompt, Resource, Server, Tool, Uri};
+use turms_server::{Args, Context, InputError, Prompt, Resource, Server, Tool, Uri};
 use turms_testkit::tools::{Add, Name};
 use turms_testkit::{CallCounters, within};
 
@@ -173,7 +173,7 @@ async fn a_layer_of_the_server_sees_every_message_in_both_directions() {
         .tool(Tool::builder("greet").handler(|context: Context| async move {
             context.progress(1, None, None).await;
             let name = context.elicit::<Name>("Who are you?").await?.accepted();
-            Ok::<_, AskError>(name.map(|name| name.name).unwrap_or_default())
+            Ok::<_, InputError>(name.map(|name| name.name).unwrap_or_default())
         }))
         .on_notification(move |method, _, _| {
             handled.add(method, 1);
@@ -303,7 +303,7 @@ async fn a_side_effect_happens_once_if_a_layer_repeats_the_call() {
     static CALLED: AtomicUsize = AtomicUsize::new(0);
 
     async fn pay(context: Context) -> Result<String, turms_proto::ErrorObject> {
-        let internal = |error: AskError| turms_proto::ErrorObject::internal(error.to_string());
+        let internal = |error: InputError| turms_proto::ErrorObject::internal(error.to_string());
         context.elicit::<Name>("Who pays?").await.map_err(internal)?;
         context.once("pay", async { PAID.fetch_add(1, Ordering::SeqCst) }).await.map_err(internal)?;
         match CALLED.fetch_add(1, Ordering::SeqCst) {

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
-use turms_core::store::MemoryTasks;
+use turms_core::store::MemoryTaskStore;
 use turms_core::{Request, Service as _};
 use turms_proto::types::*;
 use turms_proto::{ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
-use turms_server::{CancellationToken, Context, Principal, Router, Server, State, Tasks, Tool};
+use turms_server::{CancellationToken, Context, Principal, Router, Server, State, TaskOptions, Tool};
 use turms_testkit::tools::Name;
 use turms_testkit::within;
 
@@ -67,18 +67,18 @@ fn server_on(stage: &Arc<Stage>) -> Server {
         let two = async { context.elicit_as("two", form("two")).await };
         let (one, two) = tokio::join!(one, two);
         let name = |answer: ElicitResult| answer.content.unwrap().get("name").unwrap();
-        Ok::<_, turms_server::AskError>(format!("{} {}", name(one?), name(two?)))
+        Ok::<_, turms_server::InputError>(format!("{} {}", name(one?), name(two?)))
     });
     let stubborn = Tool::builder("stubborn").task().handler(|context: Context| async move {
         let name = context.elicit::<Name>("who?").await?.accepted().unwrap();
-        Ok::<_, turms_server::AskError>(name.name)
+        Ok::<_, turms_server::InputError>(name.name)
     });
-    let later = Tool::builder("later").task_later().handler(|context: Context| async move {
+    let later = Tool::builder("later").task_deferred().handler(|context: Context| async move {
         let name = context.elicit::<Name>("who?").await?.accepted().unwrap().name;
         assert_eq!(context.task_id(), None);
-        context.go_on_as_task().await;
-        context.task_message("thinking").await;
-        Ok::<_, turms_server::AskError>(format!("{name} {}", context.task_id().is_some()))
+        context.continue_as_task().await;
+        context.set_status_message("thinking").await;
+        Ok::<_, turms_server::InputError>(format!("{name} {}", context.task_id().is_some()))
     });
     let quick = Tool::builder("quick").task().handler_sync(|| "at once");
     let plain = Tool::builder("plain").handler_sync(|| "plain");
@@ -91,7 +91,7 @@ fn server_on(stage: &Arc<Stage>) -> Server {
     [slow, required, failing, panicking, asking, stubborn, later, quick, plain, loud]
         .into_iter()
         .fold(Server::new("tasks", "1").shared_state(stage.clone()), Server::tool)
-        .tasks(Tasks::new().poll_interval(Duration::from_millis(20)).keep_for(Duration::from_secs(60)))
+        .tasks(TaskOptions::new().poll_interval(Duration::from_millis(20)).ttl(Duration::from_secs(60)))
 }
 
 fn form(message: &str) -> ElicitParams {
@@ -152,7 +152,7 @@ fn is(status: TaskStatus) -> impl Fn(&Task) -> bool {
 }
 
 fn text(task: &Task) -> String {
-    task.result.as_ref().unwrap().decode::<ToolResult>().unwrap().text()
+    task.result.as_ref().unwrap().decode::<CallToolResult>().unwrap().text()
 }
 
 #[tokio::test]
@@ -218,7 +218,7 @@ async fn a_tool_that_fails_completes_and_one_that_breaks_fails() {
     let client = connect(&router, E).await;
     let task = begin(&client, "required").await;
     let task = until(&client, &task.task_id, is(TaskStatus::Completed)).await;
-    assert!(task.result.unwrap().decode::<ToolResult>().unwrap().failed() && task.error.is_none());
+    assert!(task.result.unwrap().decode::<CallToolResult>().unwrap().failed() && task.error.is_none());
     for (tool, code) in [("failing", ErrorCode::from(-31_000)), ("panicking", ErrorCode::INTERNAL_ERROR)] {
         let task = begin(&client, tool).await;
         let task = until(&client, &task.task_id, is(TaskStatus::Failed)).await;
@@ -386,7 +386,7 @@ async fn only_the_owner_sees_a_task() {
 #[tokio::test(start_paused = true)]
 async fn a_task_that_has_expired_is_unknown_and_runs_no_more() {
     let stage = stage();
-    let brief = Tasks::new().keep_for(Duration::from_secs(5));
+    let brief = TaskOptions::new().ttl(Duration::from_secs(5));
     let router = server_on(&stage).tasks(brief).build().unwrap();
     let client = connect(&router, E).await;
     let task = begin(&client, "slow").await;
@@ -399,7 +399,7 @@ async fn a_task_that_has_expired_is_unknown_and_runs_no_more() {
 #[tokio::test]
 async fn no_more_tasks_run_than_may_and_no_more_are_kept_than_fit() {
     let stage = stage();
-    let one = Tasks::new().most_running(1).poll_interval(Duration::from_millis(20));
+    let one = TaskOptions::new().max_running(1).poll_interval(Duration::from_millis(20));
     let router = server_on(&stage).tasks(one).build().unwrap();
     let client = connect(&router, E).await;
     let task = begin(&client, "slow").await;
@@ -409,7 +409,7 @@ async fn no_more_tasks_run_than_may_and_no_more_are_kept_than_fit() {
     until(&client, &task.task_id, is(TaskStatus::Completed)).await;
     begin(&client, "slow").await;
 
-    let small = Tasks::new().store(MemoryTasks::new(1, 1 << 20));
+    let small = TaskOptions::new().store(MemoryTaskStore::new(1, 1 << 20));
     let router = server().tasks(small).build().unwrap();
     let client = connect(&router, E).await;
     begin(&client, "slow").await;
@@ -459,7 +459,7 @@ async fn older_clients_say_themselves_what_is_to_be_a_task() {
     let result = client.request_raw("tasks/result", object(json!({"taskId": task.task_id}))).await.unwrap();
     let related = result.member("_meta").unwrap().member(key::RELATED_TASK).unwrap();
     assert_eq!(related.as_str(), format!(r#"{{"taskId":"{}"}}"#, task.task_id));
-    assert_eq!(result.decode::<ToolResult>().unwrap().text(), "done");
+    assert_eq!(result.decode::<CallToolResult>().unwrap().text(), "done");
     let core = client.request::<GetCoreTask>(&TaskParams::new(&*task.task_id)).await.unwrap();
     assert_eq!((core.status, core.ttl, core.poll_interval), (TaskStatus::Completed, Some(60_000), Some(20)));
     assert_eq!(client.expect_notification::<CoreTaskStatus>().await.status, TaskStatus::Completed);
@@ -479,7 +479,7 @@ async fn a_failed_tool_fails_its_task_for_older_clients() {
     let client = connect(&router, D).await;
     let task = begin(&client, "required").await;
     let result = client.request_raw("tasks/result", object(json!({"taskId": task.task_id}))).await.unwrap();
-    assert!(result.decode::<ToolResult>().unwrap().failed());
+    assert!(result.decode::<CallToolResult>().unwrap().failed());
     let core = client.request::<GetCoreTask>(&TaskParams::new(&*task.task_id)).await.unwrap();
     assert_eq!(core.status, TaskStatus::Failed);
     let task = begin(&client, "failing").await;
@@ -494,7 +494,7 @@ async fn questions_reach_older_clients_while_they_wait_for_the_result() {
     let task = begin(&client, "asking").await;
     let wait = async || {
         let params = object(json!({"taskId": task.task_id}));
-        client.request_raw("tasks/result", params).await.unwrap().decode::<ToolResult>().unwrap().text()
+        client.request_raw("tasks/result", params).await.unwrap().decode::<CallToolResult>().unwrap().text()
     };
     // Another waiting request does not send the input request again, and gets the same result.
     let (one, two) = tokio::join!(wait(), wait());

@@ -1,4 +1,4 @@
-//! Tasks with concurrent or late operations, and with callers that may not see them.
+//! TaskOptions with concurrent or late operations, and with callers that may not see them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
-use turms_core::store::{MemoryTasks, StoreError, TaskRecord, TaskStore};
+use turms_core::store::{MemoryTaskStore, StoreError, TaskRecord, TaskStore};
 use turms_core::{BoxFuture, Peer, PeerError, PeerTransport, Request, Service as _};
 use turms_proto::session::{Dialect, RequestOptions};
 use turms_proto::types::*;
 use turms_proto::{ErrorCode, Notification, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
-use turms_server::{AskError, Context, Router, Server, Tasks, Tool};
+use turms_server::{Context, InputError, Router, Server, TaskOptions, Tool};
 use turms_testkit::{eventually, within};
 
 const E: ProtocolVersion = ProtocolVersion::V2026_07_28;
@@ -26,18 +26,18 @@ fn server(store: Arc<dyn TaskStore>) -> Server {
         for number in 0..QUESTIONS {
             context.elicit_as(format!("q{number}").as_str(), form("who?")).await?;
         }
-        Ok::<_, AskError>("asked")
+        Ok::<_, InputError>("asked")
     });
     let endless = Tool::builder("endless").task().handler(|| async {
         std::future::pending::<()>().await;
         ""
     });
-    let tasks = Tasks::new().shared_store(store).poll_interval(Duration::from_millis(20));
+    let tasks = TaskOptions::new().shared_store(store).poll_interval(Duration::from_millis(20));
     Server::new("tasks", "1").tool(asking).tool(endless).tasks(tasks)
 }
 
-fn memory() -> Arc<MemoryTasks> {
-    Arc::new(MemoryTasks::new(100, 1 << 20))
+fn memory() -> Arc<MemoryTaskStore> {
+    Arc::new(MemoryTaskStore::new(100, 1 << 20))
 }
 
 fn form(message: &str) -> ElicitParams {
@@ -136,7 +136,7 @@ async fn a_question_is_put_to_another_who_waits_when_the_one_who_was_asked_has_g
     assert!(tokio::time::timeout(Duration::from_secs(1), &mut second).await.is_err(), "only one is asked");
     first.abort();
     let result = within("the second is asked", second).await.unwrap().into_raw().unwrap();
-    assert_eq!(result.decode::<ToolResult>().unwrap().text(), "asked");
+    assert_eq!(result.decode::<CallToolResult>().unwrap().text(), "asked");
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn what_is_done_at_once_leaves_its_place_to_the_next() {
         kept.lock().unwrap().push(context);
         "at once"
     });
-    let router = server(memory()).tool(quick).tasks(Tasks::new().most_running(1)).build().unwrap();
+    let router = server(memory()).tool(quick).tasks(TaskOptions::new().max_running(1)).build().unwrap();
     let client = connect(&router, E).await;
     for _ in 0..2 {
         assert_eq!(client.call_tool("quick", json!({})).await.unwrap().text(), "at once");
@@ -202,7 +202,7 @@ async fn what_is_done_at_once_leaves_its_place_to_the_next() {
 }
 
 /// A store in which a concurrent change precedes a cancellation.
-struct Racing(MemoryTasks);
+struct Racing(MemoryTaskStore);
 
 impl TaskStore for Racing {
     fn insert(&self, record: TaskRecord, keep: Option<Duration>) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -244,7 +244,7 @@ impl TaskStore for Racing {
 
 #[tokio::test]
 async fn an_older_client_is_told_that_a_task_was_over_before_it_could_be_cancelled() {
-    let router = server(Arc::new(Racing(MemoryTasks::new(10, 1 << 20)))).build().unwrap();
+    let router = server(Arc::new(Racing(MemoryTaskStore::new(10, 1 << 20)))).build().unwrap();
     let client = connect(&router, D).await;
     let id = begin(&client, "endless").await;
     let error = client.request::<CancelCoreTask>(&TaskParams::new(&*id)).await.unwrap_err();
@@ -299,14 +299,14 @@ async fn a_task_that_is_named_twice_is_listened_to_once() {
 
 #[tokio::test(start_paused = true)]
 async fn all_who_want_to_go_on_as_a_task_do() {
-    let both = Tool::builder("both").task_later().handler(|context: Context| async move {
+    let both = Tool::builder("both").task_deferred().handler(|context: Context| async move {
         let (other, (begins, begun)) = (context.clone(), tokio::sync::oneshot::channel());
         let beside = tokio::spawn(async move {
             begins.send(()).unwrap();
-            other.go_on_as_task().await;
+            other.continue_as_task().await;
         });
         begun.await.unwrap();
-        context.go_on_as_task().await;
+        context.continue_as_task().await;
         beside.await.unwrap();
         "both"
     });
@@ -332,7 +332,7 @@ async fn a_task_that_the_store_refuses_has_not_run() {
                 count.fetch_add(1, Ordering::SeqCst);
                 std::future::pending::<String>()
             });
-            let store = Arc::new(MemoryTasks::new(capacity, 1 << 20));
+            let store = Arc::new(MemoryTaskStore::new(capacity, 1 << 20));
             let router = server(store).tool(counted).build().unwrap();
             let client = connect(&router, version).await;
             for _ in 0..capacity {

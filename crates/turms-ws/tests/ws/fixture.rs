@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinHandle;
-use turms_client::{Client, ClientBuilder, Refusal, VersionMemory};
+use turms_client::{Client, ClientBuilder, HandlerError, VersionCache};
 use turms_core::Limits;
 use turms_core::ServeError;
 use turms_http::Listener;
@@ -95,10 +95,12 @@ impl TestServer {
 /// A builder of clients that respond "Ann" to forms and "Hello" to sampling.
 pub(crate) fn builder() -> ClientBuilder {
     Client::builder("test", "1.0.0")
-        .version_memory(VersionMemory::new())
+        .version_cache(VersionCache::new())
         .probe_timeout(TIMEOUT)
         .on_elicitation(|_| async { ElicitResult::accept(Object::encode(&json!({ "name": "Ann" })).unwrap()) })
-        .on_sampling(|_| async { Ok::<_, Refusal>(CreateMessageResult::new(Role::Assistant, "Hello", "test-model")) })
+        .on_sampling(|_| async {
+            Ok::<_, HandlerError>(CreateMessageResult::new(Role::Assistant, "Hello", "test-model"))
+        })
 }
 
 pub(crate) async fn connect(connector: WsConnector, builder: ClientBuilder) -> Client {

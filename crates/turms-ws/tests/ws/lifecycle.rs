@@ -119,7 +119,7 @@ async fn dropping_a_client_closes_the_connection() {
     for version in ProtocolVersion::ALL {
         let client = within("a free connection", async {
             loop {
-                match builder().only_version(version).connect(server.connector()).await {
+                match builder().protocol_version(version).connect(server.connector()).await {
                     Ok(client) => break client,
                     Err(_) => tokio::task::yield_now().await,
                 }
@@ -216,7 +216,7 @@ async fn respond_to_discover(web: &mut WebSocketStream<TcpStream>) {
 async fn a_close_frame_before_the_handshake_is_an_error_with_its_reason() {
     let connector = raw_server(async |mut web| send(&mut web, close_message(4001, "not today")).await).await;
     let error = within("an error", builder().connect(connector)).await.unwrap_err();
-    assert!(matches!(error, ConnectError::Ended(_)), "{error:?}");
+    assert!(matches!(error, ConnectError::Closed(_)), "{error:?}");
     let expected = "the server closed the connection (4001: not today) before the connection was open";
     assert_eq!(error.to_string(), expected);
 }

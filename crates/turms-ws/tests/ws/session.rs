@@ -14,7 +14,7 @@ use crate::fixture::{TestServer, UserLabel, builder, connect, server};
 async fn in_every_revision(test: impl AsyncFn(&TestServer, Client)) {
     for version in ProtocolVersion::ALL {
         let server = TestServer::new().await;
-        let client = connect(server.connector(), builder().only_version(version)).await;
+        let client = connect(server.connector(), builder().protocol_version(version)).await;
         within(version.as_str(), test(&server, client)).await;
     }
 }
@@ -46,7 +46,7 @@ async fn the_server_can_elicit_input() {
     // Revisions before 2025-06-18 have no elicitation.
     for version in ProtocolVersion::ALL.into_iter().filter(|version| *version >= ProtocolVersion::V2025_06_18) {
         let server = TestServer::new().await;
-        let client = connect(server.connector(), builder().only_version(version)).await;
+        let client = connect(server.connector(), builder().protocol_version(version)).await;
         let greeting = within("a greeting", client.call_tool("greet", ()).into_future()).await.unwrap();
         assert_eq!(greeting.text(), "Hello, Ann! (1)", "{version}");
     }
@@ -105,7 +105,7 @@ async fn a_group_connects_to_the_urls_of_its_configuration() {
     let entry =
         json!({ "url": format!("ws://{}/some/where", server.address), "headers": { "x-test": "from the file" } });
     std::fs::write(&file, json!({ "mcpServers": { "remote": entry } }).to_string()).unwrap();
-    let config = turms_client::Config::read(&file);
+    let config = turms_client::McpConfig::read(&file);
     std::fs::remove_file(&file).unwrap();
     let group =
         turms_client::ClientGroup::builder(builder()).config(&config.unwrap()).transport(turms_ws::WsTransport::new());

@@ -1,5 +1,5 @@
 use serde::Deserialize;
-use turms::AskError;
+use turms::InputError;
 use turms::prelude::*;
 
 #[derive(Deserialize)]
@@ -12,13 +12,13 @@ struct NoDerives {
 }
 
 #[tool]
-async fn order(context: Context) -> Result<String, AskError> {
+async fn order(context: Context) -> Result<String, InputError> {
     let answer = context.elicit::<NoSchema>("Which size?").await?;
     Ok(answer.accepted().map_or_else(String::new, |answer| answer.size.to_string()))
 }
 
 #[tool]
-async fn again(context: Context) -> Result<String, AskError> {
+async fn again(context: Context) -> Result<String, InputError> {
     match context.elicit::<NoDerives>("Which size?").await? {
         Elicited::Accepted(answer) => Ok(answer.size.to_string()),
         _ => Ok(String::new()),

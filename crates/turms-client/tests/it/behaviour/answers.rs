@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use turms_client::{Answers, CallErrorKind, Client, ClientBuilder, InputCause, Refusal};
+use turms_client::{Answers, CallErrorKind, Client, ClientBuilder, HandlerError, InputCause};
 use turms_proto::types::{CreateMessageResult, ElicitResult, PromptMessage, Role, Root};
 use turms_proto::{Ability, ErrorCode, Object, ProtocolVersion};
 
@@ -183,7 +183,7 @@ async fn the_model_is_offered_tools_only_if_it_takes_them() {
 
 #[tokio::test]
 async fn a_model_that_refuses_ends_the_call() {
-    let builder = || asking(Answers::new().sampling(|_| async { Err(Refusal::rejected("not today")) }));
+    let builder = || asking(Answers::new().sampling(|_| async { Err(HandlerError::rejected("not today")) }));
     everywhere_as(builder, async |client| {
         let answer = client.call_tool("think", ()).await;
         if client.version.has(Ability::InputRequired) {
@@ -312,7 +312,7 @@ async fn a_server_that_never_stops_asking_is_given_up_and_the_person_is_not_aske
             asked.fetch_add(1, Ordering::SeqCst);
             std::future::ready(filled(&json!({ "name": "Ann" })))
         });
-        asking(person).max_rounds(2)
+        asking(person).max_input_rounds(2)
     };
     along(&Way::ALL, &[ProtocolVersion::LATEST], builder, async |client| {
         let error = client.call_tool("pester", ()).await.unwrap_err();

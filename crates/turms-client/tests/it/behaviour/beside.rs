@@ -7,13 +7,13 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Notify;
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
-use turms_client::{Change, Client, ClientBuilder, Event, VersionMemory};
-use turms_core::UrlTransport;
+use turms_client::{Change, Client, ClientBuilder, Event, VersionCache};
+use turms_core::TransportKind;
 use turms_core::transport::memory;
 use turms_http::{HttpConnector, Listener, ServeHttp as _};
 use turms_proto::types::{LoggingLevel, SubscriptionFilter};
 use turms_proto::{Ability, ProtocolVersion, RawJson, RequestId};
-use turms_server::{Args, Context, ForwardLogs, Prompt, Router, Server, Tool};
+use turms_server::{Args, Context, ForwardTracing, Prompt, Router, Server, Tool};
 use turms_testkit::{TIMEOUT, within};
 use turms_ws::{ServeWs as _, WsConnector};
 
@@ -43,15 +43,15 @@ impl Shared {
     }
 
     async fn connect(&self, version: ProtocolVersion, builder: ClientBuilder) -> Client {
-        let builder = builder.only_version(version).probe_timeout(TIMEOUT).version_memory(VersionMemory::new());
+        let builder = builder.protocol_version(version).probe_timeout(TIMEOUT).version_cache(VersionCache::new());
         let http = |path, transport| {
             let connector = HttpConnector::new(format!("http://{}/{path}", self.address)).unwrap();
             connector.transport(transport).no_proxy()
         };
         let connected = match self.way {
             Way::Ws => builder.connect(WsConnector::new(format!("ws://{}/", self.address)).unwrap()).await,
-            Way::Http => builder.connect(http("mcp", UrlTransport::StreamableHttp)).await,
-            Way::Sse => builder.connect(http("sse", UrlTransport::Sse)).await,
+            Way::Http => builder.connect(http("mcp", TransportKind::StreamableHttp)).await,
+            Way::Sse => builder.connect(http("sse", TransportKind::Sse)).await,
             _ => {
                 let (near, far) = memory();
                 let router = self.router.clone();
@@ -225,7 +225,7 @@ async fn a_log_level_is_that_of_one_client_alone() {
     }
     let host = HostLog::default();
     let filter = tracing_subscriber::filter::LevelFilter::INFO;
-    let subscriber = tracing_subscriber::registry().with(ForwardLogs::new()).with(host.clone().with_filter(filter));
+    let subscriber = tracing_subscriber::registry().with(ForwardTracing::new()).with(host.clone().with_filter(filter));
     let _guard = tracing::subscriber::set_default(subscriber);
     let server = || {
         let work = Tool::builder("work").handler(|Args(work): Args<Work>, context: Context| async move {

@@ -6,12 +6,12 @@ use serde_json::json;
 use tokio::time::Instant;
 use turms_client::{CallError, CallErrorKind, CancellationToken, Client, Delivery, TimeoutCause};
 use turms_proto::ProtocolVersion;
-use turms_proto::types::ToolResult;
+use turms_proto::types::CallToolResult;
 
 use crate::behaviour::peer::{Peer, said};
 use crate::behaviour::reach::{Reached, Way, along, everywhere, nobody, person};
 
-type Call = tokio::task::JoinHandle<Result<ToolResult, CallError>>;
+type Call = tokio::task::JoinHandle<Result<CallToolResult, CallError>>;
 
 /// A call that never ends, once it runs.
 async fn running(client: &Reached, count: i64) -> Call {

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 use turms_client::{CallError, CallErrorKind, Client, DecodeCause, Delivery, Event, TaskCause};
-use turms_proto::types::{Content, ToolResult};
+use turms_proto::types::{CallToolResult, Content};
 use turms_proto::{Ability, ErrorCode, ProtocolVersion};
 
 use crate::behaviour::peer::{Peer, said, tools};
 use crate::behaviour::reach::nobody;
 
-type Answer = Result<ToolResult, CallError>;
+type Answer = Result<CallToolResult, CallError>;
 
 async fn newest() -> (Client, Peer) {
     Peer::connected(ProtocolVersion::LATEST, nobody()).await
@@ -224,7 +224,7 @@ async fn what_the_server_tells_beyond_the_protocol_is_an_event() {
         peer.tell("notifications/resources/updated", json!({ "uri": 7 })).await;
         for method in ["example/tick", "notifications/resources/updated"] {
             let told = events.find(|event| match event {
-                Event::Other(notification) => Some(notification.method.to_string()),
+                Event::Notification(notification) => Some(notification.method.to_string()),
                 _ => None,
             });
             assert_eq!(told.await.unwrap(), method);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use turms_client::{Client, ClientBuilder, ConnectionEvent, Event, VersionMemory};
+use turms_client::{Client, ClientBuilder, ConnectionEvent, Event, VersionCache};
 use turms_core::transport::{StreamConnector, memory};
 use turms_proto::ProtocolVersion::{self, *};
 use turms_proto::session::{Dialect, VersionChoice};
@@ -28,7 +28,7 @@ fn told(scope: &str, instructions: &str) -> Value {
 }
 
 /// The instructions that a client has whose `server/discover` is answered.
-async fn asked(memory: &VersionMemory, answer: Value) -> String {
+async fn asked(memory: &VersionCache, answer: Value) -> String {
     let (connector, mut started) = by_hand("a");
     let connecting = tokio::spawn(remembering(memory).connect(connector));
     let mut peer = started.recv().await.unwrap();
@@ -38,14 +38,14 @@ async fn asked(memory: &VersionMemory, answer: Value) -> String {
 }
 
 /// The instructions that a client has which does not ask.
-async fn not_asked(memory: &VersionMemory) -> String {
+async fn not_asked(memory: &VersionCache) -> String {
     let (connector, _started) = by_hand("a");
     within("the connection", remembering(memory).connect(connector)).await.unwrap().instructions().unwrap()
 }
 
 #[tokio::test]
 async fn what_a_server_tells_one_client_is_not_shared_with_another() {
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     assert_eq!(asked(&memory, told("private", "for Ann")).await, "for Ann");
     assert_eq!(memory.dialect("a"), Some(Dialect::Stateless(ProtocolVersion::LATEST)));
     assert_eq!(asked(&memory, told("private", "for Bob")).await, "for Bob");
@@ -53,7 +53,7 @@ async fn what_a_server_tells_one_client_is_not_shared_with_another() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_server_tells_all_is_reused_until_its_ttl_is_over() {
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     asked(&memory, told("public", "old")).await;
     tokio::time::sleep(TTL / 2).await;
     assert_eq!(not_asked(&memory).await, "old");
@@ -66,7 +66,7 @@ async fn what_a_server_tells_all_is_reused_until_its_ttl_is_over() {
 #[tokio::test]
 async fn what_a_server_tells_without_a_ttl_is_not_reused() {
     for ttl in [json!(0), json!(-1), Value::Null] {
-        let memory = VersionMemory::new();
+        let memory = VersionCache::new();
         let mut answer = told("public", "once");
         answer["ttlMs"] = ttl;
         if answer["ttlMs"].is_null() {
@@ -99,8 +99,8 @@ pub(crate) fn by_hand(name: &str) -> (StreamConnector, mpsc::UnboundedReceiver<P
     (connector, started)
 }
 
-pub(crate) fn remembering(memory: &VersionMemory) -> ClientBuilder {
-    nobody().version_memory(memory.clone())
+pub(crate) fn remembering(memory: &VersionCache) -> ClientBuilder {
+    nobody().version_cache(memory.clone())
 }
 
 async fn count(client: &Client, counter: &str) -> i64 {
@@ -109,7 +109,7 @@ async fn count(client: &Client, counter: &str) -> i64 {
 }
 
 /// What a server of the newest revision told when it was first met.
-pub(crate) async fn meet_newest(memory: &VersionMemory, name: &str) {
+pub(crate) async fn meet_newest(memory: &VersionCache, name: &str) {
     let (connector, mut started) = by_hand(name);
     let connecting = tokio::spawn(remembering(memory).connect(connector));
     let mut peer = started.recv().await.unwrap();
@@ -121,7 +121,7 @@ pub(crate) async fn meet_newest(memory: &VersionMemory, name: &str) {
 
 #[tokio::test]
 async fn a_server_that_was_met_before_is_not_asked_again() {
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     assert_eq!(memory.dialect("a"), None);
     let first = remembering(&memory).connect(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
     assert_eq!(count(&first, "server/discover").await, 1);
@@ -136,7 +136,7 @@ async fn a_server_that_was_met_before_is_not_asked_again() {
 
 #[tokio::test]
 async fn an_older_server_that_was_met_before_is_shaken_hands_with_at_once() {
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     let (connector, mut started) = by_hand("old");
     let connecting = tokio::spawn(remembering(&memory).connect(connector));
     let mut peer = started.recv().await.unwrap();
@@ -154,7 +154,7 @@ async fn an_older_server_that_was_met_before_is_shaken_hands_with_at_once() {
 
 #[tokio::test]
 async fn servers_are_told_apart_and_can_be_forgotten() {
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     meet_newest(&memory, "a").await;
     assert_eq!(memory.dialect("b"), None);
     let other = remembering(&memory).connect(to_fixture("b", &ProtocolVersion::ALL)).await.unwrap();
@@ -162,27 +162,27 @@ async fn servers_are_told_apart_and_can_be_forgotten() {
     memory.forget("a");
     let again = remembering(&memory).connect(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
     assert_eq!(count(&again, "server/discover").await, 1);
-    let stranger = remembering(&VersionMemory::new()).connect(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
+    let stranger = remembering(&VersionCache::new()).connect(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
     assert_eq!(count(&stranger, "server/discover").await, 1);
 }
 
 #[tokio::test]
 async fn what_one_client_was_told_to_speak_does_not_bind_others() {
     for choice in [VersionChoice::Only(V2024_11_05), VersionChoice::Handshake] {
-        let memory = VersionMemory::new();
+        let memory = VersionCache::new();
         let connector = || to_fixture("a", &ProtocolVersion::ALL);
-        let pinned = remembering(&memory).versions(choice).connect(connector()).await.unwrap();
+        let pinned = remembering(&memory).protocol_versions(choice).connect(connector()).await.unwrap();
         assert_ne!(pinned.protocol_version(), Some(ProtocolVersion::LATEST));
         let free = remembering(&memory).connect(connector()).await.unwrap();
         assert_eq!(free.protocol_version(), Some(ProtocolVersion::LATEST));
-        let pinned = remembering(&memory).versions(choice).connect(connector()).await.unwrap();
+        let pinned = remembering(&memory).protocol_versions(choice).connect(connector()).await.unwrap();
         assert_ne!(pinned.protocol_version(), Some(ProtocolVersion::LATEST));
     }
 }
 
 #[tokio::test]
 async fn a_memory_of_the_newest_revision_that_is_wrong_is_healed_by_the_first_call() {
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     meet_newest(&memory, "a").await;
     let older: Vec<_> = ProtocolVersion::with_handshake().collect();
     let client = remembering(&memory).connect(to_fixture("a", &older)).await.unwrap();
@@ -201,7 +201,7 @@ async fn a_memory_of_the_newest_revision_that_is_wrong_is_healed_by_the_first_ca
 /// The error could be the tool's own, so the call is not made again, but the next one is made in the right revision.
 #[tokio::test]
 async fn a_wrong_memory_costs_a_tool_call() {
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     meet_newest(&memory, "a").await;
     let older: Vec<_> = ProtocolVersion::with_handshake().collect();
     let client = remembering(&memory).connect(to_fixture("a", &older)).await.unwrap();
@@ -213,7 +213,7 @@ async fn a_wrong_memory_costs_a_tool_call() {
 
 #[tokio::test]
 async fn a_first_call_that_fails_for_another_reason_does_not_shake_the_memory() {
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     meet_newest(&memory, "a").await;
     let client = remembering(&memory).connect(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
     let error = client.call_tool("nothing", ()).await.unwrap_err();
@@ -226,7 +226,7 @@ async fn a_first_call_that_fails_for_another_reason_does_not_shake_the_memory() 
 
 #[tokio::test(start_paused = true)]
 async fn a_wrong_memory_of_a_server_that_keeps_silent_costs_one_call() {
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     meet_newest(&memory, "a").await;
     let (connector, mut started) = by_hand("a");
     let client = remembering(&memory).connect(connector).await.unwrap();
@@ -248,7 +248,7 @@ async fn a_wrong_memory_of_a_server_that_keeps_silent_costs_one_call() {
 
 #[tokio::test]
 async fn a_memory_of_a_handshake_that_is_wrong_is_healed_when_connecting() {
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     let older = remembering(&memory).connect(to_fixture("a", &[V2025_11_25])).await.unwrap();
     assert_eq!(memory.dialect("a"), Some(Dialect::Handshake(V2025_11_25)));
     drop(older);
@@ -259,7 +259,7 @@ async fn a_memory_of_a_handshake_that_is_wrong_is_healed_when_connecting() {
 
 #[tokio::test]
 async fn a_handshake_that_fails_by_memory_is_tried_without() {
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     let older = remembering(&memory).connect(to_fixture("a", &[V2025_11_25])).await.unwrap();
     drop(older);
     let (connector, mut started) = by_hand("a");

@@ -1,7 +1,7 @@
 //! How a client finds out which revision to speak.
 
 use serde_json::{Value, json};
-use turms_client::{Client, ClientBuilder, VersionMemory};
+use turms_client::{Client, ClientBuilder, VersionCache};
 use turms_core::ConnectError;
 use turms_core::transport::{StreamConnector, memory};
 use turms_proto::ProtocolVersion;
@@ -22,7 +22,7 @@ pub(crate) fn connecting(builder: ClientBuilder) -> (Connecting, Peer) {
 }
 
 pub(crate) fn speaking(choice: VersionChoice) -> ClientBuilder {
-    nobody().versions(choice)
+    nobody().protocol_versions(choice)
 }
 
 pub(crate) async fn opened(connecting: Connecting) -> Client {
@@ -31,7 +31,7 @@ pub(crate) async fn opened(connecting: Connecting) -> Client {
 
 pub(crate) async fn refused(connecting: Connecting) -> OpenError {
     match connecting.await.unwrap() {
-        Err(ConnectError::Refused(error)) => error,
+        Err(ConnectError::Negotiation(error)) => error,
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -87,7 +87,7 @@ async fn a_handshake_declares_what_the_revision_has_words_for() {
             json!({ "roots": { "listChanged": true }, "sampling": {}, "elicitation": { "form": {}, "url": {} } }),
         ),
     ] {
-        let (connecting, mut peer) = connecting(person().only_version(version));
+        let (connecting, mut peer) = connecting(person().protocol_version(version));
         let hello = peer.shake_hands(version).await;
         let info = json!({ "name": "suite", "version": "1.0.0" });
         let expected = json!({ "protocolVersion": version, "capabilities": expected, "clientInfo": info });
@@ -292,7 +292,7 @@ async fn a_server_that_goes_before_the_connection_is_open_is_gone() {
     peer.expect("server/discover").await;
     drop(peer);
     let error = connecting.await.unwrap().unwrap_err();
-    assert!(matches!(error, ConnectError::Ended(_)), "{error}");
+    assert!(matches!(error, ConnectError::Closed(_)), "{error}");
 }
 
 #[tokio::test]
@@ -303,7 +303,7 @@ async fn a_server_that_dies_of_the_probe_is_started_again_and_not_probed() {
         starts.send(Peer::new(far)).unwrap();
         std::future::ready(Ok(near))
     });
-    let connecting = tokio::spawn(nobody().version_memory(VersionMemory::new()).connect(connector));
+    let connecting = tokio::spawn(nobody().version_cache(VersionCache::new()).connect(connector));
     let mut first = started.recv().await.unwrap();
     first.expect("server/discover").await;
     drop(first);
@@ -359,12 +359,12 @@ async fn without_a_revision_in_common_there_is_no_connection() {
         (&[V2026_07_28], VersionChoice::Only(V2025_06_18)),
     ] {
         let error = speaking(choice).connect_service(server(versions).build().unwrap()).await.unwrap_err();
-        assert!(matches!(error, ConnectError::Refused(_)), "{error}");
+        assert!(matches!(error, ConnectError::Negotiation(_)), "{error}");
         let (near, far) = memory();
         let served = server(versions);
         tokio::spawn(async move { served.serve(far.0, far.1).await });
         let error = speaking(choice).connect_stream(near.0, near.1).await.unwrap_err();
-        assert!(matches!(error, ConnectError::Refused(_)), "{error}");
+        assert!(matches!(error, ConnectError::Negotiation(_)), "{error}");
         assert!(!error.is_timeout());
     }
 }

@@ -34,7 +34,7 @@ impl Peer {
     pub(crate) async fn connected(version: ProtocolVersion, builder: ClientBuilder) -> (Client, Self) {
         let (near, far) = memory();
         let mut peer = Self::new(far);
-        let connecting = builder.only_version(version).connect_stream(near.0, near.1);
+        let connecting = builder.protocol_version(version).connect_stream(near.0, near.1);
         let (client, ()) = tokio::join!(connecting, peer.open(version));
         (client.unwrap(), peer)
     }

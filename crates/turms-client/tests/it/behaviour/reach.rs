@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::path::PathBuf;
 
 use serde_json::json;
-use turms_client::{ChildCommand, Client, ClientBuilder, Refusal, VersionMemory};
-use turms_core::UrlTransport;
+use turms_client::{ChildCommand, Client, ClientBuilder, HandlerError, VersionCache};
+use turms_core::TransportKind;
 use turms_core::transport::memory;
 use turms_http::{HttpConnector, Listener, ServeHttp as _};
 use turms_proto::revision::{Fit, Transport};
@@ -61,7 +61,7 @@ pub(crate) struct Reached {
 impl Reached {
     pub(crate) async fn new(way: Way, version: ProtocolVersion, builder: ClientBuilder) -> Self {
         // A program may take its time to start on a machine that has much to do.
-        let builder = builder.only_version(version).probe_timeout(TIMEOUT);
+        let builder = builder.protocol_version(version).probe_timeout(TIMEOUT);
         let client = match way {
             Way::Local => builder.connect_service(fixture::server().build().unwrap()).await.unwrap(),
             Way::Pair => {
@@ -71,8 +71,8 @@ impl Reached {
             }
             Way::Child => connect_child(builder).await,
             Way::Ws => connect_ws(builder).await,
-            Way::Http => connect_http(builder, "mcp", UrlTransport::StreamableHttp).await,
-            Way::Sse => connect_http(builder, "sse", UrlTransport::Sse).await,
+            Way::Http => connect_http(builder, "mcp", TransportKind::StreamableHttp).await,
+            Way::Sse => connect_http(builder, "sse", TransportKind::Sse).await,
         };
         Self { client, version, way }
     }
@@ -105,7 +105,7 @@ impl Deref for Reached {
 /// Starts the fixture as a program. Cargo builds it with the tests unless it is told to build only some of them.
 async fn connect_child(builder: ClientBuilder) -> Client {
     let command = ChildCommand::new(program()).on_stderr(|_| {});
-    let connected = builder.version_memory(VersionMemory::new()).connect_command(command).await;
+    let connected = builder.version_cache(VersionCache::new()).connect_command(command).await;
     connected.expect("the fixture is built: cargo build --package turms-client --examples")
 }
 
@@ -114,15 +114,15 @@ async fn connect_ws(builder: ClientBuilder) -> Client {
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let connector = WsConnector::new(format!("ws://{}/", listener.address())).unwrap();
     tokio::spawn(listener.serve(fixture::server().ws()));
-    builder.version_memory(VersionMemory::new()).connect(connector).await.unwrap()
+    builder.version_cache(VersionCache::new()).connect(connector).await.unwrap()
 }
 
-async fn connect_http(builder: ClientBuilder, path: &str, transport: UrlTransport) -> Client {
+async fn connect_http(builder: ClientBuilder, path: &str, transport: TransportKind) -> Client {
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let connector = HttpConnector::new(format!("http://{}/{path}", listener.address())).unwrap();
     tokio::spawn(listener.serve(fixture::server().http()));
     let connector = connector.transport(transport).no_proxy();
-    builder.version_memory(VersionMemory::new()).connect(connector).await.unwrap()
+    builder.version_cache(VersionCache::new()).connect(connector).await.unwrap()
 }
 
 /// Examples stand beside the directory of the tests.
@@ -141,7 +141,9 @@ pub(crate) fn person() -> ClientBuilder {
                 _ => ElicitResult::accept(Object::encode(&json!({ "name": "Ann" })).unwrap()),
             }
         })
-        .on_sampling(|_| async { Ok::<_, Refusal>(CreateMessageResult::new(Role::Assistant, "Paris", "test-model")) })
+        .on_sampling(|_| async {
+            Ok::<_, HandlerError>(CreateMessageResult::new(Role::Assistant, "Paris", "test-model"))
+        })
         .roots([Root::new("file:///home")])
 }
 
@@ -169,7 +171,7 @@ pub(crate) async fn along(
 ) {
     for way in ways {
         for version in versions.iter().filter(|version| way.carries(**version)) {
-            let place = Place(*way, *version);
+            let place = ConfigFile(*way, *version);
             let run = async { test(Reached::new(*way, *version, builder()).await).await };
             within(&format!("the end of the test {place}"), run).await;
         }
@@ -177,15 +179,15 @@ pub(crate) async fn along(
 }
 
 /// Says where a test failed.
-struct Place(Way, ProtocolVersion);
+struct ConfigFile(Way, ProtocolVersion);
 
-impl fmt::Display for Place {
+impl fmt::Display for ConfigFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}, {}", self.0, self.1)
     }
 }
 
-impl Drop for Place {
+impl Drop for ConfigFile {
     #[expect(clippy::print_stderr, reason = "a failed test has to say where it failed")]
     fn drop(&mut self) {
         if std::thread::panicking() {

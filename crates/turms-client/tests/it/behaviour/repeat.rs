@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
-use turms_client::{Backoff, Client, ClientBuilder, VersionMemory};
+use turms_client::{Backoff, Client, ClientBuilder, VersionCache};
 use turms_proto::ProtocolVersion::V2025_11_25;
 use turms_testkit::within;
 
@@ -20,7 +20,7 @@ fn error(code: i64) -> Value {
 
 /// A client that remembers a server of the newest revision, connected without having asked it anything.
 async fn by_memory(settings: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Client, Peer, UnboundedReceiver<Peer>) {
-    let memory = VersionMemory::new();
+    let memory = VersionCache::new();
     meet_newest(&memory, "a").await;
     let (connector, mut started) = by_hand("a");
     let client = settings(remembering(&memory)).connect(connector).await.unwrap();
@@ -94,7 +94,7 @@ async fn what_only_reads_is_asked_again_whatever_the_error() {
 #[tokio::test]
 async fn a_tool_call_that_may_be_repeated_is_made_again_whatever_the_error() {
     let (client, mut peer, mut started) = by_memory(|builder| builder.reconnect(Backoff::new())).await;
-    let call = tokio::spawn(client.call_tool("look", ()).safe_to_repeat(true).into_future());
+    let call = tokio::spawn(client.call_tool("look", ()).idempotent().into_future());
     let request = peer.expect("tools/call").await;
     peer.refuse(&request, error(-32602)).await;
     let probe = peer.expect("server/discover").await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::time::Instant;
-use turms_client::{Answers, CallErrorKind, Client, ClientBuilder, DecodeCause, InputCause, Refusal};
+use turms_client::{Answers, CallErrorKind, Client, ClientBuilder, DecodeCause, HandlerError, InputCause};
 use turms_proto::types::{ElicitResult, Meta};
 use turms_proto::{Object, ProtocolVersion};
 
@@ -148,7 +148,7 @@ async fn older_servers_are_told_what_was_not_declared() {
     }
     let answers = Answers::new()
         .form(|_| async { ElicitResult::decline() })
-        .sampling(|_| async { Err(Refusal::rejected("not today")) });
+        .sampling(|_| async { Err(HandlerError::rejected("not today")) });
     let (_client, mut peer) = Peer::connected(ProtocolVersion::V2025_11_25, asking(answers)).await;
     peer.ask(1, "elicitation/create", url()).await;
     assert_eq!(peer.expect_answer(1).await["error"]["code"], -32602);
@@ -163,7 +163,7 @@ async fn older_servers_are_told_what_was_not_declared() {
 
 #[tokio::test]
 async fn a_conversation_with_tools_has_to_make_sense() {
-    let answers = Answers::new().sampling_with_tools(|_| async { Err(Refusal::failed("never asked")) });
+    let answers = Answers::new().sampling_with_tools(|_| async { Err(HandlerError::new("never asked")) });
     let (_client, mut peer) = Peer::connected(ProtocolVersion::V2025_11_25, asking(answers)).await;
     let used = json!({ "role": "assistant", "content": { "type": "tool_use", "id": "1", "name": "t", "input": {} } });
     let text = json!({ "role": "user", "content": { "type": "text", "text": "well?" } });

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use turms_client::VersionMemory;
+use turms_client::VersionCache;
 use turms_core::transport::{StreamConnector, memory};
 use turms_proto::ProtocolVersion::{self, *};
 use turms_proto::session::{OpenError, VersionChoice};
@@ -203,14 +203,14 @@ async fn a_late_answer_to_the_probe_is_better_than_none() {
 
 #[tokio::test(start_paused = true)]
 async fn a_revision_that_only_slowness_has_led_to_is_not_remembered() {
-    let known = VersionMemory::new();
+    let known = VersionCache::new();
     let (starts, mut started) = tokio::sync::mpsc::unbounded_channel();
     let connector = StreamConnector::each("slow", move || {
         let (near, far) = memory();
         starts.send(Peer::new(far)).unwrap();
         std::future::ready(Ok(near))
     });
-    let connecting = tokio::spawn(nobody().version_memory(known.clone()).connect(connector));
+    let connecting = tokio::spawn(nobody().version_cache(known.clone()).connect(connector));
     let mut peer = started.recv().await.unwrap();
     let probe = peer.expect("server/discover").await;
     let hello = peer.expect("initialize").await;
@@ -260,7 +260,7 @@ async fn a_child_process_that_starts_slowly_is_spoken_to_in_the_newest_revision(
         .args(["-c", SLOW])
         .arg(crate::behaviour::reach::program())
         .on_stderr(|_| {});
-    let builder = nobody().version_memory(VersionMemory::new()).probe_timeout(Duration::from_millis(1));
+    let builder = nobody().version_cache(VersionCache::new()).probe_timeout(Duration::from_millis(1));
     let client = within("the connection", builder.connect_command(command)).await.unwrap();
     assert_eq!(client.protocol_version(), Some(ProtocolVersion::LATEST));
     assert_eq!(client.call_tool("list", ()).await.unwrap().text(), "[1,2,3]");

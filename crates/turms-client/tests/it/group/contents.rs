@@ -235,7 +235,7 @@ async fn servers_ask_through_the_group() {
             assert_eq!(client.call_tool(tool, ()).await.unwrap().text(), "Hello, Ann!", "{version}");
         }
         let raw = client.request_raw("tools/call", json!({ "name": "pipes_greet" })).await.unwrap();
-        let result: ToolResult = raw.decode().unwrap();
+        let result: CallToolResult = raw.decode().unwrap();
         assert_eq!(result.text(), "Hello, Ann!");
         // Whatever the server speaks, the group speaks the newest revision.
         assert_eq!(result.result_type, Some(ResultType::Complete));

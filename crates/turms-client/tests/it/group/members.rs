@@ -6,7 +6,7 @@ fn hook(
     routers: HashMap<String, Router>,
 ) -> impl Fn(&str, &turms_client::ServerEntry) -> Result<Arc<dyn Connector>, ConnectError> {
     move |name, entry| {
-        let Target::Command { program, .. } = &entry.target else {
+        let ServerTarget::Command { program, .. } = &entry.target else {
             return Err(ConnectError::unreachable(name, "only programs here"));
         };
         match routers.get(program) {
@@ -18,7 +18,7 @@ fn hook(
 
 #[tokio::test]
 async fn a_configuration_with_bad_entries_gives_the_good_servers() {
-    let config = Config::parse(
+    let config = McpConfig::parse(
         r#"{ "mcpServers": {
             "math": { "command": "math-server" },
             "my notes": { "command": "${NOTES}" },
@@ -30,7 +30,7 @@ async fn a_configuration_with_bad_entries_gives_the_good_servers() {
         } }"#,
     )
     .unwrap()
-    .with_variables(|name| (name == "NOTES").then(|| "notes-server".to_owned()));
+    .variables(|name| (name == "NOTES").then(|| "notes-server".to_owned()));
     let routers = HashMap::from([
         ("math-server".to_owned(), math().build().unwrap()),
         ("notes-server".to_owned(), notes("home").build().unwrap()),
@@ -50,7 +50,7 @@ async fn a_configuration_with_bad_entries_gives_the_good_servers() {
 
 #[tokio::test]
 async fn an_address_says_which_transport_is_missing() {
-    let config = Config::parse(r#"{ "mcpServers": { "far": { "url": "https://example.com/mcp" } } }"#).unwrap();
+    let config = McpConfig::parse(r#"{ "mcpServers": { "far": { "url": "https://example.com/mcp" } } }"#).unwrap();
     let group = ClientGroup::builder(app()).config(&config).server("math", local(math())).connect().await;
     let failures = group.failures();
     let [(_, GroupError::Connect(error))] = failures.as_slice() else { panic!("{failures:?}") };

@@ -106,7 +106,7 @@ async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
         client.subscribe("home://index").await.unwrap();
         plug.pull();
         eventually("a status", async || group.servers()[1].status == ConnectionStatus::Closed).await;
-        assert!(matches!(group.failures().as_slice(), [(name, GroupError::Ended)] if name == "home"));
+        assert!(matches!(group.failures().as_slice(), [(name, GroupError::Disconnected)] if name == "home"));
         assert_eq!(tools_of(&client).await, ["math_add", "math_wait"]);
         let error = client.call_tool("home_read", ()).await.unwrap_err();
         assert!(error.is_disconnected() && !error.is_not_found());
@@ -141,7 +141,7 @@ async fn a_server_that_is_being_reconnected_is_not_waited_for_unless_it_is_calle
     plug.pull();
     eventually("a status", async || group.servers()[1].status == ConnectionStatus::Disconnected).await;
     assert_eq!(within("an answer", tools_of(&client)).await, ["math_add", "math_wait"]);
-    assert!(matches!(group.failures().as_slice(), [(_, GroupError::Lost)]));
+    assert!(matches!(group.failures().as_slice(), [(_, GroupError::Reconnecting)]));
     let calling = tokio::spawn({
         let client = client.clone();
         async move { client.call_tool("home_read", ()).await }

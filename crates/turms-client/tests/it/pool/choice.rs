@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test]
 async fn round_robin_goes_round() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
-    let pool = pool_of(Strategy::RoundRobin, [one.remote().await, two.remote().await, one.local().await]).await;
+    let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await, one.local().await]).await;
     assert_eq!(landings(&pool, 7).await, ["one", "two", "one", "one", "two", "one", "one"]);
     let calls: Vec<_> = pool.stats().members.iter().map(|member| member.calls).collect();
     assert_eq!(calls, [3, 2, 2]);
@@ -14,7 +14,7 @@ async fn round_robin_goes_round() {
 #[tokio::test]
 async fn random_reaches_everybody_and_in_no_order() {
     let (one, two) = (Site::new("one"), Site::new("two"));
-    let pool = pool_of(Strategy::Random, [one.local().await, two.local().await]).await;
+    let pool = pool_of(PoolStrategy::Random, [one.local().await, two.local().await]).await;
     let names = landings(&pool, 400).await;
     let ones = names.iter().filter(|name| *name == "one").count();
     assert!((100..300).contains(&ones), "{ones}");
@@ -26,7 +26,7 @@ async fn random_reaches_everybody_and_in_no_order() {
 async fn the_least_busy_takes_the_next_call() {
     let (mut one, mut two, mut three) = (Site::new("one"), Site::new("two"), Site::new("three"));
     let clients = [one.remote().await, two.remote().await, three.remote().await];
-    let pool = pool_of(Strategy::LeastBusy, clients).await;
+    let pool = pool_of(PoolStrategy::LeastLoaded, clients).await;
     let client = pool.client();
     let slow = wait_call(&client);
     one.asked("tools/call").await;
@@ -55,7 +55,7 @@ async fn the_least_busy_takes_the_next_call() {
 #[tokio::test]
 async fn calls_that_begin_together_do_not_find_the_same_one_idle() {
     let (one, two) = (Site::new("one"), Site::new("two"));
-    let pool = pool_of(Strategy::LeastBusy, [one.local().await, two.local().await]).await;
+    let pool = pool_of(PoolStrategy::LeastLoaded, [one.local().await, two.local().await]).await;
     let mut batch = pool.client().batch();
     let slots: Vec<_> = (0..4).map(|_| batch.call_tool("wait", ())).collect();
     one.gate.add_permits(2);
@@ -68,8 +68,8 @@ async fn calls_that_begin_together_do_not_find_the_same_one_idle() {
 #[tokio::test]
 async fn a_lease_is_one_member_and_counts_as_busy() {
     let (mut one, two) = (Site::new("one"), Site::new("two"));
-    let pool = pool_of(Strategy::LeastBusy, [one.remote().await, two.local().await]).await;
-    let lease = pool.checkout().unwrap();
+    let pool = pool_of(PoolStrategy::LeastLoaded, [one.remote().await, two.local().await]).await;
+    let lease = pool.acquire().unwrap();
     let first = whoami(&lease).await;
     assert_eq!((first.as_str(), whoami(&lease).await.as_str()), ("one", "one"));
     assert_eq!(lease.member(), ids(&pool)[0]);
@@ -83,7 +83,7 @@ async fn a_lease_is_one_member_and_counts_as_busy() {
 #[tokio::test]
 async fn work_with_one_member_counts_as_busy_until_it_is_done() {
     let (one, two) = (Site::new("one"), Site::new("two"));
-    let pool = pool_of(Strategy::LeastBusy, [one.local().await, two.local().await]).await;
+    let pool = pool_of(PoolStrategy::LeastLoaded, [one.local().await, two.local().await]).await;
     let outside = pool.clone();
     let names = pool.with(|client| async move {
         let within = (whoami(&client).await, whoami(&client).await);
@@ -99,7 +99,7 @@ async fn members_come_and_go_and_calls_in_flight_finish() {
     let (mut one, two) = (Site::new("one"), Site::new("two"));
     let pool = Pool::builder().build().await.unwrap();
     assert!(pool.is_empty());
-    assert!(pool.checkout().unwrap_err().is_none_available());
+    assert!(pool.acquire().unwrap_err().is_none_available());
     let first = pool.add(one.remote().await);
     assert_eq!(landings(&pool, 2).await, ["one", "one"]);
     let second = pool.add(two.local().await);
@@ -172,7 +172,7 @@ async fn one_that_does_not_answer_is_better_than_none() {
 #[tokio::test]
 async fn calls_go_elsewhere_when_a_connection_is_gone() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
-    let pool = pool_of(Strategy::RoundRobin, [one.remote().await, two.remote().await]).await;
+    let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
     one.hang_up().await;
     // Whether or not the pool has noticed by now.
     assert_eq!(landings(&pool, 4).await, ["two", "two", "two", "two"]);
@@ -180,13 +180,13 @@ async fn calls_go_elsewhere_when_a_connection_is_gone() {
     two.hang_up().await;
     hear(&mut events, |event| matches!(event, Event::Connection(ConnectionEvent::Closed))).await;
     assert!(pool.client().ping().await.unwrap_err().is_disconnected());
-    assert!(pool.checkout().unwrap_err().is_none_available());
+    assert!(pool.acquire().unwrap_err().is_none_available());
 }
 
 #[tokio::test]
 async fn what_may_have_run_is_repeated_only_if_that_is_safe() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
-    let pool = pool_of(Strategy::RoundRobin, [one.remote().await, two.remote().await]).await;
+    let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
     let client = pool.client();
     let mut events = client.events();
     let (unsafe_call, other) = (wait_call(&client), wait_call(&client));
@@ -194,7 +194,7 @@ async fn what_may_have_run_is_repeated_only_if_that_is_safe() {
     two.asked("tools/call").await;
     let safe = tokio::spawn({
         let client = client.clone();
-        async move { client.call_tool("wait", ()).safe_to_repeat(true).await.unwrap().text() }
+        async move { client.call_tool("wait", ()).idempotent().await.unwrap().text() }
     });
     one.asked("tools/call").await;
     one.hang_up().await;
@@ -212,10 +212,10 @@ async fn what_may_have_run_is_repeated_only_if_that_is_safe() {
 #[tokio::test]
 async fn nobody_is_tried_twice() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
-    let pool = pool_of(Strategy::RoundRobin, [one.remote().await, two.remote().await]).await;
+    let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
     let call = tokio::spawn({
         let client = pool.client();
-        async move { client.call_tool("wait", ()).safe_to_repeat(true).await }
+        async move { client.call_tool("wait", ()).idempotent().await }
     });
     one.asked("tools/call").await;
     one.hang_up().await;
@@ -231,7 +231,7 @@ async fn a_member_whose_breaker_is_open_is_passed_over() {
     let (mut one, two) = (Site::new("one"), Site::new("two"));
     let breaker = CircuitBreaker::new().failure_threshold(1).reset_timeout(3600 * SECOND);
     let broken = one.remote_with(app().circuit_breaker(breaker)).await;
-    let pool = pool_of(Strategy::RoundRobin, [broken, two.local().await]).await;
+    let pool = pool_of(PoolStrategy::RoundRobin, [broken, two.local().await]).await;
     one.set_silent(true);
     assert!(pool.client().call_tool("whoami", ()).await.unwrap_err().is_timeout());
     assert_eq!(landings(&pool, 4).await, ["two", "two", "two", "two"]);
@@ -242,7 +242,7 @@ async fn a_member_whose_breaker_is_open_is_passed_over() {
 async fn a_method_that_one_revision_lacks_goes_to_a_member_that_has_it() {
     let (mut old, mut new) = (Site::new("old"), Site::new("new"));
     let pool = Pool::builder()
-        .client(old.remote_with(app().only_version(ProtocolVersion::V2025_06_18)).await)
+        .client(old.remote_with(app().protocol_version(ProtocolVersion::V2025_06_18)).await)
         .client(new.remote().await)
         .build()
         .await

@@ -9,10 +9,10 @@ async fn a_watched_resource_is_watched_by_another_when_its_member_goes() {
             let (mut one, mut two) = (Site::new("one"), Site::new("two"));
             let asks = asks(version);
             let clients = [
-                one.remote_with(app().only_version(version)).await,
-                two.remote_with(app().only_version(version)).await,
+                one.remote_with(app().protocol_version(version)).await,
+                two.remote_with(app().protocol_version(version)).await,
             ];
-            let pool = pool_of(Strategy::RoundRobin, clients).await;
+            let pool = pool_of(PoolStrategy::RoundRobin, clients).await;
             let client = pool.client();
             client.subscribe(URI).await.unwrap();
             client.subscribe(URI).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_watched_resource_is_watched_by_another_when_its_member_hangs() {
 async fn whoever_gives_up_watching_does_not_take_it_from_others() {
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::LATEST] {
         let mut one = Site::new("one");
-        let client = one.remote_with(app().only_version(version)).await;
+        let client = one.remote_with(app().protocol_version(version)).await;
         let pool = Pool::builder().client(client).without_health_check().build().await.unwrap();
         let client = pool.client();
         one.set_silent(true);
@@ -101,9 +101,11 @@ async fn whoever_gives_up_watching_does_not_take_it_from_others() {
 async fn listening_goes_on_with_another_member() {
     for version in ProtocolVersion::ALL {
         let (mut one, mut two) = (Site::new("one"), Site::new("two"));
-        let clients =
-            [one.remote_with(app().only_version(version)).await, two.remote_with(app().only_version(version)).await];
-        let pool = pool_of(Strategy::RoundRobin, clients).await;
+        let clients = [
+            one.remote_with(app().protocol_version(version)).await,
+            two.remote_with(app().protocol_version(version)).await,
+        ];
+        let pool = pool_of(PoolStrategy::RoundRobin, clients).await;
         let asks = asks(version);
         let filter = SubscriptionFilter::new().resource_subscriptions([URI.to_owned()]);
         let mut changes = pool.client().listen(filter).await.unwrap();
@@ -125,9 +127,10 @@ async fn a_log_level_is_for_all_and_for_those_that_come_later() {
     let version = ProtocolVersion::V2025_06_18;
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let (mut later, mut none) = (Site::new("later"), Site::new("none"));
-    let log = app().only_version(version);
+    let log = app().protocol_version(version);
     let pool =
-        pool_of(Strategy::RoundRobin, [one.remote_with(log.clone()).await, two.remote_with(log.clone()).await]).await;
+        pool_of(PoolStrategy::RoundRobin, [one.remote_with(log.clone()).await, two.remote_with(log.clone()).await])
+            .await;
     pool.client().set_log_level(LoggingLevel::Warning).await.unwrap();
     one.asked("logging/setLevel").await;
     two.asked("logging/setLevel").await;
@@ -143,7 +146,7 @@ async fn a_log_level_is_for_all_and_for_those_that_come_later() {
 #[tokio::test]
 async fn events_are_those_of_all_members_also_of_later_ones() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
-    let pool = pool_of(Strategy::RoundRobin, [one.remote().await]).await;
+    let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await]).await;
     let mut events = pool.client().events();
     one.asked("subscriptions/listen").await;
     pool.add(two.remote().await);
@@ -160,7 +163,7 @@ async fn events_are_those_of_all_members_also_of_later_ones() {
 #[tokio::test]
 async fn what_is_told_is_told_to_all() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
-    let pool = pool_of(Strategy::RoundRobin, [one.remote().await, two.remote().await]).await;
+    let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
     pool.client().notify_raw("notifications/mine", None).await.unwrap();
     one.asked("notifications/mine").await;
     two.asked("notifications/mine").await;

@@ -12,7 +12,7 @@ async fn all_pages_of_a_list_come_from_one_member() {
         })
     };
     let (one, two) = (paged("one"), paged("two"));
-    for strategy in [Strategy::RoundRobin, Strategy::Random, Strategy::LeastBusy] {
+    for strategy in [PoolStrategy::RoundRobin, PoolStrategy::Random, PoolStrategy::LeastLoaded] {
         let pool = pool_of(strategy, [one.local().await, two.local().await]).await;
         for _ in 0..4 {
             let listed = pool.client().list_tools().await.unwrap();
@@ -34,9 +34,11 @@ async fn all_pages_of_a_list_come_from_one_member() {
 async fn a_batch_is_sent_to_one_member_and_its_calls_go_elsewhere_alone() {
     let version = ProtocolVersion::V2025_03_26;
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
-    let clients =
-        [one.remote_with(app().only_version(version)).await, two.remote_with(app().only_version(version)).await];
-    let pool = pool_of(Strategy::RoundRobin, clients).await;
+    let clients = [
+        one.remote_with(app().protocol_version(version)).await,
+        two.remote_with(app().protocol_version(version)).await,
+    ];
+    let pool = pool_of(PoolStrategy::RoundRobin, clients).await;
     let mut batch = pool.client().batch();
     let slots = [batch.call_tool("whoami", ()), batch.call_tool("whoami", ())];
     let mut outcomes = batch.send().await;
@@ -55,7 +57,7 @@ async fn a_batch_is_sent_to_one_member_and_its_calls_go_elsewhere_alone() {
 #[tokio::test]
 async fn pending_calls_of_all_members_have_keys_of_their_own() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
-    let pool = pool_of(Strategy::RoundRobin, [one.remote().await, two.remote().await]).await;
+    let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
     let client = pool.client();
     let first = wait_call(&client);
     one.asked("tools/call").await;
@@ -77,7 +79,7 @@ async fn pending_calls_of_all_members_have_keys_of_their_own() {
 #[tokio::test]
 async fn a_pool_is_a_service() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
-    let pool = pool_of(Strategy::RoundRobin, [one.remote().await, two.remote().await]).await;
+    let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
     let client = app().connect_service(pool.clone()).await.unwrap();
     let names = [whoami(&client).await, whoami(&client).await, whoami(&client).await, whoami(&client).await];
     assert_eq!(names.iter().filter(|name| *name == "one").count(), 2, "{names:?}");
@@ -94,7 +96,7 @@ async fn a_pool_is_a_service() {
 #[tokio::test]
 async fn statistics_are_of_each_member_and_sums() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
-    let pool = pool_of(Strategy::RoundRobin, [one.remote().await, two.remote().await]).await;
+    let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
     let before = pool.client().stats().connection.requests_sent;
     landings(&pool, 4).await;
     assert_eq!(pool.client().stats().connection.requests_sent - before, 4);
@@ -112,14 +114,14 @@ async fn statistics_are_of_each_member_and_sums() {
 #[tokio::test]
 async fn a_closed_pool_takes_nobody() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
-    let pool = pool_of(Strategy::RoundRobin, [one.remote().await]).await;
+    let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await]).await;
     let mut events = pool.client().events();
     pool.close().await;
     one.deserted().await;
     hear(&mut events, |event| matches!(event, Event::Connection(ConnectionEvent::Closed))).await;
     assert!(events.next().await.is_none());
     assert_eq!(pool.client().status(), ConnectionStatus::Closed);
-    assert!(pool.checkout().unwrap_err().is_closed());
+    assert!(pool.acquire().unwrap_err().is_closed());
     assert!(pool.client().ping().await.unwrap_err().is_disconnected());
     assert!(pool.client().subscribe(URI).await.unwrap_err().is_disconnected());
     pool.add(two.remote().await);
@@ -142,7 +144,7 @@ async fn nothing_is_left_when_the_last_handle_is_dropped() {
     let mut events = client.events();
     client.subscribe(URI).await.unwrap();
     let mut listening = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
-    let lease = pool.checkout().unwrap();
+    let lease = pool.acquire().unwrap();
     drop(pool);
     assert_eq!(whoami(&client).await.len(), 4);
     drop(client);
@@ -169,7 +171,7 @@ async fn a_pool_of_supervised_clients_waits_for_them_when_there_is_nobody_else()
         std::future::ready(Ok(near))
     });
     let client = app().reconnect(Backoff::new()).connect(connector).await.unwrap();
-    let pool = pool_of(Strategy::LeastBusy, [client]).await;
+    let pool = pool_of(PoolStrategy::LeastLoaded, [client]).await;
     let first: JoinHandle<()> = connections.lock().unwrap().remove(0);
     first.abort();
     let _ = first.await;
@@ -183,9 +185,9 @@ async fn a_pool_may_have_pools_as_members() {
     for site in &sites {
         clients.push(site.local().await);
     }
-    let right = pool_of(Strategy::RoundRobin, clients.split_off(2)).await;
-    let left = pool_of(Strategy::RoundRobin, clients).await;
-    let pool = pool_of(Strategy::RoundRobin, [left.client(), right.client()]).await;
+    let right = pool_of(PoolStrategy::RoundRobin, clients.split_off(2)).await;
+    let left = pool_of(PoolStrategy::RoundRobin, clients).await;
+    let pool = pool_of(PoolStrategy::RoundRobin, [left.client(), right.client()]).await;
     assert_eq!(landings(&pool, 4).await, ["a1", "b1", "a2", "b2"]);
     let (one, two) = (wait_call(&pool.client()), wait_call(&pool.client()));
     while pool.client().pending_calls().len() < 2 {
@@ -204,7 +206,7 @@ async fn no_safe_call_is_lost_while_members_come_and_go() {
     let factory = Factory::new(&site);
     let making = factory.clone();
     let pool = Pool::builder()
-        .strategy(Strategy::LeastBusy)
+        .strategy(PoolStrategy::LeastLoaded)
         .size(3, move || making.clone().connect())
         .client(site.local().await)
         .build()
@@ -217,7 +219,7 @@ async fn no_safe_call_is_lost_while_members_come_and_go() {
             tokio::spawn(async move {
                 let mut calls = 0;
                 while !done.load(Ordering::SeqCst) {
-                    let called = client.call_tool("whoami", ()).safe_to_repeat(true).await;
+                    let called = client.call_tool("whoami", ()).idempotent().await;
                     assert_eq!(called.unwrap().text(), "one");
                     calls += 1;
                     tokio::task::yield_now().await;
@@ -247,6 +249,6 @@ async fn pools_and_leases_can_be_sent_about() {
     }
     let client = Site::new("one").local().await;
     let pool = sent(tokio::spawn(sent(Pool::builder().client(client)).build()).await.unwrap().unwrap());
-    let lease = sent(pool.checkout().unwrap());
+    let lease = sent(pool.acquire().unwrap());
     assert_eq!(sent(pool.stats()).members[0].id, lease.member());
 }

@@ -127,7 +127,7 @@ async fn a_breaker_that_opens_between_repetitions_does_not_hide_that_a_call_may_
         .circuit_breaker(CircuitBreaker::new().failure_threshold(1))
         .retry(RetryPolicy::new().max_retries(3));
     let client = scripted.connect_with(builder).await;
-    let error = client.call_tool("pay", ()).safe_to_repeat(true).await.unwrap_err();
+    let error = client.call_tool("pay", ()).idempotent().await.unwrap_err();
     assert!(error.may_have_run(), "{error}");
     assert_eq!(scripted.heard("tools/call").len(), 1);
 }

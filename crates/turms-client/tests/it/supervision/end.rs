@@ -180,7 +180,7 @@ async fn what_is_told_comes_in_the_order_in_which_it_happens() {
         .await;
     let mut events = client.events();
     scripted.refuse(1);
-    let call = client.call_tool("pay", ()).safe_to_repeat(true).await.unwrap();
+    let call = client.call_tool("pay", ()).idempotent().await.unwrap();
     assert_eq!(call.text(), "from 2");
     client.close().await;
 

@@ -51,7 +51,7 @@ async fn a_server_that_does_not_answer_its_health_checks_is_left_for_another() {
 async fn the_calls_of_a_batch_that_was_not_sent_are_made_on_the_next_connection() {
     let scripted =
         ScriptedServer::new(ProtocolVersion::V2025_03_26, |_, method| if method == "ping" { Never } else { Well });
-    let builder = builder().only_version(ProtocolVersion::V2025_03_26);
+    let builder = builder().protocol_version(ProtocolVersion::V2025_03_26);
     let check = HealthCheck::every(SECOND).max_failures(1);
     let client = scripted.connect_with(builder.reconnect(backoff()).health_check(check)).await;
     let mut batch = client.batch();

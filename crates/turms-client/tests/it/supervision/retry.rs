@@ -146,19 +146,19 @@ async fn whoever_knows_better_says_what_may_be_repeated() {
     let scripted = loses_calls(1);
     let client = scripted.connect_with(reconnecting()).await;
     client.list_tools().await.unwrap();
-    assert_eq!(client.call_tool("pay", ()).safe_to_repeat(true).await.unwrap().text(), "from 2");
+    assert_eq!(client.call_tool("pay", ()).idempotent().await.unwrap().text(), "from 2");
 
     let scripted = loses_calls(1);
     let client = scripted.connect_with(reconnecting()).await;
     client.list_tools().await.unwrap();
-    assert!(client.call_tool("look", ()).safe_to_repeat(false).await.unwrap_err().may_have_run());
+    assert!(client.call_tool("look", ()).without_retry().await.unwrap_err().may_have_run());
 
     let scripted = ScriptedServer::new(
         OLD,
         |connection, method| if connection == 1 && method == "tools/list" { Die } else { Well },
     );
     let client = scripted.connect_with(reconnecting()).await;
-    assert!(client.list_tools().safe_to_repeat(false).await.unwrap_err().may_have_run());
+    assert!(client.list_tools().without_retry().await.unwrap_err().may_have_run());
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,7 +180,7 @@ async fn a_call_that_may_have_run_says_so_even_if_it_could_not_be_sent_again() {
     let scripted = loses_calls(1);
     let client = scripted.connect_with(reconnecting()).await;
     scripted.refuse(usize::MAX);
-    let error = client.call_tool("pay", ()).safe_to_repeat(true).timeout(5 * SECOND).await.unwrap_err();
+    let error = client.call_tool("pay", ()).idempotent().timeout(5 * SECOND).await.unwrap_err();
     assert!(error.may_have_run() && error.is_disconnected(), "{error}");
     assert_eq!(scripted.connections_of("tools/call"), [1]);
 }
@@ -189,10 +189,8 @@ async fn a_call_that_may_have_run_says_so_even_if_it_could_not_be_sent_again() {
 async fn a_retry_is_not_wasted_on_a_connection_that_is_known_to_be_dead() {
     let scripted = loses_calls(1);
     let client = scripted.connect_with(reconnecting().retry(RetryPolicy::new().max_retries(1))).await;
-    let calls: Vec<_> = (0..3)
-        .map(|_| client.call_tool("pay", ()).safe_to_repeat(true))
-        .map(|call| tokio::spawn(call.into_future()))
-        .collect();
+    let calls: Vec<_> =
+        (0..3).map(|_| client.call_tool("pay", ()).idempotent()).map(|call| tokio::spawn(call.into_future())).collect();
     for call in calls {
         assert_eq!(call.await.unwrap().unwrap().text(), "from 2");
     }

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
-use turms_client::{Backoff, CallError, Client, ClientBuilder, ConnectionEvent, Event, Events, VersionMemory};
+use turms_client::{Backoff, CallError, Client, ClientBuilder, ConnectionEvent, Event, Events, VersionCache};
 use turms_core::transport::{MemoryEnd, StreamConnector, memory};
 use turms_proto::ProtocolVersion;
 
@@ -234,7 +234,7 @@ impl ScriptedServer {
 pub(crate) struct Died;
 
 pub(crate) fn builder() -> ClientBuilder {
-    Client::builder("test", "1").version_memory(VersionMemory::new()).timeout(30 * SECOND)
+    Client::builder("test", "1").version_cache(VersionCache::new()).timeout(30 * SECOND)
 }
 
 pub(crate) fn backoff() -> Backoff {
@@ -252,10 +252,10 @@ pub(crate) fn word(event: &Event) -> String {
         Event::Connection(ConnectionEvent::Lost(_)) => "lost".to_owned(),
         Event::Connection(ConnectionEvent::Reconnecting { attempt, .. }) => format!("reconnecting {attempt}"),
         Event::Connection(ConnectionEvent::ConnectFailed(_)) => "failed".to_owned(),
-        Event::Connection(ConnectionEvent::GaveUp) => "gave up".to_owned(),
+        Event::Connection(ConnectionEvent::ReconnectFailed) => "gave up".to_owned(),
         Event::Connection(ConnectionEvent::Closed) => "closed".to_owned(),
         Event::Retrying { subject, attempt } => format!("retrying {subject} {attempt}"),
-        Event::Breaker(state) => format!("{state:?}"),
+        Event::CircuitBreaker(state) => format!("{state:?}"),
         Event::Unhealthy { failures } => format!("unhealthy {failures}"),
         Event::Healthy => "healthy".to_owned(),
         other => format!("{other:?}"),

@@ -237,7 +237,7 @@ async fn no_task_is_asked_for_where_none_is_offered() {
 async fn the_extension_is_not_declared_to_a_server_that_has_a_handshake() {
     let (near, far) = turms_core::transport::memory();
     let mut peer = Peer::new(far);
-    let connecting = person().tasks().only_version(CORE).connect_stream(near.0, near.1);
+    let connecting = person().tasks().protocol_version(CORE).connect_stream(near.0, near.1);
     let (client, hello) = tokio::join!(connecting, peer.open(CORE, tasks()));
     assert_eq!(hello["params"]["capabilities"], json!({ "elicitation": { "form": {} } }));
     drop(client);
@@ -325,7 +325,7 @@ async fn a_change_that_is_told_is_looked_at_at_once() {
     assert_eq!(waited.unwrap().text(), "done");
     assert_eq!(changes.next().await, Some(Change::Task { id: "t".into(), status: TaskStatus::Completed }));
     let heard = events.find(|event| match event {
-        Event::TaskChanged(task) => Some(task.task_id.clone()),
+        Event::TaskUpdated(task) => Some(task.task_id.clone()),
         _ => None,
     });
     assert_eq!(heard.await.as_deref(), Some("t"));

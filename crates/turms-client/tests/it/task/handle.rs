@@ -1,11 +1,11 @@
-//! Tasks in the caller's hands, in the extension of 2026-07-28.
+//! TaskOptions in the caller's hands, in the extension of 2026-07-28.
 
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use turms_client::{
-    CallErrorKind, Change, Client, ClientGroup, Event, NoServerCause, Pool, Strategy, TaskCause, TaskHandle,
+    CallErrorKind, Change, Client, ClientGroup, Event, NoServerCause, Pool, PoolStrategy, TaskCause, TaskHandle,
     UnsupportedCause,
 };
 use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
@@ -280,7 +280,7 @@ async fn in_a_group_a_task_stays_with_its_server() {
 async fn in_a_pool_a_task_stays_with_its_member() {
     let (one, other) = (Site::new("one"), Site::new("other"));
     let clients = [one.client().await, other.client().await];
-    let pool = Pool::builder().strategy(Strategy::RoundRobin).clients(clients).build().await.unwrap();
+    let pool = Pool::builder().strategy(PoolStrategy::RoundRobin).clients(clients).build().await.unwrap();
     let client = pool.client();
     for _ in 0..2 {
         let handle = client.call_tool_as_task("work", ()).await.unwrap();
@@ -297,7 +297,7 @@ async fn in_a_pool_a_task_stays_with_its_member() {
 async fn a_client_that_is_served_makes_tasks_for_those_who_take_them() {
     for takes in [true, false] {
         let (inner, mut peer) = Peer::extended(nobody()).await;
-        let outer = nobody().only_version(NEW);
+        let outer = nobody().protocol_version(NEW);
         let outer = if takes { outer.tasks() } else { outer };
         let connecting = outer.connect_service(inner);
         let calling = tokio::spawn(async move { connecting.await.unwrap().call_tool("work", ()).await });
@@ -321,7 +321,7 @@ async fn a_change_of_a_task_is_an_event() {
     let mut events = client.events();
     peer.tell("notifications/tasks", task("completed")).await;
     let heard = events.find(|event| match event {
-        Event::TaskChanged(task) => Some(task.status),
+        Event::TaskUpdated(task) => Some(task.status),
         _ => None,
     });
     assert_eq!(heard.await, Some(TaskStatus::Completed));

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use turms_client::{Answers, Client, ClientBuilder, VersionMemory};
+use turms_client::{Answers, Client, ClientBuilder, VersionCache};
 use turms_core::transport::{MemoryEnd, memory};
 use turms_proto::types::ElicitResult;
 use turms_proto::{Ability, Object, ProtocolVersion};
@@ -43,7 +43,7 @@ impl Peer {
     pub(crate) async fn with(version: ProtocolVersion, capabilities: Value, builder: ClientBuilder) -> (Client, Self) {
         let (near, far) = memory();
         let mut peer = Self::new(far);
-        let connecting = builder.only_version(version).connect_stream(near.0, near.1);
+        let connecting = builder.protocol_version(version).connect_stream(near.0, near.1);
         let (client, _) = tokio::join!(connecting, peer.open(version, capabilities));
         (client.unwrap(), peer)
     }
@@ -183,7 +183,7 @@ pub(crate) fn declares(request: &Value) -> bool {
 
 /// A client that cannot be asked anything.
 pub(crate) fn nobody() -> ClientBuilder {
-    Client::builder("app", "1").version_memory(VersionMemory::new())
+    Client::builder("app", "1").version_cache(VersionCache::new())
 }
 
 /// A client whose person answers every question with the question.

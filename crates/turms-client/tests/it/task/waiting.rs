@@ -10,13 +10,13 @@ use turms_client::{
     Answers, Backoff, CallError, CallErrorKind, CancellationToken, Client, DecodeCause, Delivery, InputCause, TaskCause,
 };
 use turms_core::transport::{StreamConnector, memory};
-use turms_proto::types::ToolResult;
+use turms_proto::types::CallToolResult;
 
 use crate::task::peer::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn call(client: &Client) -> JoinHandle<Result<ToolResult, CallError>> {
+fn call(client: &Client) -> JoinHandle<Result<CallToolResult, CallError>> {
     tokio::spawn(client.call_tool("work", ()).into_future())
 }
 
@@ -133,7 +133,7 @@ async fn a_task_that_asks_what_nobody_answers_is_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_that_asks_again_and_again_is_given_up() {
-    let (client, mut peer) = Peer::extended(person().max_rounds(2)).await;
+    let (client, mut peer) = Peer::extended(person().max_input_rounds(2)).await;
     let calling = call(&client);
     peer.make_task().await;
     for key in ["a", "b"] {
@@ -276,7 +276,7 @@ async fn a_lost_connection_is_no_end_of_a_task() {
     let (connector, mut peers) = each();
     // Without retries: it is not the calls that are made again here, but the questions after the task.
     let backoff = Backoff::new().initial_delay(SECOND);
-    let builder = nobody().tasks().only_version(NEW).reconnect(backoff).without_retry();
+    let builder = nobody().tasks().protocol_version(NEW).reconnect(backoff).without_retry();
     let connecting = tokio::spawn(builder.connect(connector));
     let mut peer = peers.recv().await.unwrap();
     peer.open(NEW, extended()).await;

@@ -58,7 +58,7 @@ pub struct ChildCommand {
     pub(super) on_stdout: Option<StdoutCallback>,
     pub(super) message_limit: usize,
     exit_timeout: Duration,
-    term_timeout: Duration,
+    kill_timeout: Duration,
 }
 
 impl ChildCommand {
@@ -73,7 +73,7 @@ impl ChildCommand {
             on_stdout: None,
             message_limit: Lines::DEFAULT_LIMIT,
             exit_timeout: Duration::from_secs(2),
-            term_timeout: Duration::from_secs(2),
+            kill_timeout: Duration::from_secs(2),
         }
     }
 
@@ -116,7 +116,7 @@ impl ChildCommand {
 
     /// Sets the working directory. It depends on the system whether a relative path to the program is resolved from there: use an
     /// absolute one.
-    pub fn cwd(mut self, directory: impl Into<PathBuf>) -> Self {
+    pub fn current_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.cwd = Some(directory.into());
         self
     }
@@ -151,8 +151,8 @@ impl ChildCommand {
     }
 
     /// Sets the timeout for the exit after SIGTERM. Default: 2 s.
-    pub fn term_timeout(mut self, timeout: Duration) -> Self {
-        self.term_timeout = timeout;
+    pub fn kill_timeout(mut self, timeout: Duration) -> Self {
+        self.kill_timeout = timeout;
         self
     }
 
@@ -172,7 +172,7 @@ impl ChildCommand {
         else {
             unreachable!("a process that was just started has an id, and three pipes as configured");
         };
-        let watchdog = Watchdog::start(id, self.exit_timeout, self.term_timeout);
+        let watchdog = Watchdog::start(id, self.exit_timeout, self.kill_timeout);
         let (input, output) = (Arc::new(ChildInput::new(stdin)), Arc::new(ChildOutput::default()));
         let group = Arc::new(ProcessGroup::new(id, leader, watchdog, Arc::clone(&output)));
         let (tail, end_requested) = (Arc::new(StderrTail::default()), Arc::new(Notify::new()));
@@ -184,7 +184,7 @@ impl ChildCommand {
             input: Arc::clone(&input),
             end_requested: Arc::clone(&end_requested),
             exit_timeout: self.exit_timeout,
-            term_timeout: self.term_timeout,
+            kill_timeout: self.kill_timeout,
         };
         runtime.spawn(supervisor.run());
         Ok(ChildProcess {
@@ -265,7 +265,7 @@ impl fmt::Debug for ChildCommand {
             .field("inherited_env", &self.environment.inherited)
             .field("cwd", &self.cwd)
             .field("exit_timeout", &self.exit_timeout)
-            .field("term_timeout", &self.term_timeout)
+            .field("kill_timeout", &self.kill_timeout)
             .finish_non_exhaustive()
     }
 }
@@ -316,7 +316,8 @@ mod tests {
 
     #[test]
     fn a_command_is_shown_as_words_and_without_its_environment() {
-        let command = ChildCommand::new("sh").args(["-c", "echo \"hi\"", ""]).env("TOKEN", "hunter2").cwd("/tmp");
+        let command =
+            ChildCommand::new("sh").args(["-c", "echo \"hi\"", ""]).env("TOKEN", "hunter2").current_dir("/tmp");
 
         assert_eq!(command.to_string(), r#"sh -c "echo \"hi\"" """#);
         let debug = format!("{command:?}");

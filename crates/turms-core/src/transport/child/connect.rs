@@ -4,7 +4,7 @@ use turms_proto::session::ConnectionStats;
 
 use super::pipe::ObservedReader;
 use super::{Child, ChildCommand};
-use crate::channel::{ChannelControl, ConnectContext, ConnectError, Connector, Ended, OpenChannel};
+use crate::channel::{ChannelControl, CloseInfo, ConnectContext, ConnectError, Connector, OpenChannel};
 use crate::limits::Limits;
 use crate::peer::BoxFuture;
 use crate::transport::stream::StreamChannel;
@@ -26,9 +26,9 @@ impl Connector for ChildCommand {
                 Err(failure) => {
                     let error = match ConnectError::from(failure) {
                         // Waits for an exit of the process's own, before `close` ends it.
-                        ConnectError::Ended(_) => {
+                        ConnectError::Closed(_) => {
                             let _ = tokio::time::timeout(EXIT_GRACE_PERIOD, control.child.exited()).await;
-                            ConnectError::Ended(control.close_reason())
+                            ConnectError::Closed(control.close_reason())
                         }
                         error => error,
                     };
@@ -57,8 +57,8 @@ struct ChildControl {
 
 impl ChildControl {
     /// The reason why the connection is closed. A process that still runs has only closed its output.
-    fn close_reason(&self) -> Ended {
-        let ended = Ended::new().stderr(self.child.stderr_tail());
+    fn close_reason(&self) -> CloseInfo {
+        let ended = CloseInfo::new().stderr(self.child.stderr_tail());
         match self.child.exit_status() {
             Some(exit) => ended.how(exit.to_string()),
             None => ended.how("closed its standard output"),
@@ -79,7 +79,7 @@ impl ChannelControl for ChildControl {
     }
 
     /// Waits for the end of the output and the exit of the process, whichever is first, and then a moment for the other.
-    fn closed(&self) -> BoxFuture<'_, Ended> {
+    fn closed(&self) -> BoxFuture<'_, CloseInfo> {
         Box::pin(async move {
             tokio::select! {
                 _ = self.stream.closed() => {

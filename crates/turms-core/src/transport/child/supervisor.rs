@@ -21,7 +21,7 @@ pub(super) struct Supervisor {
     /// Notified when the process is to be ended.
     pub(super) end_requested: Arc<Notify>,
     pub(super) exit_timeout: Duration,
-    pub(super) term_timeout: Duration,
+    pub(super) kill_timeout: Duration,
 }
 
 impl Supervisor {
@@ -71,7 +71,7 @@ impl Supervisor {
     async fn exits_on_sigterm(&mut self) -> bool {
         self.trace("sending SIGTERM to the group of a process that did not exit");
         self.group.terminate();
-        timeout(self.term_timeout, self.group_exit()).await.is_ok()
+        timeout(self.kill_timeout, self.group_exit()).await.is_ok()
     }
 
     async fn exits_on_sigkill(&mut self) -> bool {

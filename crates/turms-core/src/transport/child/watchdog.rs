@@ -45,9 +45,9 @@ kill -KILL "-$group"
 
     impl Watchdog {
         /// Starts a watchdog, if possible. Failure is logged once; the child runs without it.
-        pub(in super::super) fn start(group: u32, exit_timeout: Duration, term_timeout: Duration) -> Option<Self> {
+        pub(in super::super) fn start(group: u32, exit_timeout: Duration, kill_timeout: Duration) -> Option<Self> {
             static WARNED: Once = Once::new();
-            Self::spawn(group, exit_timeout, term_timeout)
+            Self::spawn(group, exit_timeout, kill_timeout)
                 .inspect_err(|error| {
                     WARNED.call_once(|| {
                         tracing::warn!(
@@ -60,12 +60,12 @@ kill -KILL "-$group"
                 .ok()
         }
 
-        fn spawn(group: u32, exit_timeout: Duration, term_timeout: Duration) -> io::Result<Self> {
+        fn spawn(group: u32, exit_timeout: Duration, kill_timeout: Duration) -> io::Result<Self> {
             let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
             // In its own group and at the root, so that it depends neither on the terminal nor on the directory.
             let shell = Command::new("/bin/sh")
                 .args(["-c", SCRIPT, "turms-watchdog"])
-                .args([group.to_string(), tenths(exit_timeout), tenths(term_timeout)])
+                .args([group.to_string(), tenths(exit_timeout), tenths(kill_timeout)])
                 .env_clear()
                 .env("PATH", path)
                 .current_dir("/")

@@ -42,7 +42,7 @@ impl SessionShared {
                         }
                     }
                 },
-                Event::Told { id, notification } => {
+                Event::SubscriptionNotification { id, notification } => {
                     let unhandled = match self.observer(&id) {
                         Some(observer) => observer.notification(notification),
                         None => Err(notification),

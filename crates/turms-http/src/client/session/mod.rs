@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use turms_core::{
-    BoxFuture, Channel, ChannelControl, Ended, InboundStream, OutgoingRequest, Payload, PeerError, Service,
+    BoxFuture, Channel, ChannelControl, CloseInfo, InboundStream, OutgoingRequest, Payload, PeerError, Service,
     TransportInfo,
 };
 use turms_proto::session::{ConnectionStats, Dialect, Session};
@@ -111,14 +111,14 @@ impl ChannelControl for SessionChannel {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            if self.0.close(Ended::new()) {
+            if self.0.close(CloseInfo::new()) {
                 self.0.fail_pending();
                 self.0.delete_session().await;
             }
         })
     }
 
-    fn closed(&self) -> BoxFuture<'_, Ended> {
+    fn closed(&self) -> BoxFuture<'_, CloseInfo> {
         let mut ended = self.0.ended.subscribe();
         Box::pin(async move {
             let ended = ended.wait_for(Option::is_some).await;
@@ -129,7 +129,7 @@ impl ChannelControl for SessionChannel {
 
 impl Drop for SessionChannel {
     fn drop(&mut self) {
-        if self.0.close(Ended::new())
+        if self.0.close(CloseInfo::new())
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let shared = self.0.clone();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::StatusCode;
 use tokio::sync::{oneshot, watch};
-use turms_core::{CallClock, DropCause, Ended, OutgoingRequest, PeerError};
+use turms_core::{CallClock, CloseInfo, DropCause, OutgoingRequest, PeerError};
 use turms_proto::session::{RequestError, RequestOptions, Session};
 use turms_proto::{
     DEFAULT_BATCH_LIMIT, ErrorCode, ErrorObject, Incoming, Message, Notification, RawJson, RequestId, Response, header,
@@ -215,6 +215,6 @@ impl Drop for CancelRequest<'_> {
     }
 }
 
-pub(super) async fn wait_closed(ended: &mut watch::Receiver<Option<Ended>>) {
+pub(super) async fn wait_closed(ended: &mut watch::Receiver<Option<CloseInfo>>) {
     let _ = ended.wait_for(Option::is_some).await;
 }

@@ -5,7 +5,7 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
-use turms_core::{Ended, InboundStream, ObservedCall, PeerError, Service};
+use turms_core::{CloseInfo, InboundStream, ObservedCall, PeerError, Service};
 use turms_proto::session::{Dialect, Event, Session, Ticket};
 use turms_proto::{RawJson, RequestId};
 
@@ -26,7 +26,7 @@ pub(super) struct SessionShared {
     pub(super) tasks: Mutex<HashMap<SessionTask, AbortHandle>>,
     /// Permits for messages that are posted in the background, such as responses to requests of the server.
     pub(super) posts: Arc<Semaphore>,
-    pub(super) ended: watch::Sender<Option<Ended>>,
+    pub(super) ended: watch::Sender<Option<CloseInfo>>,
     /// The stream for messages that belong to no request.
     pub(super) inbound: watch::Sender<InboundStream>,
     /// Notified when the server has responded: a stream that waits to be reopened is reopened now.
@@ -77,7 +77,7 @@ impl SessionShared {
     /// Closes the channel if the error says that the session has expired. A new session can replace it.
     pub(super) fn close_if_expired(&self, error: &PeerError) {
         if matches!(error, PeerError::Closed) {
-            self.close(Ended::new().how("ended the session").renewable());
+            self.close(CloseInfo::new().how("ended the session").renewable());
         }
     }
 
@@ -91,7 +91,7 @@ impl SessionShared {
     }
 
     /// Closes the channel and aborts its tasks. Returns `false` if it was closed before.
-    pub(super) fn close(&self, ended: Ended) -> bool {
+    pub(super) fn close(&self, ended: CloseInfo) -> bool {
         let first = self.ended.send_if_modified(|known| {
             let first = known.is_none();
             if first {

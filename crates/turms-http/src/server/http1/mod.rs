@@ -60,7 +60,7 @@
 //! | headers of a request | 100 | fixed |
 //! | head timeout and idle timeout | 30 s | `Listener::header_timeout` |
 //! | time without progress of a write | 60 s | `Listener::write_timeout` |
-//! | length and timeout of a body | 4 MiB, 30 s | `HttpService::body_limit`, `body_timeout` |
+//! | length and timeout of a body | 4 MiB, 30 s | `HttpService::max_body_bytes`, `body_timeout` |
 //! | chunk line; all chunk extensions; trailers | 256 bytes; 16 KiB; 16 KiB and 100 fields | fixed |
 //! | buffered bytes of further requests while one is handled | 64 KiB | fixed; then the connection closes |
 //! | draining after a rejected request | 8 MiB, 1 s | fixed |

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Poll, Wake};
 
 use bytes::Bytes;
-use turms_core::store::{EventStore, MemoryEvents, StoreError, StoredEvent};
+use turms_core::store::{EventStore, MemoryEventStore, StoreError, StoredEvent};
 use turms_core::{BoxFuture, CallContext, NotifyFuture, Request, ResponseFuture};
 use turms_loom::{JoinHandle, block_on, model, spawn};
 use turms_proto::{Message, Notification};
@@ -36,7 +36,7 @@ fn session_with(events: impl EventStore) -> Arc<HttpSession> {
 
 /// Creates a session with one standalone stream.
 fn session() -> (Arc<HttpSession>, u64) {
-    let session = session_with(MemoryEvents::new(1024 * 1024, 1024 * 1024));
+    let session = session_with(MemoryEventStore::new(1024 * 1024, 1024 * 1024));
     let stream = session.state.lock().open_stream(StreamKind::Standalone);
     (session, stream)
 }

@@ -15,7 +15,7 @@ use turms_proto::header::{HeaderLookup, HeaderMismatch, check_method, check_name
 use turms_proto::method::Method;
 use turms_proto::revision::tag_subscription;
 use turms_proto::session::{Dialect, VersionClaim};
-use turms_proto::types::{Listen, ListenResult, Meta};
+use turms_proto::types::{Listen, Meta, SubscriptionsListenResult};
 use turms_proto::{ErrorCode, ErrorObject, Incoming, Message, ProtocolVersion, RawJson, RequestId};
 
 use self::call_stream::{CallStream, FirstOutput, first_output};
@@ -143,7 +143,7 @@ fn respond(id: &RequestId, result: CallResult, status: fn(&ServiceError) -> Stat
 /// Returns the result of a listen request that the server ends (basic/patterns/subscriptions of 2026-07-28).
 fn listen_result(id: &RequestId) -> Payload {
     let meta = Meta::of_params(Some(&tag_subscription(None, id)));
-    Payload::new(ListenResult::new().meta(meta.unwrap_or_default()))
+    Payload::new(SubscriptionsListenResult::new().meta(meta.unwrap_or_default()))
 }
 
 /// Returns the HTTP status for an error of 2026-07-28, by its origin. A rejected request has an error status. An error

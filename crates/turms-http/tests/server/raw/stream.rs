@@ -142,7 +142,7 @@ async fn comments(stream: &mut Stream) {
 
 #[tokio::test]
 async fn a_quiet_stream_is_kept_alive_by_comments() {
-    let fixture = Fixture::with(|service| service.keep_alive(Duration::from_millis(20))).await;
+    let fixture = Fixture::with(|service| service.keep_alive_interval(Duration::from_millis(20))).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let listen = modern(1, "subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));
     comments(&mut fixture.stream(listen).await).await;

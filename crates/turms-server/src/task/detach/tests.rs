@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::{Context as TaskContext, Wake};
 
 use tokio::sync::Semaphore;
-use turms_core::store::{MemoryTasks, TaskRecord};
+use turms_core::store::{MemoryTaskStore, TaskRecord};
 use turms_core::{CallContext, Peer};
 use turms_loom::{JoinHandle, block_on, model, spawn};
 use turms_proto::ProtocolVersion;
@@ -21,7 +21,7 @@ fn running_task() -> Arc<RunningTask> {
     let context = Context::new(call, server.handle().clone(), None);
     let record = TaskRecord::new(Task::new("t", TaskStatus::Working, "", "", None), "");
     let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-    Arc::new(RunningTask::new(record, None, Arc::new(MemoryTasks::new(1, 1)), &context, permit))
+    Arc::new(RunningTask::new(record, None, Arc::new(MemoryTaskStore::new(1, 1)), &context, permit))
 }
 
 /// Waits for the task in another thread, as a handler does with part of its work.

@@ -223,7 +223,7 @@ async fn layers_stand_in_front_of_everything_or_of_one_thing() {
 #[tokio::test]
 async fn what_a_handler_traces_reaches_its_caller() {
     use tracing_subscriber::layer::SubscriberExt as _;
-    let subscriber = tracing_subscriber::registry().with(turms_server::ForwardLogs::new());
+    let subscriber = tracing_subscriber::registry().with(turms_server::ForwardTracing::new());
     let _guard = tracing::subscriber::set_default(subscriber);
     let router = Server::new("s", "1")
         .forward_tracing()

@@ -8,7 +8,7 @@ use serde_json::json;
 use turms_proto::types::*;
 use turms_proto::{Ability, ErrorCode, ErrorObject, ProtocolVersion};
 use turms_server::testing::TestClient;
-use turms_server::{AskError, Context, Prompt, Resource, Router, Server, Session, Tool, ToolError};
+use turms_server::{Context, InputError, Prompt, Resource, Router, Server, Session, Tool, ToolError};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -114,7 +114,7 @@ async fn an_error_object_among_the_causes_is_the_error_of_the_request() {
 #[tokio::test]
 async fn a_client_that_lacks_a_capability_is_told_so_through_a_box() {
     async fn ask(context: Context) -> Result<String, BoxError> {
-        number().or(Ok::<_, AskError>(1))?;
+        number().or(Ok::<_, InputError>(1))?;
         Ok(context.roots().await.map_err(|error| Step("cannot look around", error.into()))?.len().to_string())
     }
     async fn mixed(context: Context) -> Result<String, ToolError> {

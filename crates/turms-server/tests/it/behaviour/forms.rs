@@ -83,7 +83,7 @@ struct Several {
 fn asking<T: JsonSchema + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static>() -> Router {
     let ask = Tool::builder("ask").handler(|context: Context| async move {
         let answer = context.elicit::<T>("Please.").await?;
-        Ok::<_, AskError>(format!("{:?}", answer.accepted()))
+        Ok::<_, InputError>(format!("{:?}", answer.accepted()))
     });
     Server::new("s", "1").tool(ask).build().unwrap()
 }
@@ -298,7 +298,7 @@ async fn a_form_made_by_hand_is_checked_too() {
             let form = form.clone();
             async move {
                 context.elicit_with(ElicitParams::form("m", form)).await?;
-                Ok::<_, AskError>("asked")
+                Ok::<_, InputError>("asked")
             }
         });
         let router = Server::new("s", "1").tool(ask).build().unwrap();

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use turms_proto::ProtocolVersion;
 use turms_proto::types::{
-    GetPrompt, GetPromptParams, PromptResult, ReadResource, ReadResourceParams, ReadResourceResult,
+    GetPrompt, GetPromptParams, GetPromptResult, ReadResource, ReadResourceParams, ReadResourceResult,
 };
 use turms_server::testing::TestClient;
 use turms_server::{Args, Prompt, Resource, Server};
@@ -84,7 +84,7 @@ async fn arguments_of_prompts_are_validated() {
         let client = TestClient::connect(&router, version).await;
         for (name, value, expected) in CASES {
             let params = GetPromptParams::new("review").arguments(arguments(name, value));
-            let answer: Result<PromptResult, _> = client.request_rounds::<GetPrompt, _>(&params).await;
+            let answer: Result<GetPromptResult, _> = client.request_rounds::<GetPrompt, _>(&params).await;
             match (answer, expected) {
                 (Ok(result), Ok(shown)) => assert_eq!(result.messages[0].content.as_text(), Some(shown)),
                 (Err(error), Err(words)) => {
@@ -95,7 +95,7 @@ async fn arguments_of_prompts_are_validated() {
             }
         }
         let params = GetPromptParams::new("review").arguments(BTreeMap::from([("stars".to_owned(), "1".to_owned())]));
-        let error = client.request_rounds::<GetPrompt, PromptResult>(&params).await.unwrap_err();
+        let error = client.request_rounds::<GetPrompt, GetPromptResult>(&params).await.unwrap_err();
         assert_eq!(error.server_error().message, "arguments: missing field \"name\"");
     }
 }
@@ -151,7 +151,7 @@ async fn a_constraint_on_one_argument_changes_nothing_for_the_others() {
     let get = async |prompt: &str, name: &str, value: &str| {
         let arguments = BTreeMap::from([(name.to_owned(), value.to_owned())]);
         let params = GetPromptParams::new(prompt).arguments(arguments);
-        let answer: Result<PromptResult, _> = client.request_rounds::<GetPrompt, _>(&params).await;
+        let answer: Result<GetPromptResult, _> = client.request_rounds::<GetPrompt, _>(&params).await;
         answer.ok().and_then(|result| result.messages[0].content.as_text().map(str::to_owned))
     };
     for (name, value, shown) in [

@@ -17,14 +17,14 @@ fn hiding(hidden: &Arc<AtomicBool>) -> Router {
         .tool(Tool::builder("secret").handler_sync(|| ""))
         .prompt(
             Prompt::builder("secret")
-                .completion("name", |_: Completing| async { vec!["completed".to_owned()] })
+                .completion("name", |_: CompletionRequest| async { vec!["completed".to_owned()] })
                 .handler_sync(|Args(name): Args<Name>| name.name),
         )
         .resource(Resource::builder("open://x").handler_sync(|| ""))
         .resource(Resource::builder("secret://x").handler_sync(|| ""))
         .resource(
             Resource::builder("secret-users://{id}")
-                .completion("id", |_: Completing| async { vec!["completed".to_owned()] })
+                .completion("id", |_: CompletionRequest| async { vec!["completed".to_owned()] })
                 .handler_sync(|Args(user): Args<UserId>| user.id.to_string()),
         )
         .cache(Duration::from_secs(60), CacheScope::Public)
