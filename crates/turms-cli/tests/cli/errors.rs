@@ -11,7 +11,7 @@ fn no_such_program() {
         3,
         &[
             "cannot reach the program \"no-such-program-here\"",
-            "there is no such program",
+            "program not found",
             "hint: is it installed, and in PATH?",
         ],
     );
