@@ -387,3 +387,12 @@ fn an_unknown_server_name() {
         .run()
         .fails(2, &["hint: no configuration file has servers"]);
 }
+
+#[test]
+fn a_file_over_the_limit_is_not_sent_in_part() {
+    let file = std::env::temp_dir().join(format!("turms-long-{}.txt", std::process::id()));
+    std::fs::File::create(&file).unwrap().set_len((64 << 20) + 1).unwrap();
+    let value = format!("text=@{}", file.display());
+    turms(["call", "demo", "remember", "name=x", &value]).run().fails(1, &["longer than 64 MiB"]);
+    std::fs::remove_file(file).unwrap();
+}
