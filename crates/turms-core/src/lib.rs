@@ -62,3 +62,7 @@ pub use self::session::{ClientRecord, CloseReason, SessionHandle, SessionState};
 pub use self::shutdown::Shutdown;
 pub use self::text::{error_chain, escape_control};
 pub use self::url::{ServerUrl, TransportKind, UrlTransport};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -52,3 +52,7 @@ pub use self::jsonrpc::{
     LineTooLong, Lines, Message, Notification, ProgressToken, Request, RequestId, Response,
 };
 pub use self::revision::{Ability, ProtocolVersion};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -139,3 +139,25 @@ pub mod __private {
 #[cfg(all(doctest, feature = "http"))]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
+
+/// The examples in the READMEs of the crates that are used through this one.
+#[cfg(all(doctest, feature = "http", feature = "ws"))]
+mod readmes {
+    #[doc = include_str!("../README.md")]
+    mod turms {}
+
+    #[doc = include_str!("../../turms-client/README.md")]
+    mod client {}
+
+    #[doc = include_str!("../../turms-http/README.md")]
+    mod http {}
+
+    #[doc = include_str!("../../turms-macros/README.md")]
+    mod macros {}
+
+    #[doc = include_str!("../../turms-server/README.md")]
+    mod server {}
+
+    #[doc = include_str!("../../turms-ws/README.md")]
+    mod ws {}
+}
