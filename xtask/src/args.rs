@@ -22,7 +22,7 @@ Tasks:
           public API as by api --check
   api [--check]
           Write the public API of turms to api/turms.txt, a line for each item;
-          --check fails on a difference instead
+          --check fails on a difference instead. Checks foreign types, too
   bench [ROUNDS] [--against COMMIT [--instructions]]
           Build the benchmark servers and measure them in ROUNDS rounds (default 5);
           writes benches/RESULTS.md. With --against, build the server of another

@@ -1,5 +1,6 @@
 //! The public API: everything that is reachable through the façade, as a file that changes are seen in.
 
+mod rules;
 mod rustdoc;
 mod signature;
 mod surface;
@@ -21,7 +22,7 @@ pub(crate) enum Mode {
     Check,
 }
 
-/// Writes the file or compares with it.
+/// Writes the file or compares with it, and checks the rules.
 pub(crate) fn run(mode: Mode) -> Result<(), Box<dyn Error>> {
     let entries = surface::entries(&Docs::build()?);
     let text: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
@@ -31,7 +32,12 @@ pub(crate) fn run(mode: Mode) -> Result<(), Box<dyn Error>> {
         Mode::Write => fs::write(file, text)?,
         Mode::Check => compare(&fs::read_to_string(file)?, &text)?,
     }
-    Ok(())
+    let problems = rules::problems(&entries);
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("rules of the API are broken:\n{}", problems.join("\n")).into())
+    }
 }
 
 fn root() -> PathBuf {

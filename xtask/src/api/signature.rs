@@ -1,6 +1,6 @@
 //! Signatures as text. The types in them have the names that users see: `turms::types::Content`, `http::HeaderMap`, `Option`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use rustdoc_types::{
     AssocItemConstraintKind, Constant, Function, FunctionSignature, GenericArg, GenericArgs, GenericBound,
@@ -17,12 +17,14 @@ pub(super) struct Writer<'a> {
     docs: &'a Docs,
     names: &'a HashMap<Key, String>,
     krate: usize,
+    /// Types and traits of other crates that were written.
+    pub(super) foreign: BTreeSet<String>,
 }
 
 impl<'a> Writer<'a> {
     /// `names` has the public path of each item that has one.
     pub(super) fn new(docs: &'a Docs, names: &'a HashMap<Key, String>, krate: usize) -> Self {
-        Self { docs, names, krate }
+        Self { docs, names, krate, foreign: BTreeSet::new() }
     }
 
     pub(super) fn function(&mut self, function: &Function) -> String {
@@ -197,7 +199,13 @@ impl<'a> Writer<'a> {
         match self.docs.resolve(self.krate, id) {
             None => written.to_owned(),
             Some(Target::Ours(key)) => self.names.get(&key).cloned().unwrap_or_else(|| self.docs.definition(key)),
-            Some(Target::Foreign(path)) => short(&path),
+            Some(Target::Foreign(path)) => {
+                let name = short(&path);
+                if !path.first().is_some_and(|krate| self.docs.is_ours(krate)) {
+                    self.foreign.insert(format!("{}::{}", path[0], path[path.len() - 1]));
+                }
+                name
+            }
         }
     }
 

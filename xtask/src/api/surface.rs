@@ -9,11 +9,13 @@ use super::rustdoc::{Docs, Key, Target};
 use super::signature::{Writer, short};
 
 /// A public item.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Entry {
     pub(super) path: String,
     pub(super) kind: &'static str,
-    signature: String,
+    pub(super) signature: String,
+    /// Types and traits of other crates in the signature.
+    pub(super) foreign: BTreeSet<String>,
 }
 
 impl fmt::Display for Entry {
@@ -94,12 +96,13 @@ impl Surface<'_> {
             Target::Ours(key) if self.names.get(key) == Some(&path) => self.item(&path, *key),
             Target::Ours(key) => {
                 let signature = self.names[key].clone();
-                self.entries.push(Entry { path, kind: "use", signature });
+                self.entries.push(Entry { path, kind: "use", signature, ..Entry::default() });
             }
             Target::Foreign(from) if from.first().is_some_and(|krate| self.docs.is_ours(krate)) => {}
             Target::Foreign(from) => {
+                let foreign = BTreeSet::from([format!("{}::{}", from[0], from[from.len() - 1])]);
                 let signature = short(from);
-                self.entries.push(Entry { path, kind: "use", signature });
+                self.entries.push(Entry { path, kind: "use", signature, foreign });
             }
         }
     }
@@ -115,7 +118,8 @@ impl Surface<'_> {
         if item.deprecation.is_some() {
             signature.push_str(" #[deprecated]");
         }
-        let entry = Entry { path: path.to_owned(), kind, signature: signature.trim().to_owned() };
+        let entry =
+            Entry { path: path.to_owned(), kind, signature: signature.trim().to_owned(), foreign: writer.foreign };
         self.entries.push(entry);
         let members = members(item).into_iter().chain(self.inherent(key, item));
         for member in members.map(|id| Key { id, ..key }).collect::<Vec<_>>() {
@@ -167,7 +171,7 @@ impl Surface<'_> {
             let Some(path) = owner.filter(|_| !is_hidden_trait).cloned() else { continue };
             let mut writer = Writer::new(self.docs, &self.names, key.krate);
             let signature = writer.implementation(it, &path);
-            found.push(Entry { path, kind: "impl", signature });
+            found.push(Entry { path, kind: "impl", signature, foreign: writer.foreign });
         }
         self.entries.append(&mut found);
     }
