@@ -1,4 +1,4 @@
-//! Rules that the public API keeps: foreign types.
+//! Rules that the public API keeps: foreign types, the first words of doc comments.
 
 use std::collections::BTreeMap;
 
@@ -49,9 +49,18 @@ const EXCEPTIONS: &[Exception] = &[
     Exception { name: "rustls::Error", items: 1, reason: "until TLS errors of WebSocket are a source only" },
 ];
 
+/// Words that no doc comment begins with: it begins with a noun phrase or a verb.
+const OPENINGS: &[&str] =
+    &["How", "Nobody", "So", "Somebody", "What", "Where", "Whether", "Which", "Who", "Whom", "Whose", "Why"];
+
+/// Maximum number of doc comments that begin so. It only goes down.
+const MAX_OPENINGS: usize = 20;
+
 /// Everything that breaks a rule.
 pub(super) fn problems(entries: &[Entry]) -> Vec<String> {
-    foreign_types(entries, EXCEPTIONS)
+    let mut problems = foreign_types(entries, EXCEPTIONS);
+    problems.extend(doc_openings(entries, MAX_OPENINGS));
+    problems
 }
 
 fn foreign_types(entries: &[Entry], exceptions: &[Exception]) -> Vec<String> {
@@ -74,6 +83,19 @@ fn foreign_types(entries: &[Entry], exceptions: &[Exception]) -> Vec<String> {
         }
     }
     problems
+}
+
+fn doc_openings(entries: &[Entry], most: usize) -> Vec<String> {
+    let first_word = |entry: &Entry| entry.docs.split(|c: char| !c.is_alphanumeric()).next().map(str::to_owned);
+    let opens_so = |entry: &&Entry| first_word(entry).is_some_and(|word| OPENINGS.contains(&word.as_str()));
+    let first_line = |entry: &Entry| entry.docs.lines().next().unwrap_or_default().to_owned();
+    let mut found: Vec<_> =
+        entries.iter().filter(opens_so).map(|it| format!("{}: {:?}", it.path, first_line(it))).collect();
+    if found.len() <= most {
+        return Vec::new();
+    }
+    found.push(format!("{} doc comments begin with one of {OPENINGS:?}; {most} may", found.len()));
+    found
 }
 
 #[cfg(test)]
@@ -99,5 +121,13 @@ mod tests {
             foreign_types(&entries, &exception(1)),
             ["a::g: hyper::Body", "a::h: hyper::Body", "hyper::Body may be in 1 signatures (old)"]
         );
+    }
+
+    #[test]
+    fn a_doc_comment_begins_with_no_question_word() {
+        let says = |docs: &str| Entry { path: "a".to_owned(), docs: docs.to_owned(), ..Entry::default() };
+        let entries = [says("Whether it is."), says("Somewhere."), says("The what."), says("")];
+        assert_eq!(doc_openings(&entries, 1), [""; 0]);
+        assert_eq!(doc_openings(&entries, 0)[0], r#"a: "Whether it is.""#);
     }
 }

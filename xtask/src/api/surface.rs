@@ -14,6 +14,7 @@ pub(super) struct Entry {
     pub(super) path: String,
     pub(super) kind: &'static str,
     pub(super) signature: String,
+    pub(super) docs: String,
     /// Types and traits of other crates in the signature.
     pub(super) foreign: BTreeSet<String>,
 }
@@ -52,6 +53,7 @@ struct Visit {
     depth: usize,
     path: String,
     target: Target,
+    docs: Option<String>,
 }
 
 impl Surface<'_> {
@@ -62,6 +64,7 @@ impl Surface<'_> {
             depth: 0,
             path: self.docs.definition(key),
             target: Target::Ours(key),
+            docs: None,
         });
         let mut queue = BTreeSet::from_iter(root);
         let mut visits = Vec::new();
@@ -83,7 +86,8 @@ impl Surface<'_> {
         let is_module = matches!(target, Target::Ours(key) if self.is_module(key));
         let is_second_choice = !is_module && import.is_some_and(|item| has_attribute(item, "#[doc(no_inline)]"));
         let path = format!("{}::{name}", parent.path);
-        Visit { is_second_choice, depth: parent.depth + 1, path, target }
+        let docs = import.and_then(|item| item.docs.clone());
+        Visit { is_second_choice, depth: parent.depth + 1, path, target, docs }
     }
 
     fn is_module(&self, key: Key) -> bool {
@@ -91,24 +95,24 @@ impl Surface<'_> {
     }
 
     fn describe(&mut self, visit: &Visit) {
-        let path = visit.path.clone();
+        let (path, docs) = (visit.path.clone(), visit.docs.clone().unwrap_or_default());
         match &visit.target {
-            Target::Ours(key) if self.names.get(key) == Some(&path) => self.item(&path, *key),
+            Target::Ours(key) if self.names.get(key) == Some(&path) => self.item(&path, *key, &docs),
             Target::Ours(key) => {
                 let signature = self.names[key].clone();
-                self.entries.push(Entry { path, kind: "use", signature, ..Entry::default() });
+                self.entries.push(Entry { path, kind: "use", signature, docs, ..Entry::default() });
             }
             Target::Foreign(from) if from.first().is_some_and(|krate| self.docs.is_ours(krate)) => {}
             Target::Foreign(from) => {
                 let foreign = BTreeSet::from([format!("{}::{}", from[0], from[from.len() - 1])]);
                 let signature = short(from);
-                self.entries.push(Entry { path, kind: "use", signature, foreign });
+                self.entries.push(Entry { path, kind: "use", signature, docs, foreign });
             }
         }
     }
 
     /// Describes an item and what belongs to it.
-    fn item(&mut self, path: &str, key: Key) {
+    fn item(&mut self, path: &str, key: Key, import_docs: &str) {
         let Some(item) = self.docs.get(key) else { return };
         let mut writer = Writer::new(self.docs, &self.names, key.krate);
         let (kind, mut signature) = describe(&mut writer, item);
@@ -118,13 +122,19 @@ impl Surface<'_> {
         if item.deprecation.is_some() {
             signature.push_str(" #[deprecated]");
         }
-        let entry =
-            Entry { path: path.to_owned(), kind, signature: signature.trim().to_owned(), foreign: writer.foreign };
+        let docs = if import_docs.is_empty() { item.docs.as_deref().unwrap_or_default() } else { import_docs };
+        let entry = Entry {
+            path: path.to_owned(),
+            kind,
+            signature: signature.trim().to_owned(),
+            docs: docs.to_owned(),
+            foreign: writer.foreign,
+        };
         self.entries.push(entry);
         let members = members(item).into_iter().chain(self.inherent(key, item));
         for member in members.map(|id| Key { id, ..key }).collect::<Vec<_>>() {
             if let Some(name) = self.docs.get(member).and_then(|item| item.name.as_deref()) {
-                self.item(&format!("{path}::{name}"), member);
+                self.item(&format!("{path}::{name}"), member, "");
             }
         }
     }
@@ -171,7 +181,7 @@ impl Surface<'_> {
             let Some(path) = owner.filter(|_| !is_hidden_trait).cloned() else { continue };
             let mut writer = Writer::new(self.docs, &self.names, key.krate);
             let signature = writer.implementation(it, &path);
-            found.push(Entry { path, kind: "impl", signature, foreign: writer.foreign });
+            found.push(Entry { path, kind: "impl", signature, foreign: writer.foreign, ..Entry::default() });
         }
         self.entries.append(&mut found);
     }
