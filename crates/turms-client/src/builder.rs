@@ -300,6 +300,10 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// When the program does not start, ends at once, or does not speak the protocol.
+    #[doc(alias = "stdio")]
+    #[doc(alias = "subprocess")]
+    #[doc(alias = "StdioTransport")]
+    #[doc(alias = "TokioChildProcess")]
     pub async fn connect_command(self, command: ChildCommand) -> Result<Client, ConnectError> {
         self.connect(command).await
     }

@@ -18,6 +18,9 @@ mod counters;
 mod dispatch;
 mod endpoint;
 mod error;
+#[doc(alias = "middleware")]
+#[doc(alias = "tower")]
+#[doc(alias = "interceptor")]
 pub mod layer;
 mod limits;
 mod panic_guard;

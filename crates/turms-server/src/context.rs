@@ -25,6 +25,7 @@ use crate::task::{DetachPoint, RunningTask};
 use turms_core::Principal;
 
 /// The context of a call, for its handler. Cheap to clone, and can be moved to other tasks.
+#[doc(alias = "ctx")]
 #[derive(Debug, Clone)]
 pub struct Context(Arc<ContextInner>);
 
@@ -367,6 +368,9 @@ impl Context {
     ///
     /// # Errors
     /// If the client does not support sampling, or does not respond.
+    #[doc(alias = "sampling")]
+    #[doc(alias = "create_message")]
+    #[doc(alias = "llm")]
     pub async fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, InputError> {
         self.sample_as(None, params).await
     }
@@ -416,6 +420,7 @@ impl Context {
     ///
     /// # Errors
     /// If the outcome cannot be encoded as JSON or decoded again.
+    #[doc(alias = "memoize")]
     pub async fn once<T: Serialize + DeserializeOwned>(
         &self,
         key: &str,
@@ -513,6 +518,8 @@ const MAX_ATTEMPTS: usize = 3;
 pub(crate) const ASK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10 * 60);
 
 /// The user's response to a form.
+#[doc(alias = "elicitation")]
+#[doc(alias = "form")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Elicited<T> {

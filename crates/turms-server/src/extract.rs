@@ -19,6 +19,8 @@ use turms_core::{CancellationToken, Principal};
 ///
 /// Prompt arguments and URI variables are strings on the wire. Numbers and booleans are parsed from them. A list, a map
 /// or another type that is never a string is parsed from JSON: `["a", "b"]` for a `Vec<String>`.
+#[doc(alias = "Parameters")]
+#[doc(alias = "arguments")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
 pub struct Args<T>(pub T);

@@ -449,6 +449,9 @@ impl Server {
     }
 
     /// Adds a layer around all requests and notifications. The layer added last is the outermost.
+    #[doc(alias = "middleware")]
+    #[doc(alias = "tower")]
+    #[doc(alias = "interceptor")]
     pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: Layer<SharedService> + Send + Sync + 'static,
@@ -528,6 +531,10 @@ impl Server {
     ///
     /// # Errors
     /// If a registration is invalid, or reading or writing fails.
+    #[doc(alias = "stdio")]
+    #[doc(alias = "subprocess")]
+    #[doc(alias = "StdioTransport")]
+    #[doc(alias = "TokioChildProcess")]
     pub async fn serve_stdio(self) -> Result<(), ServeError> {
         let (reader, writer) = stdio().map_err(ServeError::Stdio)?;
         let router = self.build()?;

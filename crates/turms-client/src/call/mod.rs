@@ -80,6 +80,8 @@ impl<T, E> Call<T, E> {
     /// Timeout for the response, renewed by each report of progress. Each attempt, each input round, each page of a list, each
     /// poll of a task and the wait for a connection has this time. [`max_duration`](Self::max_duration) limits what progress can
     /// add to it.
+    #[doc(alias = "deadline")]
+    #[doc(alias = "max_total_timeout")]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Timeout::After(timeout);
         self

@@ -99,6 +99,9 @@ use turms_proto::session::ConnectionStatus;
 /// - What the protocol does not define has to be sent to one server: [`ClientGroup::client`].
 ///
 /// A name that several servers have belongs to the first; [`ClientGroup::collisions`] lists them.
+#[doc(alias = "multi")]
+#[doc(alias = "fleet")]
+#[doc(alias = "gateway")]
 #[derive(Clone)]
 pub struct ClientGroup {
     shared: Arc<GroupShared>,

@@ -128,6 +128,7 @@ impl Pool {
     ///
     /// # Errors
     /// When no member is available.
+    #[doc(alias = "checkout")]
     pub fn acquire(&self) -> Result<PooledClient, PoolError> {
         match self.shared.pick(&[], None) {
             Some(guard) => Ok(PooledClient { guard }),

@@ -42,6 +42,9 @@ use super::open;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "streamable_http")]
+#[doc(alias = "sse")]
+#[doc(alias = "StreamableHttpService")]
 pub struct HttpConnector {
     url: Url,
     headers: HeaderMap,

@@ -82,6 +82,9 @@ impl PeerAddress {
 /// An application that shuts down gracefully must shut this service down as well, because event streams have no end of
 /// their own: call [`HttpService::shutdown`] in the application's shutdown signal. A [`Listener`] does so by itself,
 /// and serves whole applications with [`Listener::serve_tower`].
+#[doc(alias = "streamable_http")]
+#[doc(alias = "sse")]
+#[doc(alias = "StreamableHttpService")]
 #[derive(Clone)]
 pub struct HttpService(Arc<HttpState>);
 
@@ -215,6 +218,7 @@ impl HttpService {
     }
 
     /// Disables the HTTP+SSE transport of 2024-11-05. Default: enabled.
+    #[doc(alias = "sse")]
     #[must_use]
     pub fn without_http_sse(self) -> Self {
         self.with(|options| options.http_sse = false)

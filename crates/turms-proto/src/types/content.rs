@@ -197,6 +197,8 @@ pub struct ToolResultContent {
 }
 
 /// A block of content.
+#[doc(alias = "ContentBlock")]
+#[doc(alias = "TextContent")]
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Content {

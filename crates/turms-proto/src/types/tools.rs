@@ -184,6 +184,7 @@ impl CallToolParams {
 }
 
 /// Result of `tools/call`.
+#[doc(alias = "ToolResult")]
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
