@@ -22,8 +22,8 @@ Tasks:
           public API as by api --check
   api [--check]
           Write the public API of turms to api/turms.txt, a line for each item;
-          --check fails on a difference instead. Checks foreign types and the first
-          words of doc comments, too
+          --check fails on a difference instead. Checks foreign types, the first
+          words of doc comments, and the doc aliases of api/aliases.toml, too
   bench [ROUNDS] [--against COMMIT [--instructions]]
           Build the benchmark servers and measure them in ROUNDS rounds (default 5);
           writes benches/RESULTS.md. With --against, build the server of another

@@ -1,5 +1,6 @@
 //! The public API: everything that is reachable through the façade, as a file that changes are seen in.
 
+mod alias;
 mod rules;
 mod rustdoc;
 mod signature;
@@ -32,7 +33,8 @@ pub(crate) fn run(mode: Mode) -> Result<(), Box<dyn Error>> {
         Mode::Write => fs::write(file, text)?,
         Mode::Check => compare(&fs::read_to_string(file)?, &text)?,
     }
-    let problems = rules::problems(&entries);
+    let mut problems = rules::problems(&entries);
+    problems.extend(alias::problems(&entries)?);
     if problems.is_empty() {
         Ok(())
     } else {

@@ -15,6 +15,8 @@ pub(super) struct Entry {
     pub(super) kind: &'static str,
     pub(super) signature: String,
     pub(super) docs: String,
+    /// Words of `#[doc(alias)]`.
+    pub(super) aliases: BTreeSet<String>,
     /// Types and traits of other crates in the signature.
     pub(super) foreign: BTreeSet<String>,
 }
@@ -106,7 +108,7 @@ impl Surface<'_> {
             Target::Foreign(from) => {
                 let foreign = BTreeSet::from([format!("{}::{}", from[0], from[from.len() - 1])]);
                 let signature = short(from);
-                self.entries.push(Entry { path, kind: "use", signature, docs, foreign });
+                self.entries.push(Entry { path, kind: "use", signature, docs, foreign, ..Entry::default() });
             }
         }
     }
@@ -128,6 +130,7 @@ impl Surface<'_> {
             kind,
             signature: signature.trim().to_owned(),
             docs: docs.to_owned(),
+            aliases: aliases(item),
             foreign: writer.foreign,
         };
         self.entries.push(entry);
@@ -271,6 +274,14 @@ fn target_of(item: &Impl) -> Option<Id> {
 
 fn has_attribute(item: &Item, text: &str) -> bool {
     item.attrs.iter().any(|it| matches!(it, Attribute::Other(it) if it == text))
+}
+
+fn aliases(item: &Item) -> BTreeSet<String> {
+    let attributes = item.attrs.iter().filter_map(|it| match it {
+        Attribute::Other(text) => text.strip_prefix("#[doc(alias"),
+        _ => None,
+    });
+    attributes.flat_map(|text| text.split('"').skip(1).step_by(2)).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
