@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
+use std::path::PathBuf;
 
 use crate::api;
 use crate::conformance::{Filter, Role};
@@ -24,6 +25,9 @@ Tasks:
           Write the public API of turms to api/turms.txt, a line for each item;
           --check fails on a difference instead. Checks foreign types, the first
           words of doc comments, and the doc aliases of api/aliases.toml, too
+  programs [FILE...]
+          Count lines, imported names, and the types and attributes of turms to know
+          in each FILE (default: examples/programs/*.rs)
   bench [ROUNDS] [--against COMMIT [--instructions]]
           Build the benchmark servers and measure them in ROUNDS rounds (default 5);
           writes benches/RESULTS.md. With --against, build the server of another
@@ -45,6 +49,7 @@ pub(crate) enum Task {
     Test(Extent),
     CheckAll,
     Api(api::Mode),
+    Programs(Vec<PathBuf>),
     Bench(BenchOptions),
     Peers,
     Conformance(Filter),
@@ -81,6 +86,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Task, Us
         Some("test") => return test(args),
         Some("check-all") => Task::CheckAll,
         Some("api") => return api(args),
+        Some("programs") => return Ok(Task::Programs(args.map(PathBuf::from).collect())),
         Some("bench") => return bench(args),
         Some("peers") => Task::Peers,
         Some("conformance") => return filter(args).map(Task::Conformance),
@@ -211,6 +217,12 @@ mod tests {
         assert_eq!(parse_all(&["api"]), Ok(Task::Api(api::Mode::Write)));
         assert_eq!(parse_all(&["api", "--check"]), Ok(Task::Api(api::Mode::Check)));
         assert!(parse_all(&["api", "--chekc"]).is_err() && parse_all(&["api", "--check", "x"]).is_err());
+    }
+
+    #[test]
+    fn programs_are_named_or_all() {
+        assert_eq!(parse_all(&["programs"]), Ok(Task::Programs(Vec::new())));
+        assert_eq!(parse_all(&["programs", "a.rs"]), Ok(Task::Programs(vec![PathBuf::from("a.rs")])));
     }
 
     #[test]

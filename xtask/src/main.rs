@@ -13,6 +13,7 @@ mod need;
 mod packages;
 mod peers;
 mod program;
+mod programs;
 mod step;
 mod summary;
 mod version_comparison;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Ok(Task::Test(extent)) => report("test", &full_test::run(extent)),
         Ok(Task::CheckAll) => report("check-all", &check_all::run()),
         Ok(Task::Api(mode)) => finish(api::run(mode)),
+        Ok(Task::Programs(files)) => finish(programs::run(&files)),
         Ok(Task::Bench(options)) => done(bench::run(&options)),
         Ok(Task::Peers) => done(peers::install()),
         Ok(Task::Conformance(filter)) => conformance(&filter),
