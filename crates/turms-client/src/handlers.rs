@@ -331,7 +331,7 @@ fn check_tool_messages(messages: &[SamplingMessage]) -> Result<(), String> {
         let results: Vec<&str> = blocks
             .iter()
             .filter_map(|block| match block {
-                Content::CallToolResult(result) => Some(result.tool_use_id.as_str()),
+                Content::ToolResult(result) => Some(result.tool_use_id.as_str()),
                 _ => None,
             })
             .collect();
@@ -408,7 +408,7 @@ mod tests {
     #[test]
     fn the_uses_and_results_of_tools_belong_together() {
         let used = || SamplingMessage::assistant(Content::ToolUse(Box::new(ToolUse::new("1", "add", Object::new()))));
-        let result = |id: &str| Content::CallToolResult(Box::new(ToolResultContent::new(id, Vec::new())));
+        let result = |id: &str| Content::ToolResult(Box::new(ToolResultContent::new(id, Vec::new())));
         assert!(check_tool_messages(&[used(), SamplingMessage::user(result("1"))]).is_ok());
         assert!(check_tool_messages(&[used()]).is_ok());
         assert!(check_tool_messages(&[used(), SamplingMessage::user("well?")]).is_err());
