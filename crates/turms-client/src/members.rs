@@ -20,7 +20,7 @@ use crate::subscription::Subscription;
 pub(crate) struct Lifetime {
     /// So that members can be added from outside a runtime.
     pub(crate) runtime: Handle,
-    pub(crate) pending: Arc<PendingCalls>,
+    pub(crate) pending: PendingCalls,
     shutdown: CancellationToken,
 }
 
@@ -28,7 +28,7 @@ impl Lifetime {
     /// # Panics
     /// Outside of a runtime.
     pub(crate) fn new() -> Self {
-        Self { runtime: Handle::current(), pending: Arc::default(), shutdown: CancellationToken::new() }
+        Self { runtime: Handle::current(), pending: PendingCalls::default(), shutdown: CancellationToken::new() }
     }
 
     /// Ends all tasks on drop.

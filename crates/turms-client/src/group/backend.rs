@@ -30,10 +30,9 @@ use crate::call::{CallOutput, CallRequest, SessionCall};
 use crate::client::Client;
 use crate::control::{ClientControl, EventInterest};
 use crate::event::Events;
-use crate::layer::CallService;
-use crate::layer::track::Track;
+use crate::layer::track::PendingCalls;
 use crate::members::{Lifetime, send, total_stats};
-use crate::state::{ClientStats, PendingCall};
+use crate::state::ClientStats;
 use turms_proto::session::ConnectionStatus;
 
 /// The state of a group. It does not keep the group open.
@@ -71,27 +70,17 @@ impl GroupShared {
 }
 
 /// A group as the backend of one client.
-pub(super) struct GroupBackend {
-    shared: Arc<GroupShared>,
-    calls: Track<GroupCalls>,
-}
-
-impl GroupBackend {
-    pub(super) fn new(shared: Arc<GroupShared>) -> Self {
-        let calls = Track::new(GroupCalls(shared.clone()), shared.lifetime.pending.clone());
-        Self { shared, calls }
-    }
-}
+pub(super) struct GroupBackend(pub(super) Arc<GroupShared>);
 
 impl Backend for GroupBackend {
     fn call<'a>(&'a self, call: &'a CallRequest) -> BoxFuture<'a, Result<CallOutput, CallError>> {
-        Box::pin(self.calls.call(call))
+        Box::pin(self.0.lifetime.pending.track(call, || self.call_members(call)))
     }
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(async move {
             let method = notification.method.clone();
-            let mut clients = self.shared.members.lock().clients();
+            let mut clients = self.0.members.lock().clients();
             clients.retain(|(_, client)| client.status() == ConnectionStatus::Ready);
             if clients.is_empty() {
                 return Err(CallError::not_connected(method, None));
@@ -111,39 +100,33 @@ impl Backend for GroupBackend {
 
 impl ClientControl for GroupBackend {
     fn status(&self) -> ConnectionStatus {
-        self.shared.status()
+        self.0.status()
     }
 
     fn server(&self) -> Option<Arc<Opened>> {
-        (self.status() == ConnectionStatus::Ready).then(|| Arc::new(self.shared.negotiated()))
+        (self.status() == ConnectionStatus::Ready).then(|| Arc::new(self.0.negotiated()))
     }
 
     fn events(&self, _: EventInterest) -> Events {
-        Events::merged(Nameless(self.shared.members.lock().events()))
+        Events::merged(Nameless(self.0.members.lock().events()))
     }
 
-    fn pending_calls(&self) -> Vec<PendingCall> {
-        self.shared.lifetime.pending.list()
-    }
-
-    fn cancel(&self, id: u64, reason: Option<&str>) -> bool {
-        self.shared.lifetime.pending.cancel(id, reason)
+    fn pending(&self) -> &PendingCalls {
+        &self.0.lifetime.pending
     }
 
     fn stats(&self) -> ClientStats {
-        total_stats(self.shared.members.lock().clients().iter().map(|(_, client)| client))
+        total_stats(self.0.members.lock().clients().iter().map(|(_, client)| client))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.shared.close())
+        Box::pin(self.0.close())
     }
 }
 
-/// Sends each call to the server that it is for, or to all.
-struct GroupCalls(Arc<GroupShared>);
-
-impl CallService for GroupCalls {
-    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+impl GroupBackend {
+    /// Sends a call to the server that it is for, or to all.
+    async fn call_members(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         if call.options.one_server {
             return Err(CallError::not_sent(call.target(), CallErrorKind::NoServer(NoServerCause::Several)));
         }
@@ -155,9 +138,7 @@ impl CallService for GroupCalls {
         // In the caller's words.
         self.dispatch(&call).await.map_err(|error| error.about(call.target()))
     }
-}
 
-impl GroupCalls {
     async fn dispatch(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         let (shared, options) = (&self.0, &call.options);
         match SessionCall::of(call)? {

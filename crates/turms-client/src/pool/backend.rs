@@ -17,28 +17,17 @@ use crate::call::options::{CallOptions, CallTimeouts};
 use crate::call::{CallOutput, CallRequest, SessionCall};
 use crate::control::{ClientControl, EventInterest};
 use crate::event::{ConnectionEvent, Event, Events};
-use crate::layer::CallService;
-use crate::layer::track::Track;
+use crate::layer::track::PendingCalls;
 use crate::members::total_stats;
-use crate::state::{ClientStats, PendingCall};
+use crate::state::ClientStats;
 use turms_proto::session::ConnectionStatus;
 
 /// A pool as the backend of one client.
-pub(super) struct PoolBackend {
-    shared: Arc<PoolShared>,
-    calls: Track<PoolCalls>,
-}
-
-impl PoolBackend {
-    pub(super) fn new(shared: Arc<PoolShared>) -> Self {
-        let calls = Track::new(PoolCalls(shared.clone()), shared.lifetime.pending.clone());
-        Self { shared, calls }
-    }
-}
+pub(super) struct PoolBackend(pub(super) Arc<PoolShared>);
 
 impl Backend for PoolBackend {
     fn call<'a>(&'a self, call: &'a CallRequest) -> BoxFuture<'a, Result<CallOutput, CallError>> {
-        Box::pin(self.calls.call(call))
+        Box::pin(self.0.lifetime.pending.track(call, || self.call_members(call)))
     }
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), CallError>> {
@@ -47,7 +36,7 @@ impl Backend for PoolBackend {
                 let (member, notification) = (member.clone(), notification.clone());
                 async move { member.client.backend().notify(notification).await }
             };
-            let outcomes = join_all(self.shared.connected().iter().map(sent)).await;
+            let outcomes = join_all(self.0.connected().iter().map(sent)).await;
             // A member that was not notified is not there to be.
             if outcomes.iter().any(Result::is_ok) {
                 return Ok(());
@@ -64,10 +53,10 @@ impl Backend for PoolBackend {
 impl ClientControl for PoolBackend {
     /// That of the best member. A pool that makes its members itself is closed only when it was closed.
     fn status(&self) -> ConnectionStatus {
-        let statuses: Vec<_> = self.shared.members().iter().map(|member| member.client.status()).collect();
+        let statuses: Vec<_> = self.0.members().iter().map(|member| member.client.status()).collect();
         if statuses.contains(&ConnectionStatus::Ready) {
             ConnectionStatus::Ready
-        } else if statuses.iter().any(|status| *status != ConnectionStatus::Closed) || self.shared.makes_members() {
+        } else if statuses.iter().any(|status| *status != ConnectionStatus::Closed) || self.0.makes_members() {
             ConnectionStatus::Disconnected
         } else {
             ConnectionStatus::Closed
@@ -75,42 +64,36 @@ impl ClientControl for PoolBackend {
     }
 
     fn server(&self) -> Option<Arc<Opened>> {
-        let mut members = self.shared.members();
+        let mut members = self.0.members();
         // The sort is stable: of equals, the oldest member counts.
         members.sort_by_key(|member| member.grade().map_or((1, None), |grade| (0, Some(grade))));
         members.iter().find_map(|member| member.client.opened())
     }
 
     fn events(&self, interest: EventInterest) -> Events {
-        let events = self.shared.events.subscribe();
-        if interest == EventInterest::AskServer && !self.shared.wants_lists.swap(true, Ordering::SeqCst) {
-            self.shared.members().iter().for_each(|member| self.shared.request_lists(&member.client));
+        let events = self.0.events.subscribe();
+        if interest == EventInterest::AskServer && !self.0.wants_lists.swap(true, Ordering::SeqCst) {
+            self.0.members().iter().for_each(|member| self.0.request_lists(&member.client));
         }
         events
     }
 
-    fn pending_calls(&self) -> Vec<PendingCall> {
-        self.shared.lifetime.pending.list()
-    }
-
-    fn cancel(&self, id: u64, reason: Option<&str>) -> bool {
-        self.shared.lifetime.pending.cancel(id, reason)
+    fn pending(&self) -> &PendingCalls {
+        &self.0.lifetime.pending
     }
 
     fn stats(&self) -> ClientStats {
-        total_stats(self.shared.members().iter().map(|member| &member.client))
+        total_stats(self.0.members().iter().map(|member| &member.client))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.shared.close())
+        Box::pin(self.0.close())
     }
 }
 
-/// Sends each call to one member, and to another if it may be repeated.
-struct PoolCalls(Arc<PoolShared>);
-
-impl CallService for PoolCalls {
-    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+impl PoolBackend {
+    /// Sends a call to one member, and to another if it may be repeated, or to all.
+    async fn call_members(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         if call.is_raw() {
             return self.send(call.clone()).await;
         }
@@ -126,9 +109,7 @@ impl CallService for PoolCalls {
         }
         Ok(CallOutput::empty())
     }
-}
 
-impl PoolCalls {
     /// Sends a call to one member after the other, until it may not be repeated.
     async fn send(&self, mut call: CallRequest) -> Result<CallOutput, CallError> {
         let pool = &self.0;
