@@ -6,8 +6,8 @@ use crate::state::ClientStats;
 use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
-use turms_proto::method::Method as _;
-use turms_proto::types::{Listen, SubscriptionFilter};
+use turms_proto::session::ConnectionStatus;
+use turms_proto::types::SubscriptionFilter;
 
 use crate::call::{CallError, CallOptions, SessionCall};
 use crate::client::Client;
@@ -54,6 +54,16 @@ pub(crate) fn total_stats<'a>(clients: impl IntoIterator<Item = &'a Client>) -> 
     })
 }
 
+/// The status of the member that is most available; `Closed` if there is none.
+pub(crate) fn best_status(statuses: impl IntoIterator<Item = ConnectionStatus>) -> ConnectionStatus {
+    let rank = |status: &ConnectionStatus| match status {
+        ConnectionStatus::Ready => 2,
+        ConnectionStatus::Closed => 0,
+        _ => 1,
+    };
+    statuses.into_iter().max_by_key(rank).unwrap_or(ConnectionStatus::Closed)
+}
+
 /// Sends a call to a member whose result does not matter.
 pub(crate) async fn send(client: &Client, call: SessionCall, options: &CallOptions) -> Result<(), CallError> {
     client.backend().call(&call.request().with_options(options.clone())).await.map(drop)
@@ -66,6 +76,5 @@ pub(crate) async fn listen(
     options: &CallOptions,
 ) -> Result<Subscription, CallError> {
     let call = SessionCall::Listen(filter).request().with_options(options.clone());
-    let stream = client.backend().call(&call).await?.subscription;
-    stream.map(|stream| *stream).ok_or_else(|| CallError::not_connected(Listen::NAME, None))
+    client.backend().call(&call).await?.into_subscription()
 }

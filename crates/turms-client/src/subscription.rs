@@ -56,6 +56,19 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The change of a list that an event reports, if the filter has it.
+    pub(crate) fn of_list(event: &Event, filter: &SubscriptionFilter) -> Option<Self> {
+        let (wanted, change) = match event {
+            Event::ToolsChanged => (filter.tools_list_changed, Self::Tools),
+            Event::PromptsChanged => (filter.prompts_list_changed, Self::Prompts),
+            Event::ResourcesChanged => (filter.resources_list_changed, Self::Resources),
+            _ => return None,
+        };
+        (wanted == Some(true)).then_some(change)
+    }
+}
+
 /// A stream of changes. Dropping it ends the subscription.
 ///
 /// A client that reconnects opens the stream again. Changes in between are missed: read the lists anew when the events of the
@@ -151,16 +164,16 @@ pub(crate) fn filter_events(
 async fn forward(mut events: Events, filter: SubscriptionFilter, sender: mpsc::Sender<Change>, watched: Vec<String>) {
     while let Some(event) = events.next().await {
         let change = match event {
-            Event::ToolsChanged if filter.tools_list_changed == Some(true) => Change::Tools,
-            Event::PromptsChanged if filter.prompts_list_changed == Some(true) => Change::Prompts,
-            Event::ResourcesChanged if filter.resources_list_changed == Some(true) => Change::Resources,
             Event::ResourceUpdated { uri } if watched.iter().any(|wanted| is_within(&uri, wanted)) => {
                 Change::Resource { uri }
             }
             Event::TaskChanged(task) if filter.task_ids.iter().flatten().any(|wanted| *wanted == task.task_id) => {
                 Change::Task { id: task.task_id.clone(), status: task.status }
             }
-            _ => continue,
+            event => match Change::of_list(&event, &filter) {
+                Some(change) => change,
+                None => continue,
+            },
         };
         let _ = sender.try_send(change);
     }

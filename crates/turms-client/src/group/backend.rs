@@ -17,7 +17,7 @@ use turms_proto::{DecodeError, Notification, ProtocolVersion};
 use super::connectors::Connectors;
 use super::events::Nameless;
 use super::list_cache::ListKind;
-use super::members::GroupMembers;
+use super::members::{GroupMembers, MemberEntry};
 use super::naming::Naming;
 use super::routing::{self, Location};
 use super::subscriptions;
@@ -31,7 +31,7 @@ use crate::client::Client;
 use crate::control::{ClientControl, EventInterest};
 use crate::event::Events;
 use crate::layer::track::PendingCalls;
-use crate::members::{Lifetime, send, total_stats};
+use crate::members::{Lifetime, best_status, send, total_stats};
 use crate::state::ClientStats;
 use turms_proto::session::ConnectionStatus;
 
@@ -56,17 +56,6 @@ impl GroupShared {
         join_all(clients.iter().map(|(_, client)| client.close())).await;
         self.members.lock().drop_watchers();
     }
-
-    /// The status of the member that is most available.
-    fn status(&self) -> ConnectionStatus {
-        let members = self.members.lock();
-        let best = |status: &ConnectionStatus| match status {
-            ConnectionStatus::Ready => 2,
-            ConnectionStatus::Closed => 0,
-            _ => 1,
-        };
-        members.entries().map(|entry| entry.status()).max_by_key(best).unwrap_or(ConnectionStatus::Closed)
-    }
 }
 
 /// A group as the backend of one client.
@@ -87,7 +76,7 @@ impl Backend for GroupBackend {
             }
             let sent = clients.into_iter().map(|(name, client)| {
                 let notification = notification.clone();
-                async move { (name.to_string(), client.backend().notify(notification).await) }
+                async move { (name, client.backend().notify(notification).await) }
             });
             all_of(&method, join_all(sent).await, Vec::new())
         })
@@ -100,7 +89,7 @@ impl Backend for GroupBackend {
 
 impl ClientControl for GroupBackend {
     fn status(&self) -> ConnectionStatus {
-        self.0.status()
+        best_status(self.0.members.lock().entries().map(MemberEntry::status))
     }
 
     fn server(&self) -> Option<Arc<Opened>> {
@@ -218,10 +207,7 @@ impl GroupBackend {
             (members.clients(), members.absent())
         };
         let absent = absent.into_iter().map(|(name, kind)| (name, CallError::not_sent(Ping::NAME, kind))).collect();
-        let pings = clients
-            .into_iter()
-            .map(|(name, client)| async move { (name.to_string(), send(&client, SessionCall::Ping, options).await) });
-        all_of(Ping::NAME, join_all(pings).await, absent)
+        all_of(Ping::NAME, send_to(clients, &SessionCall::Ping, options).await, absent)
     }
 
     async fn set_log_level(&self, level: LoggingLevel, options: &CallOptions) -> Result<(), CallError> {
@@ -236,11 +222,11 @@ impl GroupBackend {
             (logs && status != ConnectionStatus::Closed).then_some(async move {
                 let set = send(&client, SessionCall::SetLogLevel(level), options);
                 if status == ConnectionStatus::Ready {
-                    return (name.to_string(), set.await);
+                    return (name, set.await);
                 }
                 // Its client keeps the level and sets it when the server is back, which is not waited for.
                 let _ = tokio::time::timeout(Duration::ZERO, set).await;
-                (name.to_string(), Ok(()))
+                (name, Ok(()))
             })
         });
         all_of(SetLevel::NAME, join_all(set).await, Vec::new())
@@ -253,12 +239,9 @@ impl GroupBackend {
             Location::At(member) => vec![*member],
             Location::AnyOf(members) => members,
         };
-        let watching = members.into_iter().map(|member| {
-            let subscribe = SessionCall::Subscribe(uri.clone());
-            async move { (member.name, send(&member.client, subscribe, options).await) }
-        });
+        let clients = members.into_iter().map(|member| (member.name, member.client));
         let (mut servers, mut failed) = (Vec::new(), None);
-        for (name, outcome) in join_all(watching).await {
+        for (name, outcome) in send_to(clients, &SessionCall::Subscribe(uri.clone()), options).await {
             match outcome {
                 Ok(()) => servers.push(name),
                 Err(error) => failed = Some(routing::more_telling(failed, error)),
@@ -278,11 +261,7 @@ impl GroupBackend {
             let client = |server: Arc<str>| Some((server.clone(), members.get(&server)?.client().cloned()?));
             servers.filter_map(client).collect()
         };
-        let ending = clients.into_iter().map(|(name, client)| {
-            let unsubscribe = SessionCall::Unsubscribe(uri.clone());
-            async move { (name.to_string(), send(&client, unsubscribe, options).await) }
-        });
-        all_of(Unsubscribe::NAME, join_all(ending).await, Vec::new())
+        all_of(Unsubscribe::NAME, send_to(clients, &SessionCall::Unsubscribe(uri), options).await, Vec::new())
     }
 }
 
@@ -313,12 +292,21 @@ pub(super) fn respond(call: &CallRequest, payload: Payload) -> Result<CallOutput
     }
 }
 
-/// The outcome of what all servers had to do.
-fn all_of(
-    target: &str,
-    outcomes: Vec<(String, Result<(), CallError>)>,
-    mut failures: Vec<(String, CallError)>,
-) -> Result<(), CallError> {
-    failures.extend(outcomes.into_iter().filter_map(|(name, outcome)| Some((name, outcome.err()?))));
+/// The outcome at each server.
+type Outcomes = Vec<(Arc<str>, Result<(), CallError>)>;
+
+/// Sends a call to several servers at once.
+async fn send_to(
+    clients: impl IntoIterator<Item = (Arc<str>, Client)>,
+    call: &SessionCall,
+    options: &CallOptions,
+) -> Outcomes {
+    let sent = |(name, client): (Arc<str>, Client)| async move { (name, send(&client, call.clone(), options).await) };
+    join_all(clients.into_iter().map(sent)).await
+}
+
+/// The outcome of a call to several servers.
+fn all_of(target: &str, outcomes: Outcomes, mut failures: Vec<(String, CallError)>) -> Result<(), CallError> {
+    failures.extend(outcomes.into_iter().filter_map(|(name, outcome)| Some((name.to_string(), outcome.err()?))));
     if failures.is_empty() { Ok(()) } else { Err(CallError::of_servers(target, failures)) }
 }
