@@ -18,7 +18,7 @@ use crate::call::{CallOutput, CallRequest, SessionCall};
 use crate::control::{ClientControl, EventInterest};
 use crate::event::{ConnectionEvent, Event, Events};
 use crate::layer::track::PendingCalls;
-use crate::members::total_stats;
+use crate::members::{best_status, total_stats};
 use crate::state::ClientStats;
 use turms_proto::session::ConnectionStatus;
 
@@ -32,11 +32,9 @@ impl Backend for PoolBackend {
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(async move {
-            let sent = |member: &Arc<PoolMember>| {
-                let (member, notification) = (member.clone(), notification.clone());
-                async move { member.client.backend().notify(notification).await }
-            };
-            let outcomes = join_all(self.0.connected().iter().map(sent)).await;
+            let members = self.0.connected();
+            let sent = members.iter().map(|member| member.client.backend().notify(notification.clone()));
+            let outcomes = join_all(sent).await;
             // A member that was not notified is not there to be.
             if outcomes.iter().any(Result::is_ok) {
                 return Ok(());
@@ -53,13 +51,10 @@ impl Backend for PoolBackend {
 impl ClientControl for PoolBackend {
     /// That of the best member. A pool that makes its members itself is closed only when it was closed.
     fn status(&self) -> ConnectionStatus {
-        let statuses: Vec<_> = self.0.members().iter().map(|member| member.client.status()).collect();
-        if statuses.contains(&ConnectionStatus::Ready) {
-            ConnectionStatus::Ready
-        } else if statuses.iter().any(|status| *status != ConnectionStatus::Closed) || self.0.makes_members() {
-            ConnectionStatus::Disconnected
-        } else {
-            ConnectionStatus::Closed
+        match best_status(self.0.members().iter().map(|member| member.client.status())) {
+            ConnectionStatus::Ready => ConnectionStatus::Ready,
+            ConnectionStatus::Closed if !self.0.makes_members() => ConnectionStatus::Closed,
+            _ => ConnectionStatus::Disconnected,
         }
     }
 
@@ -123,11 +118,10 @@ impl PoolBackend {
                 let attempt = u32::try_from(attempts.len() - 1).unwrap_or(u32::MAX);
                 pool.events.publish(&Event::Retrying { subject: call.target().to_string().into(), attempt });
             }
-            guard.count(1);
-            let outcome = guard.member().client.backend().call(&call).await;
-            guard.note(&outcome);
-            let Err(error) = outcome else { return outcome };
-            attempts.failed(error, || call.is_idempotent(Some(&pool.tools)))?;
+            match guard.call(&call).await {
+                Err(error) => attempts.failed(error, || call.is_idempotent(Some(&pool.tools)))?,
+                output => return output,
+            }
         }
     }
 
@@ -164,11 +158,8 @@ impl PoolBackend {
     async fn set_level(&self, level: LoggingLevel, options: &CallOptions) -> Result<(), CallError> {
         let pool = &self.0;
         *pool.level.lock() = Some(level);
-        let set = |member: &Arc<PoolMember>| {
-            let (member, options) = (member.clone(), options.clone());
-            async move { member.set_level(level, options).await }
-        };
-        let outcomes = join_all(pool.connected().iter().map(set)).await;
+        let members = pool.connected();
+        let outcomes = join_all(members.iter().map(|member| member.set_level(level, options))).await;
         // A member that got another level meanwhile is set again, and so is one that comes back later.
         pool.notify_changed();
         let reached =

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
-use turms_proto::method::Method as _;
-use turms_proto::types::{Listen, SubscriptionFilter};
+use turms_proto::types::SubscriptionFilter;
 
 use super::member::PoolMember;
 use super::shared::{Attempts, PoolShared};
@@ -165,8 +164,7 @@ async fn listen_somewhere(
 ) -> Result<(Arc<PoolMember>, Subscription), CallError> {
     let call = SessionCall::Listen(filter.clone()).request().with_options(options.clone());
     let (member, output) = somewhere(pool, call).await?;
-    let stream = output.subscription.ok_or_else(|| CallError::not_connected(Listen::NAME, None))?;
-    Ok((member, *stream))
+    Ok((member, output.into_subscription()?))
 }
 
 /// A subscription that moves between members.
@@ -247,10 +245,7 @@ async fn somewhere(pool: &PoolShared, call: CallRequest) -> Result<(Arc<PoolMemb
     let mut attempts = Attempts::default();
     loop {
         let Some(guard) = attempts.next(pool, None) else { return Err(attempts.error(call.target())) };
-        guard.count(1);
-        let outcome = guard.member().client.backend().call(&call).await;
-        guard.note(&outcome);
-        match outcome {
+        match guard.call(&call).await {
             Ok(output) => return Ok((guard.member().clone(), output)),
             Err(error) => attempts.failed(error, || true)?,
         }
