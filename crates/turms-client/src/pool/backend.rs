@@ -8,8 +8,9 @@ use turms_proto::method::Method as _;
 use turms_proto::session::{Opened, RequestOptions};
 use turms_proto::types::{LoggingLevel, SetLevel};
 
+use super::attempts::Attempts;
 use super::member::{MemberGuard, PoolMember};
-use super::shared::{Attempts, PoolShared};
+use super::shared::PoolShared;
 use super::subscriptions;
 use crate::backend::Backend;
 use crate::call::error::{CallError, CallErrorKind, NoServerCause};

@@ -1,5 +1,6 @@
 //! Several connections, used as one client.
 
+mod attempts;
 mod backend;
 mod builder;
 mod maintenance;

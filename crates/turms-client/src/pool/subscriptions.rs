@@ -7,8 +7,9 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 use turms_proto::types::SubscriptionFilter;
 
+use super::attempts::Attempts;
 use super::member::PoolMember;
-use super::shared::{Attempts, PoolShared};
+use super::shared::PoolShared;
 use crate::call::error::{CallError, Delivery};
 use crate::call::options::CallOptions;
 use crate::call::{CallOutput, CallRequest, SessionCall};
