@@ -13,7 +13,7 @@ use turms_proto::types::{Listen, SubscriptionFilter};
 use super::backend::GroupShared;
 use super::capabilities::unite_flags;
 use super::events::MembershipChange;
-use super::members::MemberRef;
+use super::member::MemberRef;
 use super::routing::Location;
 use crate::call::error::{CallError, CallErrorKind, NoServerCause};
 use crate::call::options::CallOptions;
