@@ -35,12 +35,10 @@ impl Backend for PoolBackend {
         Box::pin(async move {
             let members = self.0.connected();
             let sent = members.iter().map(|member| member.client.backend().notify(notification.clone()));
-            let outcomes = join_all(sent).await;
-            // A member that was not notified is not there to be.
-            if outcomes.iter().any(Result::is_ok) {
-                return Ok(());
-            }
-            outcomes.into_iter().next().unwrap_or_else(|| Err(none_available(&notification.method)))
+            let outcomes = join_all(sent).await.into_iter();
+            // One success is enough: a member that was not notified has lost its connection.
+            let best = outcomes.reduce(|first, next| if next.is_ok() { next } else { first });
+            best.unwrap_or_else(|| Err(none_available(&notification.method)))
         })
     }
 
@@ -163,17 +161,10 @@ impl PoolBackend {
         let outcomes = join_all(members.iter().map(|member| member.set_level(level, options))).await;
         // A member that got another level meanwhile is set again, and so is one that comes back later.
         pool.notify_changed();
-        let reached =
-            outcomes.iter().any(|outcome| outcome.as_ref().err().is_none_or(|error| !error.is_disconnected()));
-        let failed = outcomes.into_iter().find(|outcome| match outcome {
-            Err(error) => !(reached && error.is_disconnected()),
-            Ok(()) => false,
-        });
-        match failed {
-            Some(failed) => failed,
-            None if reached => Ok(()),
-            None => Err(none_available(SetLevel::NAME)),
-        }
+        let is_lost = |outcome: &Result<(), CallError>| outcome.as_ref().is_err_and(CallError::is_disconnected);
+        let (lost, reached): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(is_lost);
+        let decisive = if reached.is_empty() { lost } else { reached };
+        decisive.into_iter().reduce(Result::and).unwrap_or_else(|| Err(none_available(SetLevel::NAME)))
     }
 }
 

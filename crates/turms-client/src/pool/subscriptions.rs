@@ -115,11 +115,8 @@ async fn keep_watching(pool: Arc<PoolShared>, uri: String, options: CallOptions,
             return;
         }
     };
-    loop {
-        state.send_replace(WatchState::At(Arc::downgrade(&member)));
-        if !is_lost(&pool, &member, &mut changes).await {
-            return;
-        }
+    state.send_replace(WatchState::At(Arc::downgrade(&member)));
+    while is_lost(&pool, &member, &mut changes).await {
         state.send_replace(WatchState::Moving);
         let mut pause = Pause::default();
         let next = loop {
