@@ -78,3 +78,40 @@ pub(crate) async fn listen(
     let call = SessionCall::Listen(filter).request().with_options(options.clone());
     client.backend().call(&call).await?.into_subscription()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_status_is_that_of_the_most_available_member() {
+        use ConnectionStatus::{Closed, Connecting, Disconnected, Ready};
+        assert_eq!(best_status([Closed, Ready, Disconnected]), Ready);
+        assert_eq!(best_status([Connecting, Closed]), Connecting);
+        assert_eq!(best_status([Closed, Closed]), Closed);
+        assert_eq!(best_status([]), Closed);
+    }
+
+    #[tokio::test]
+    async fn tasks_end_when_the_guard_or_their_handle_is_dropped() {
+        let lifetime = Lifetime::new();
+        let guard = lifetime.guard();
+        let (first, second) = (Arc::new(()), Arc::new(()));
+        let hold = |held: &Arc<()>| {
+            let held = held.clone();
+            async move {
+                let _held = held;
+                std::future::pending().await
+            }
+        };
+        let (aborted, kept) = (lifetime.spawn(hold(&first)), lifetime.spawn(hold(&second)));
+        drop(aborted);
+        while Arc::strong_count(&first) > 1 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(Arc::strong_count(&second), 2);
+        drop(guard);
+        kept.await.unwrap();
+        assert_eq!(Arc::strong_count(&second), 1);
+    }
+}

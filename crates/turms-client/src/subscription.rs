@@ -574,6 +574,15 @@ fn change_of(notification: &Notification) -> Option<Change> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn only_the_lists_of_the_filter_change() {
+        let filter = SubscriptionFilter::new().tools_list_changed(true).prompts_list_changed(false);
+        assert_eq!(Change::of_list(&Event::ToolsChanged, &filter), Some(Change::Tools));
+        assert_eq!(Change::of_list(&Event::PromptsChanged, &filter), None);
+        assert_eq!(Change::of_list(&Event::ResourcesChanged, &filter), None);
+        assert_eq!(Change::of_list(&Event::Healthy, &filter), None);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_stream_is_opened_again_soon_and_at_once_when_the_server_responds() {
         let (responded, begun) = (Notify::new(), Instant::now());
