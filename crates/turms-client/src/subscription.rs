@@ -56,6 +56,19 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The change of a list that an event reports, if the filter has it.
+    pub(crate) fn of_list(event: &Event, filter: &SubscriptionFilter) -> Option<Self> {
+        let (wanted, change) = match event {
+            Event::ToolsChanged => (filter.tools_list_changed, Self::Tools),
+            Event::PromptsChanged => (filter.prompts_list_changed, Self::Prompts),
+            Event::ResourcesChanged => (filter.resources_list_changed, Self::Resources),
+            _ => return None,
+        };
+        (wanted == Some(true)).then_some(change)
+    }
+}
+
 /// A stream of changes. Dropping it ends the subscription.
 ///
 /// A client that reconnects opens the stream again. Changes in between are missed: read the lists anew when the events of the
@@ -151,16 +164,16 @@ pub(crate) fn filter_events(
 async fn forward(mut events: Events, filter: SubscriptionFilter, sender: mpsc::Sender<Change>, watched: Vec<String>) {
     while let Some(event) = events.next().await {
         let change = match event {
-            Event::ToolsChanged if filter.tools_list_changed == Some(true) => Change::Tools,
-            Event::PromptsChanged if filter.prompts_list_changed == Some(true) => Change::Prompts,
-            Event::ResourcesChanged if filter.resources_list_changed == Some(true) => Change::Resources,
             Event::ResourceUpdated { uri } if watched.iter().any(|wanted| is_within(&uri, wanted)) => {
                 Change::Resource { uri }
             }
             Event::TaskUpdated(task) if filter.task_ids.iter().flatten().any(|wanted| *wanted == task.task_id) => {
                 Change::Task { id: task.task_id.clone(), status: task.status }
             }
-            _ => continue,
+            event => match Change::of_list(&event, &filter) {
+                Some(change) => change,
+                None => continue,
+            },
         };
         let _ = sender.try_send(change);
     }
@@ -560,6 +573,15 @@ fn change_of(notification: &Notification) -> Option<Change> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_lists_of_the_filter_change() {
+        let filter = SubscriptionFilter::new().tools_list_changed(true).prompts_list_changed(false);
+        assert_eq!(Change::of_list(&Event::ToolsChanged, &filter), Some(Change::Tools));
+        assert_eq!(Change::of_list(&Event::PromptsChanged, &filter), None);
+        assert_eq!(Change::of_list(&Event::ResourcesChanged, &filter), None);
+        assert_eq!(Change::of_list(&Event::Healthy, &filter), None);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_is_opened_again_soon_and_at_once_when_the_server_responds() {

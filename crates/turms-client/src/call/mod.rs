@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use turms_core::{BoxFuture, CancellationToken, Payload};
-use turms_proto::types::{EmptyResult, Meta, Outcome, ProgressParams};
+use turms_proto::method::Method as _;
+use turms_proto::types::{EmptyResult, Listen, Meta, Outcome, ProgressParams};
 
 pub(crate) use self::error::CallError;
 use self::error::{CallErrorKind, TaskCause};
@@ -212,6 +213,12 @@ impl CallOutput {
 
     pub(crate) fn subscription(subscription: Subscription) -> Self {
         Self { subscription: Some(Box::new(subscription)), ..Self::empty() }
+    }
+
+    /// The stream of changes that was opened.
+    pub(crate) fn into_subscription(self) -> Result<Subscription, CallError> {
+        let stream = self.subscription.ok_or_else(|| CallError::not_connected(Listen::NAME, None))?;
+        Ok(*stream)
     }
 
     /// The complete result.

@@ -124,7 +124,7 @@ impl ClientGroup {
     #[must_use]
     pub fn as_client(&self) -> Client {
         let roots = self.shared.builder.shared_roots().cloned();
-        Client::new(GroupBackend::new(self.shared.clone()), roots, self.shutdown.clone())
+        Client::new(GroupBackend(self.shared.clone()), roots, self.shutdown.clone())
     }
 
     /// The client of one server; `None` if there is none of this name, or it was not reached.

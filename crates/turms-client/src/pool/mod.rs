@@ -1,5 +1,6 @@
 //! Several connections, used as one client.
 
+mod attempts;
 mod backend;
 mod builder;
 mod maintenance;
@@ -95,7 +96,7 @@ impl Pool {
     pub fn client(&self) -> Client {
         // Members that are set up alike share their roots.
         let roots = self.shared.members().iter().find_map(|member| member.client.roots());
-        Client::new(PoolBackend::new(self.shared.clone()), roots, self.shutdown.clone())
+        Client::new(PoolBackend(self.shared.clone()), roots, self.shutdown.clone())
     }
 
     /// Adds a member. A pool that is closed closes the client.
