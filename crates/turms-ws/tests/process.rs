@@ -35,7 +35,7 @@ impl TestServer {
         let handle = router.handle().clone();
         let listener = Listener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let serving = tokio::spawn(listener.serve(settings(router.ws())));
+        let serving = tokio::spawn(listener.serve(settings(router.into_ws_service().unwrap())));
         Self { address, handle, serving }
     }
 }

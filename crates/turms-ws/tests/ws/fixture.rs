@@ -74,7 +74,7 @@ impl TestServer {
         let router = limited_server(&counters, limits);
         let listener = Listener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let serving = tokio::spawn(listener.serve(settings(router.clone().ws())));
+        let serving = tokio::spawn(listener.serve(settings(router.clone().into_ws_service().unwrap())));
         Self { address, router, counters, serving }
     }
 

@@ -93,8 +93,8 @@ impl ServedEndpoint {
         let listener = Listener::bind("127.0.0.1:0").await.unwrap().drain_timeout(TIMEOUT);
         let address = listener.local_addr().unwrap();
         let serving = match transport {
-            Transport::WebSocket => tokio::spawn(listener.serve(endpoint.clone().ws())),
-            _ => tokio::spawn(listener.serve(endpoint.clone().http())),
+            Transport::WebSocket => tokio::spawn(listener.serve(endpoint.clone().into_ws_service().unwrap())),
+            _ => tokio::spawn(listener.serve(endpoint.clone().into_http_service().unwrap())),
         };
         Self { transport, endpoint, listening: Some((address, serving)) }
     }
