@@ -73,7 +73,8 @@ pub trait Service: Send + Sync + 'static {
     fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture;
 }
 
-/// A shared service.
+/// `Arc<dyn Service>`, which says what it is.
+#[doc(hidden)]
 pub type SharedService = Arc<dyn Service>;
 
 /// The result of a call.

@@ -72,8 +72,8 @@ pub use turms_server::{
     ExtensionBuilder, FromCall, Handler, Handlers, Headers, InputError, IntoCallToolResult, IntoCompletion,
     IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource, IntoTool, Item, Json, Principal, Progress,
     Prompt, PromptBuilder, RegistrationError, Rejection, RequestStateKey, Resource, ResourceBuilder, Router,
-    SchemaError, Server, ServerExtension, ServerHandle, Session, SharedService, State, SyncHandler, TaskOptions, Tool,
-    ToolBuilder, ToolError, Uri, testing,
+    SchemaError, Server, ServerExtension, ServerHandle, Session, State, SyncHandler, TaskOptions, Tool, ToolBuilder,
+    ToolError, Uri, testing,
 };
 // What the attributes write refers to, and compile errors name.
 #[cfg(feature = "server")]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use turms_core::layer::Layer;
 use turms_core::store::{MemoryEventStore, MemorySessionStore, SessionRecord, SessionStore, StoreError};
 use turms_core::{
-    BoxFuture, CallContext, Limits, NotifyFuture, Request as Call, ResponseFuture, Service, ServiceError, SharedService,
+    BoxFuture, CallContext, Limits, NotifyFuture, Request as Call, ResponseFuture, Service, ServiceError,
 };
 use turms_http::{HttpService, ServeHttp as _, SessionOptions};
 use turms_proto::types::{Progress, ProgressParams};
@@ -95,12 +95,12 @@ async fn a_handler_of_initialized_that_lasts_does_not_hold_up_a_session() {
 /// A layer that refuses callers without a principal.
 struct OnlyKnown;
 
-struct OnlyKnownService(SharedService);
+struct OnlyKnownService(Arc<dyn Service>);
 
-impl Layer<SharedService> for OnlyKnown {
+impl Layer<Arc<dyn Service>> for OnlyKnown {
     type Service = OnlyKnownService;
 
-    fn layer(&self, inner: SharedService) -> OnlyKnownService {
+    fn layer(&self, inner: Arc<dyn Service>) -> OnlyKnownService {
         OnlyKnownService(inner)
     }
 }

@@ -184,7 +184,7 @@ async fn a_server_that_does_not_respond_times_out() {
     let connector = responding("").await.connect_timeout(std::time::Duration::from_secs(5));
     let error = builder().connect(connector).await.unwrap_err();
     let message = error.to_string();
-    assert!(message.starts_with("ws://127.0.0.1:") && message.ends_with(" was not ready within 5s"), "{message}");
+    assert!(message.starts_with("ws://127.0.0.1:") && message.ends_with(" was not ready within 5 s"), "{message}");
     assert!(error.is_timeout());
 }
 

@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
-use turms_core::layer::{ConcurrencyLimit, Layer, RateLimit, ResponseSizeLimit, Timeout, Trace, tower};
+use turms_core::layer::{
+    ConcurrencyLimitLayer, Layer, RateLimitLayer, ResponseSizeLimitLayer, TimeoutLayer, TraceLayer, from_tower,
+};
 use turms_core::transport::memory;
 use turms_core::{
     CallContext, Connection, Endpoint, IntoEndpoint as _, Limits, NotifyFuture, Request, ResponseFuture, ServeError,
-    Service, SharedService,
+    Service,
 };
 use turms_http::{Listener, ServeHttp as _};
 use turms_proto::{Notification, ProtocolVersion};
@@ -417,12 +419,12 @@ macro_rules! layers {
 }
 
 const LAYERS: [NamedLayer; 6] = layers! {
-    "Timeout": Timeout::new(TIMEOUT),
-    "RateLimit": RateLimit::new(1000, TIMEOUT),
-    "ConcurrencyLimit": ConcurrencyLimit::new(8),
-    "ResponseSizeLimit": ResponseSizeLimit::new(100_000),
-    "Trace": Trace::new(),
-    "tower": tower(Identity),
+    "Timeout": TimeoutLayer::new(TIMEOUT),
+    "RateLimit": RateLimitLayer::new(1000, TIMEOUT),
+    "ConcurrencyLimit": ConcurrencyLimitLayer::new(8),
+    "ResponseSizeLimit": ResponseSizeLimitLayer::new(100_000),
+    "Trace": TraceLayer::new(),
+    "tower": from_tower(Identity),
 };
 
 #[tokio::test]
@@ -462,15 +464,15 @@ async fn a_layer_keeps_versions_sessions_limits_notifications_and_shutdown() {
 /// A layer that counts calls by the reason of their cancellation when they are dropped.
 struct CountReasons(Arc<CallCounters>);
 
-struct ReasonCounter(SharedService, Arc<CallCounters>);
+struct ReasonCounter(Arc<dyn Service>, Arc<CallCounters>);
 
 /// Sees the cancellation while the future that holds it is dropped.
 struct ReasonGuard(CallContext, Arc<CallCounters>);
 
-impl Layer<SharedService> for CountReasons {
+impl Layer<Arc<dyn Service>> for CountReasons {
     type Service = ReasonCounter;
 
-    fn layer(&self, inner: SharedService) -> ReasonCounter {
+    fn layer(&self, inner: Arc<dyn Service>) -> ReasonCounter {
         ReasonCounter(inner, self.0.clone())
     }
 }
