@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 
 use tokio::sync::oneshot;
-use turms::core::{Connection, IntoEndpoint as _, Limits, ServeError};
+use turms::core::{Connection, IntoEndpoint as _, Limits};
 use turms::http::{Listener, ServeHttp as _};
 use turms::proto::ProtocolVersion;
 use turms_bench_server::server;
@@ -112,7 +112,7 @@ fn over_http_by<F>(
     prepare: impl FnOnce(&mut TcpStream) -> String + Send + 'static,
 ) -> f64
 where
-    F: Future<Output = Result<(), ServeError>> + Send,
+    F: Future<Output = Result<(), turms::Error>> + Send,
 {
     let (sender, address) = mpsc::channel();
     measure(

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use turms_proto::ProtocolVersion;
 use turms_proto::types::Implementation;
 
+use crate::error::Error;
 use crate::layer::Layer;
 use crate::limits::Limits;
-use crate::serve::ServeError;
 use crate::service::Service;
 use crate::shutdown::Shutdown;
 
@@ -129,11 +129,11 @@ pub trait IntoEndpoint {
     ///
     /// # Errors
     /// If a component of the server is invalid, such as a tool with an invalid schema.
-    fn into_endpoint(self) -> Result<Endpoint, ServeError>;
+    fn into_endpoint(self) -> Result<Endpoint, Error>;
 }
 
 impl IntoEndpoint for Endpoint {
-    fn into_endpoint(self) -> Result<Endpoint, ServeError> {
+    fn into_endpoint(self) -> Result<Endpoint, Error> {
         Ok(self)
     }
 }

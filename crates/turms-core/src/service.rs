@@ -5,9 +5,9 @@ use turms_proto::Notification;
 use turms_proto::method::Method;
 
 use crate::context::CallContext;
-use crate::error::ServiceError;
 use crate::payload::Payload;
 use crate::peer::BoxFuture;
+use crate::service_error::ServiceError;
 
 /// A request to a service.
 #[derive(Debug)]

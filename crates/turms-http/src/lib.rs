@@ -7,9 +7,10 @@
 //!
 //! ```no_run
 //! use turms_http::ServeHttp;
-//! use turms_server::{ServeError, Server};
+//! use turms_core::Error;
+//! use turms_server::Server;
 //!
-//! # async fn example() -> Result<(), ServeError> {
+//! # async fn example() -> Result<(), Error> {
 //! Server::new("calculator", "1.0.0").serve_http("127.0.0.1:8080").await
 //! # }
 //! ```

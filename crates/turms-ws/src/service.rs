@@ -12,7 +12,7 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_tungstenite::tungstenite::protocol::Role;
-use turms_core::{BoxFuture, Connection, ConnectionError, Endpoint, IntoEndpoint, ServeError, Shutdown};
+use turms_core::{BoxFuture, Connection, ConnectionError, Endpoint, Error, IntoEndpoint, Shutdown};
 use turms_http::__internal::AccessPolicy;
 use turms_http::{BodyError, BodyLimit, HttpBody, HttpHandler, Listener, RequestHead};
 
@@ -254,7 +254,7 @@ pub trait ServeWs: IntoEndpoint + Sized {
     ///
     /// # Errors
     /// If a component of the server is invalid, such as a tool with an invalid schema.
-    fn into_ws_service(self) -> Result<WsService, ServeError> {
+    fn into_ws_service(self) -> Result<WsService, Error> {
         self.into_endpoint().map(WsService::new)
     }
 
@@ -266,7 +266,7 @@ pub trait ServeWs: IntoEndpoint + Sized {
     ///
     /// # Errors
     /// If a component of the server is invalid, or the server cannot listen on the address.
-    fn serve_ws(self, address: impl Into<String> + Send) -> impl Future<Output = Result<(), ServeError>> + Send
+    fn serve_ws(self, address: impl Into<String> + Send) -> impl Future<Output = Result<(), Error>> + Send
     where
         Self: Send,
     {

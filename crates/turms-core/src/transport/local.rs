@@ -26,11 +26,11 @@ use crate::channel::{
 use crate::context::CallContext;
 use crate::counters::Counters;
 use crate::dispatch::{Dispatch, dispatch, dispatch_in_process, dispatch_notification, notification_guard};
-use crate::error::ServiceError;
 use crate::panic_guard::PanicGuard;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Peer, PeerError, PeerTransport};
 use crate::service::{CallResult, NotifyFuture, Request, Service};
+use crate::service_error::ServiceError;
 use crate::session::{CloseReason, SessionHandle};
 
 /// Connects a client to a service in this process.

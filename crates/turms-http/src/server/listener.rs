@@ -16,7 +16,7 @@ use tokio::net::UnixListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 #[cfg(feature = "tls")]
 use tokio_rustls::TlsAcceptor;
-use turms_core::{BoxFuture, ServeError};
+use turms_core::{BoxFuture, Error, ErrorKind};
 
 use super::handler::HttpHandler;
 use super::options::{ConnectionLimits, bounded};
@@ -28,9 +28,10 @@ use super::{PeerAddress, http1, hyper as by_hyper};
 ///
 /// ```no_run
 /// use turms_http::{Listener, ServeHttp};
-/// use turms_server::{ServeError, Server};
+/// use turms_core::Error;
+/// use turms_server::Server;
 ///
-/// # async fn example() -> Result<(), ServeError> {
+/// # async fn example() -> Result<(), Error> {
 /// let server = Server::new("calculator", "1.0.0");
 /// let listener = Listener::bind("127.0.0.1:0").await?;
 /// println!("listening at {}", listener.address());
@@ -81,14 +82,14 @@ impl Listener {
     ///
     /// # Errors
     /// If the address cannot be bound.
-    pub async fn bind(address: impl Into<String>) -> Result<Self, ServeError> {
+    pub async fn bind(address: impl Into<String>) -> Result<Self, Error> {
         let address = address.into();
         match TcpListener::bind(&address).await {
             Ok(socket) => {
                 let address = socket.local_addr().map_or(address, |local| local.to_string());
                 Ok(Self::new(Socket::Tcp(socket), address))
             }
-            Err(source) => Err(ServeError::Listen { address, source }),
+            Err(source) => Err(bind_error(&address, source)),
         }
     }
 
@@ -97,7 +98,7 @@ impl Listener {
     /// # Errors
     /// If the path cannot be bound.
     #[cfg(unix)]
-    pub fn bind_unix(path: impl AsRef<Path>) -> Result<Self, ServeError> {
+    pub fn bind_unix(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let address = path.display().to_string();
         let is_left_behind = std::os::unix::net::UnixStream::connect(path)
@@ -108,7 +109,7 @@ impl Listener {
         }
         match UnixListener::bind(path) {
             Ok(socket) => Ok(Self::new(Socket::Unix(socket), address)),
-            Err(source) => Err(ServeError::Listen { address, source }),
+            Err(source) => Err(bind_error(&address, source)),
         }
     }
 
@@ -193,7 +194,7 @@ impl Listener {
     /// # Errors
     /// If the certificate or the key is invalid.
     #[cfg(feature = "tls")]
-    pub fn tls(mut self, certificate: &[u8], key: &[u8]) -> Result<Self, ServeError> {
+    pub fn tls(mut self, certificate: &[u8], key: &[u8]) -> Result<Self, Error> {
         self.acceptor.tls = Some(super::tls::acceptor(certificate, key)?);
         Ok(self)
     }
@@ -222,7 +223,7 @@ impl Listener {
     ///
     /// # Errors
     /// Currently never. A failed accept is retried.
-    pub async fn serve<H: HttpHandler>(mut self, handler: H) -> Result<(), ServeError> {
+    pub async fn serve<H: HttpHandler>(mut self, handler: H) -> Result<(), Error> {
         tracing::info!(address = self.address, "listening");
         let handler = Arc::new(handler);
         let (requested, signal, closing) = (handler.shutdown_requested(), self.shutdown.take(), handler.clone());
@@ -247,7 +248,7 @@ impl Listener {
     ///
     /// # Errors
     /// Currently never. A failed accept is retried.
-    pub async fn serve_tower<S, B>(self, service: S) -> Result<(), ServeError>
+    pub async fn serve_tower<S, B>(self, service: S) -> Result<(), Error>
     where
         S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send,
@@ -302,6 +303,10 @@ impl Listener {
         shutdown.abort();
         let _ = tokio::time::timeout(ABORT_TIMEOUT, permits.acquire_many(all)).await;
     }
+}
+
+fn bind_error(address: &str, source: io::Error) -> Error {
+    Error::with_source(ErrorKind::Bind, format!("cannot listen on {address}"), source)
 }
 
 impl Acceptor {

@@ -33,7 +33,7 @@ use bytes::Bytes;
 use http::header::HeaderValue;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use turms_core::{BoxFuture, CloseReason, Endpoint, IntoEndpoint, Limits, ServeError, Shutdown};
+use turms_core::{BoxFuture, CloseReason, Endpoint, Error, IntoEndpoint, Limits, Shutdown};
 use turms_proto::session::unsupported_version;
 use turms_proto::{Ability, ErrorObject, ProtocolVersion, RequestId};
 
@@ -115,7 +115,7 @@ pub trait ServeHttp: IntoEndpoint + Sized {
     ///
     /// # Errors
     /// If a component of the server is invalid, such as a tool with an invalid schema.
-    fn into_http_service(self) -> Result<HttpService, ServeError> {
+    fn into_http_service(self) -> Result<HttpService, Error> {
         self.into_endpoint().map(HttpService::new)
     }
 
@@ -127,8 +127,9 @@ pub trait ServeHttp: IntoEndpoint + Sized {
     ///
     /// ```no_run
     /// use turms_http::{Listener, ServeHttp};
-    /// # use turms_server::{ServeError, Server};
-    /// # async fn example(server: Server) -> Result<(), ServeError> {
+    /// # use turms_core::Error;
+    /// # use turms_server::Server;
+    /// # async fn example(server: Server) -> Result<(), Error> {
     /// let service = server.into_http_service()?.allowed_hosts(["mcp.example.com", "localhost"]);
     /// Listener::bind("0.0.0.0:8080").await?.shutdown_on_signal().serve(service).await
     /// # }
@@ -136,7 +137,7 @@ pub trait ServeHttp: IntoEndpoint + Sized {
     ///
     /// # Errors
     /// If a component of the server is invalid, or the address cannot be bound.
-    fn serve_http(self, address: impl Into<String> + Send) -> impl Future<Output = Result<(), ServeError>> + Send
+    fn serve_http(self, address: impl Into<String> + Send) -> impl Future<Output = Result<(), Error>> + Send
     where
         Self: Send,
     {

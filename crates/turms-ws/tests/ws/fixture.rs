@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinHandle;
 use turms_client::{Client, ClientBuilder, HandlerError, VersionCache};
+use turms_core::Error;
 use turms_core::Limits;
-use turms_core::ServeError;
 use turms_http::Listener;
 use turms_proto::Object;
 use turms_proto::types::{CreateMessageResult, ElicitResult, Role};
@@ -53,7 +53,7 @@ pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) router: Router,
     pub(crate) counters: Arc<CallCounters>,
-    pub(crate) serving: JoinHandle<Result<(), ServeError>>,
+    pub(crate) serving: JoinHandle<Result<(), Error>>,
 }
 
 impl TestServer {

@@ -12,8 +12,7 @@ use turms_core::layer::{
 };
 use turms_core::transport::memory;
 use turms_core::{
-    CallContext, Connection, Endpoint, IntoEndpoint as _, Limits, NotifyFuture, Request, ResponseFuture, ServeError,
-    Service,
+    CallContext, Connection, Endpoint, Error, IntoEndpoint as _, Limits, NotifyFuture, Request, ResponseFuture, Service,
 };
 use turms_http::{Listener, ServeHttp as _};
 use turms_proto::{Notification, ProtocolVersion};
@@ -84,7 +83,7 @@ struct ServedEndpoint {
     transport: Transport,
     endpoint: Endpoint,
     /// The address and the task of a transport that listens.
-    listening: Option<(SocketAddr, JoinHandle<Result<(), ServeError>>)>,
+    listening: Option<(SocketAddr, JoinHandle<Result<(), Error>>)>,
 }
 
 impl ServedEndpoint {
