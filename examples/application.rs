@@ -32,13 +32,13 @@ async fn check_token(mut request: Request, next: Next) -> Result<Response, Statu
 
 #[tokio::main]
 async fn main() -> turms::Result<()> {
-    let server = Server::new("who", "1.0.0").tool(who).http();
+    let mcp = Server::new("who", "1.0.0").tool(who).into_http_service()?;
     let application = Router::new()
-        .nest_service("/mcp", server.clone())
+        .nest_service("/mcp", mcp.clone())
         .layer(from_fn(check_token))
         .route("/", get(|| async { "the MCP server is at /mcp" }));
-    // The listener limits the number of connections and their timeouts. Any other listener works, too, if it calls
-    // `server.shutdown()`: otherwise it waits for open streams forever.
+    // The listener limits the number of connections and their timeouts. `axum::serve` works, too, with
+    // `.with_graceful_shutdown(mcp.shutdown_signal())`. Without it, the shutdown waits for open streams.
     let listener = Listener::bind("127.0.0.1:8080").await?;
-    listener.shutdown_on_signal().on_end(move || server.shutdown()).serve_tower(application).await
+    listener.with_graceful_shutdown(mcp.shutdown_signal()).serve_tower(application).await
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use turms::RegistrationError;
-use turms::http::EventStream;
+use turms::http::StreamControl;
 use turms::prelude::*;
 use turms::proto::Notification;
 use turms::types::LoggingLevel;
@@ -86,10 +86,10 @@ fn test_tool_fast() -> &'static str {
 
 /// Lets go of its connection and answers later.
 #[tool]
-async fn test_reconnection(#[extract] stream: Option<Extension<EventStream>>) -> &'static str {
+async fn test_reconnection(#[extract] stream: Option<Extension<StreamControl>>) -> &'static str {
     if let Some(Extension(stream)) = stream {
         // Clients of other revisions keep their connection.
-        let _ = stream.hang_up(Duration::from_millis(500));
+        let _ = stream.close(Duration::from_millis(500));
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
     "Reconnection test completed successfully. If you received this, the client properly reconnected after stream closure."

@@ -29,7 +29,7 @@ impl Place {
         let listener = Listener::bind(format!("127.0.0.1:{}", self.port)).await?.shutdown_on_signal();
         println!("http://{}/mcp", listener.address());
         tokio::select! {
-            served = listener.serve(server.http()) => Ok(served?),
+            served = listener.serve(server.into_http_service()?) => Ok(served?),
             ended = input_ends(), if self.with_input => Ok(ended?),
         }
     }

@@ -104,7 +104,7 @@ fn task_server() -> Server {
 async fn the_client_waits_for_tasks_and_cancels_them() {
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/mcp", listener.address());
-    let serving = tokio::spawn(listener.serve(task_server().http()).into_future());
+    let serving = tokio::spawn(listener.serve(task_server().into_http_service().unwrap()).into_future());
     for scenario in ["tasks-client-lifecycle", "tasks-client-create-handling"] {
         let mut client = tokio::process::Command::new(CLIENT);
         client.arg(&address).env("MCP_CONFORMANCE_SCENARIO", scenario).kill_on_drop(true);

@@ -37,6 +37,6 @@ fn a_port_in_use_is_reported_as_a_sentence() {
     let output = Command::new(env!("CARGO_BIN_EXE_clock")).arg(&address).output().expect("clock runs");
     assert!(!output.status.success());
     let reason = TcpListener::bind(&address).expect_err("the port is in use");
-    let expected = format!("Error: cannot listen on {address}: {reason}\n");
+    let expected = format!("Error: cannot listen on {address}\ncaused by: {reason}\n");
     assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
 }

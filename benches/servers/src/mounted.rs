@@ -8,7 +8,7 @@ use turms::http::{Listener, ServeHttp as _};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let service = turms_bench_server::from_environment().http();
+    let service = turms_bench_server::from_environment().into_http_service()?;
     let mut args = std::env::args().skip(1);
     let (mode, port) = (args.next().unwrap_or_default(), args.next().unwrap_or_else(|| "8080".to_owned()));
     let address = format!("127.0.0.1:{port}");

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 
 use tokio::sync::oneshot;
-use turms::core::{Connection, IntoEndpoint as _, Limits, ServeError};
+use turms::core::{Connection, IntoEndpoint as _, Limits};
 use turms::http::{Listener, ServeHttp as _};
 use turms::proto::ProtocolVersion;
 use turms_bench_server::server;
@@ -25,8 +25,14 @@ fn a_call_over_http_of_the_newest_revision() {
 /// As in an application: hyper reads requests and writes responses.
 #[test]
 fn a_call_over_http_that_hyper_serves() {
-    assert_most(over_http_by(|listener| listener.serve_tower(server(2).http()), |_| newest_call()), 24);
-    assert_most(over_http_by(|listener| listener.use_hyper().serve(server(2).http()), |_| newest_call()), 20);
+    assert_most(
+        over_http_by(|listener| listener.serve_tower(server(2).into_http_service().unwrap()), |_| newest_call()),
+        24,
+    );
+    assert_most(
+        over_http_by(|listener| listener.use_hyper().serve(server(2).into_http_service().unwrap()), |_| newest_call()),
+        20,
+    );
 }
 
 fn newest_call() -> String {
@@ -97,7 +103,7 @@ fn shake_hands(stream: &mut TcpStream) -> String {
 
 /// How often each call asks for memory; `prepare` makes the request that is repeated.
 fn over_http(prepare: impl FnOnce(&mut TcpStream) -> String + Send + 'static) -> f64 {
-    over_http_by(|listener| listener.serve(server(2).http()), prepare)
+    over_http_by(|listener| listener.serve(server(2).into_http_service().unwrap()), prepare)
 }
 
 /// As [`over_http`], with another way to serve.
@@ -106,7 +112,7 @@ fn over_http_by<F>(
     prepare: impl FnOnce(&mut TcpStream) -> String + Send + 'static,
 ) -> f64
 where
-    F: Future<Output = Result<(), ServeError>> + Send,
+    F: Future<Output = Result<(), turms::Error>> + Send,
 {
     let (sender, address) = mpsc::channel();
     measure(

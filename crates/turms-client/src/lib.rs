@@ -17,6 +17,7 @@ mod extension;
 mod group;
 mod handlers;
 mod incoming;
+mod into_error;
 mod layer;
 mod members;
 mod operations;

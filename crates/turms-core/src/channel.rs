@@ -14,10 +14,10 @@ use turms_proto::{EncodeError, Notification, Object, RawJson, format_duration};
 use crate::cancellation::CancellationToken;
 use crate::clock::CallClock;
 use crate::connection::OpenFailure;
+use crate::error::debug_report;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, PeerError};
 use crate::service::{Request, ResponseFuture, Service};
-use crate::text::error_chain;
 
 /// A request to a server, in the revision of the server.
 #[non_exhaustive]
@@ -582,10 +582,18 @@ fn is_network_error(error: &(dyn std::error::Error + 'static)) -> bool {
     })
 }
 
-/// The message with its causes, so that an error that leaves `main` reads as a sentence.
+/// The message and a line for each cause, so that an error that leaves `main` reads as sentences.
 impl fmt::Debug for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&error_chain(self))
+        if f.alternate() {
+            let source = std::error::Error::source(self);
+            return f
+                .debug_struct("ConnectError")
+                .field("message", &self.to_string())
+                .field("source", &source)
+                .finish_non_exhaustive();
+        }
+        debug_report(self, f)
     }
 }
 

@@ -10,9 +10,9 @@ use turms_proto::types::{ClientCapabilities, Implementation, LoggingLevel, Meta,
 use turms_proto::{Object, ProtocolVersion, RequestId};
 
 use crate::cancellation::CancellationToken;
-use crate::error::ServiceError;
 use crate::peer::Peer;
 use crate::principal::Principal;
+use crate::service_error::ServiceError;
 use crate::session::SessionHandle;
 
 /// The context of a call or a notification: its revision, id and `_meta`, the peer that sent it, and its session.

@@ -8,10 +8,10 @@ use turms_proto::jsonrpc::encode;
 use turms_proto::{EncodeError, Notification, ProtocolVersion, RequestId};
 
 use crate::context::CallContext;
-use crate::error::{ErrorOrigin, ServiceError};
 use crate::panic_guard::PanicGuard;
 use crate::payload::Payload;
 use crate::service::{CallResult, NotifyFuture, Request, ResponseFuture, Service};
+use crate::service_error::{ErrorOrigin, ServiceError};
 
 /// Calls a service for a peer. The result is lowered to the peer's revision, and a panic becomes an error.
 ///

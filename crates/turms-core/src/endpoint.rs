@@ -4,10 +4,10 @@ use std::sync::Arc;
 use turms_proto::ProtocolVersion;
 use turms_proto::types::Implementation;
 
+use crate::error::Error;
 use crate::layer::Layer;
 use crate::limits::Limits;
-use crate::serve::ServeError;
-use crate::service::{Service, SharedService};
+use crate::service::Service;
 use crate::shutdown::Shutdown;
 
 /// A service with everything that transports need to serve it: its name, revisions, limits and shutdown.
@@ -18,20 +18,20 @@ use crate::shutdown::Shutdown;
 /// ```
 /// use std::time::Duration;
 ///
-/// use turms_core::layer::RateLimit;
+/// use turms_core::layer::RateLimitLayer;
 /// use turms_core::{Endpoint, EndpointInfo, Service};
 /// use turms_proto::ProtocolVersion;
 /// use turms_proto::types::Implementation;
 ///
 /// # fn example(service: impl Service) {
 /// let info = EndpointInfo::new(Implementation::new("echo", "1.0.0")).versions([ProtocolVersion::V2025_11_25]);
-/// let endpoint = Endpoint::new(service, info).layer(RateLimit::new(100, Duration::from_secs(1)));
+/// let endpoint = Endpoint::new(service, info).layer(RateLimitLayer::new(100, Duration::from_secs(1)));
 /// assert_eq!(endpoint.info().versions, [ProtocolVersion::V2025_11_25]);
 /// # }
 /// ```
 #[derive(Clone)]
 pub struct Endpoint {
-    service: SharedService,
+    service: Arc<dyn Service>,
     info: Arc<EndpointInfo>,
     shutdown: Shutdown,
 }
@@ -78,7 +78,7 @@ impl Endpoint {
 
     /// Creates an endpoint from a service that has a shutdown already.
     #[must_use]
-    pub fn with_shutdown(service: SharedService, info: EndpointInfo, shutdown: Shutdown) -> Self {
+    pub fn with_shutdown(service: Arc<dyn Service>, info: EndpointInfo, shutdown: Shutdown) -> Self {
         Self { service, info: Arc::new(info), shutdown }
     }
 
@@ -86,7 +86,7 @@ impl Endpoint {
     #[must_use]
     pub fn layer<L>(self, layer: L) -> Self
     where
-        L: Layer<SharedService>,
+        L: Layer<Arc<dyn Service>>,
         L::Service: Service,
     {
         Self { service: Arc::new(layer.layer(self.service)), ..self }
@@ -94,7 +94,7 @@ impl Endpoint {
 
     /// The service.
     #[must_use]
-    pub fn service(&self) -> &SharedService {
+    pub fn service(&self) -> &Arc<dyn Service> {
         &self.service
     }
 
@@ -129,11 +129,11 @@ pub trait IntoEndpoint {
     ///
     /// # Errors
     /// If a component of the server is invalid, such as a tool with an invalid schema.
-    fn into_endpoint(self) -> Result<Endpoint, ServeError>;
+    fn into_endpoint(self) -> Result<Endpoint, Error>;
 }
 
 impl IntoEndpoint for Endpoint {
-    fn into_endpoint(self) -> Result<Endpoint, ServeError> {
+    fn into_endpoint(self) -> Result<Endpoint, Error> {
         Ok(self)
     }
 }

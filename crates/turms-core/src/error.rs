@@ -1,142 +1,222 @@
-//! The error of a call.
+//! The error that ends a program.
 
+use std::error::Error as StdError;
 use std::fmt;
-use std::ops::Deref;
-use std::time::Duration;
+use std::io;
 
-use turms_proto::revision::Translate as _;
-use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion, RawJson};
+use tokio::task::JoinError;
+use turms_proto::revision::UnknownVersionError;
+use turms_proto::uri_template::TemplateError;
+use turms_proto::{DecodeError, ErrorObject};
 
-/// The error of a call: the error object that the caller receives, and its origin.
+use crate::channel::ConnectError;
+use crate::connection::ConnectionError;
+use crate::peer::PeerError;
+use crate::registry::{RegisterError, RegistryError, ServiceCallError, ServiceNameError};
+use crate::service_error::ServiceError;
+use crate::store::StoreError;
+use crate::transport::SpawnError;
+
+/// The error of building and serving a server, and of a `main` that uses Turms.
 ///
-/// Transports and layers decide by the origin, such as on an HTTP status, and never by the message. An [`ErrorObject`] becomes
-/// an error of the handler.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ServiceError(Box<ServiceErrorParts>);
+/// Every other error of Turms, [`io::Error`], tokio's [`JoinError`] and boxed errors convert into it by `?`. Operations have their own
+/// error types; this one is for reporting. `Debug` prints the message and a line for each cause, so that a program whose `main` returns
+/// it ends with sentences. `{:#?}` shows the fields.
+///
+/// ```
+/// use turms_core::{Error, ErrorKind};
+///
+/// let cause = std::io::Error::other("address already in use");
+/// let error = Error::with_source(ErrorKind::Bind, "cannot listen on 127.0.0.1:80", cause);
+/// assert_eq!(format!("{error:?}"), "cannot listen on 127.0.0.1:80\ncaused by: address already in use");
+/// assert!(error.downcast_ref::<std::io::Error>().is_some());
+/// ```
+pub struct Error(Box<ErrorParts>);
 
-#[derive(Debug, Clone, PartialEq)]
-struct ServiceErrorParts {
-    object: ErrorObject,
-    origin: ErrorOrigin,
+/// The result of serving: `Ok` after a clean shutdown.
+pub type Result<T = (), E = Error> = std::result::Result<T, E>;
+
+struct ErrorParts {
+    kind: ErrorKind,
+    error: BoxError,
 }
 
-/// The part of a server that an error comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// The kind of an [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum ErrorOrigin {
-    /// The parameters of the request are unreadable or invalid.
-    Params,
-    /// The server does not have the method.
-    MethodNotFound,
-    /// The error was returned by a handler.
-    Handler,
-    /// The caller calls too often.
-    RateLimited,
-    /// The server is overloaded, regardless of the caller.
-    Overloaded,
-    /// The call took too long.
-    TimedOut,
-    /// A dependency of the server, such as a store, cannot be reached.
-    Unavailable,
-    /// The handler panicked.
-    Panic,
-    /// An internal error of the server, such as a result that is too large or cannot be encoded as JSON.
-    Internal,
+pub enum ErrorKind {
+    /// A tool, prompt, resource or extension of the server is invalid.
+    Build,
+    /// Standard input or output cannot be used.
+    Stdio,
+    /// A connection failed, or cannot be opened.
+    Connection,
+    /// The server cannot listen on the address.
+    Bind,
+    /// A setting cannot be used, such as a TLS certificate or a configuration file.
+    Setup,
+    /// Another error, such as that of a call.
+    Other,
 }
 
-impl ErrorOrigin {
-    /// Returns the code of errors that Turms itself creates: -32050 to -32053, which the specification leaves to servers, for those that are
-    /// worth a retry, and the codes of JSON-RPC for the others.
+impl Error {
+    /// Creates an error from another error, or from a message.
+    pub fn new(kind: ErrorKind, error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self(Box::new(ErrorParts { kind, error: error.into() }))
+    }
+
+    /// Creates an error from a message and its cause.
+    pub fn with_source(
+        kind: ErrorKind,
+        message: impl Into<String>,
+        source: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
+        Self::new(kind, MessageError { message: message.into(), source: source.into() })
+    }
+
+    /// Returns the kind.
     #[must_use]
-    pub fn code(self) -> ErrorCode {
-        match self {
-            Self::Params => ErrorCode::INVALID_PARAMS,
-            Self::MethodNotFound => ErrorCode::METHOD_NOT_FOUND,
-            Self::RateLimited => ErrorCode::RATE_LIMITED,
-            Self::Overloaded => ErrorCode::OVERLOADED,
-            Self::TimedOut => ErrorCode::TIMED_OUT,
-            Self::Unavailable => ErrorCode::UNAVAILABLE,
-            Self::Handler | Self::Panic | Self::Internal => ErrorCode::INTERNAL_ERROR,
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Returns the first error of this type among the error that this one was made from and its causes.
+    #[must_use]
+    pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
+        let first: &(dyn StdError + 'static) = &*self.0.error;
+        std::iter::successors(Some(first), |&error| error.source()).find_map(|error| error.downcast_ref())
+    }
+}
+
+/// A message with a cause.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+struct MessageError {
+    message: String,
+    source: BoxError,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.error.fmt(f)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return f.debug_struct("Error").field("kind", &self.0.kind).field("error", &self.0.error).finish();
+        }
+        debug_report(self, f)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.error.source()
+    }
+}
+
+/// Writes the message of an error and a line for each cause. A cause that the line before it contains is not repeated.
+pub fn debug_report(error: &(dyn StdError + 'static), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut previous = error.to_string();
+    f.write_str(&previous)?;
+    for cause in std::iter::successors(error.source(), |&error| error.source()) {
+        let message = cause.to_string();
+        if !previous.contains(&message) {
+            write!(f, "\ncaused by: {message}")?;
+            previous = message;
         }
     }
+    Ok(())
 }
 
-impl ServiceError {
-    /// Creates an error.
-    #[must_use]
-    pub fn new(origin: ErrorOrigin, object: ErrorObject) -> Self {
-        Self(Box::new(ServiceErrorParts { object, origin }))
-    }
-
-    /// Creates an error with the [code](ErrorOrigin::code) of its origin.
-    pub fn internal(origin: ErrorOrigin, message: impl Into<String>) -> Self {
-        Self::new(origin, ErrorObject::new(origin.code(), message))
-    }
-
-    /// Creates an error for a call that may succeed later, with the time to wait as `retryAfterMs` in its data.
-    pub fn retry_after(origin: ErrorOrigin, message: impl Into<String>, wait: Duration) -> Self {
-        let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
-        let mut object = ErrorObject::new(origin.code(), message);
-        object.data = RawJson::parse(format!(r#"{{"retryAfterMs":{wait}}}"#)).ok();
-        Self::new(origin, object)
-    }
-
-    /// Creates the error for a method that the server does not have.
-    #[must_use]
-    pub fn method_not_found(method: &str) -> Self {
-        Self::new(ErrorOrigin::MethodNotFound, ErrorObject::method_not_found(method))
-    }
-
-    /// The origin of the error.
-    #[must_use]
-    pub fn origin(&self) -> ErrorOrigin {
-        self.0.origin
-    }
-
-    /// The error object that the caller receives.
-    #[must_use]
-    pub fn into_object(self) -> ErrorObject {
-        self.0.object
-    }
-
-    /// Lowers the error object to a revision.
-    pub(crate) fn lower(&mut self, to: ProtocolVersion) {
-        self.0.object.lower(to);
-    }
+/// Converts errors into [`Error`]s of a kind: `into_error! { Other: CallError, Setup: ConfigError }`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __into_error {
+    ($($kind:ident: $error:ty),+ $(,)?) => {$(
+        impl From<$error> for $crate::Error {
+            fn from(error: $error) -> Self {
+                Self::new($crate::ErrorKind::$kind, error)
+            }
+        }
+    )+};
 }
 
-/// The error object that the caller receives.
-impl Deref for ServiceError {
-    type Target = ErrorObject;
-
-    fn deref(&self) -> &ErrorObject {
-        &self.0.object
-    }
+__into_error! {
+    Connection: ConnectionError,
+    Connection: ConnectError,
+    Connection: SpawnError,
+    Other: DecodeError,
+    Other: ErrorObject,
+    Other: JoinError,
+    Other: PeerError,
+    Other: RegisterError,
+    Other: RegistryError,
+    Other: ServiceCallError,
+    Other: ServiceError,
+    Other: ServiceNameError,
+    Other: StoreError,
+    Other: TemplateError,
+    Other: UnknownVersionError,
+    Other: io::Error,
+    Other: BoxError,
 }
 
-impl fmt::Display for ServiceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.object.fmt(f)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bind_error() -> Error {
+        let source = io::Error::new(io::ErrorKind::AddrInUse, "address already in use (os error 98)");
+        Error::with_source(ErrorKind::Bind, "cannot listen on 127.0.0.1:80", source)
     }
-}
 
-impl std::error::Error for ServiceError {}
-
-impl From<ErrorObject> for ServiceError {
-    fn from(object: ErrorObject) -> Self {
-        Self::new(ErrorOrigin::Handler, object)
+    #[test]
+    fn debug_is_the_message_and_a_line_for_each_cause() {
+        let error = bind_error();
+        assert_eq!(error.to_string(), "cannot listen on 127.0.0.1:80");
+        assert_eq!(
+            format!("{error:?}"),
+            "cannot listen on 127.0.0.1:80\ncaused by: address already in use (os error 98)"
+        );
+        let fields = format!("{error:#?}");
+        assert!(fields.starts_with("Error {") && fields.contains("kind: Bind"), "{fields}");
     }
-}
 
-/// Parameters that cannot be decoded: -32602, with the path.
-impl From<DecodeError> for ServiceError {
-    fn from(error: DecodeError) -> Self {
-        Self::new(ErrorOrigin::Params, error.into())
+    #[test]
+    fn the_cause_can_be_found_by_its_type() {
+        let error = bind_error();
+        assert_eq!(error.kind(), ErrorKind::Bind);
+        assert_eq!(error.downcast_ref::<io::Error>().map(io::Error::kind), Some(io::ErrorKind::AddrInUse));
+        assert!(error.downcast_ref::<StoreError>().is_none());
+        assert!(error.source().is_some_and(|source| source.is::<io::Error>()));
     }
-}
 
-impl From<ServiceError> for ErrorObject {
-    fn from(error: ServiceError) -> Self {
-        error.into_object()
+    #[tokio::test]
+    async fn other_errors_convert_by_the_question_mark() {
+        fn io() -> Result {
+            Err(io::Error::other("disk"))?
+        }
+        fn boxed() -> Result {
+            Err(BoxError::from("text"))?
+        }
+        fn connection() -> Result {
+            Err(ConnectionError::Read(io::Error::other("broken")))?
+        }
+        async fn task() -> Result {
+            let task = tokio::spawn(std::future::pending::<()>());
+            task.abort();
+            Ok(task.await?)
+        }
+        assert_eq!(io().unwrap_err().to_string(), "disk");
+        assert_eq!(boxed().unwrap_err().to_string(), "text");
+        assert_eq!(connection().unwrap_err().kind(), ErrorKind::Connection);
+        assert_eq!(format!("{:?}", connection().unwrap_err()), "cannot read from the peer\ncaused by: broken");
+        let cancelled = task().await.unwrap_err();
+        assert!(cancelled.downcast_ref::<JoinError>().is_some_and(JoinError::is_cancelled));
     }
 }

@@ -29,14 +29,21 @@ mod peer;
 mod principal;
 mod random;
 pub mod registry;
-mod serve;
 mod service;
+mod service_error;
 mod session;
 mod shutdown;
 pub mod store;
 mod text;
 pub mod transport;
 mod url;
+
+/// For other crates of Turms. Not part of the API.
+#[doc(hidden)]
+pub mod __internal {
+    pub use crate::__into_error as into_error;
+    pub use crate::error::debug_report;
+}
 
 pub use self::blocking::run_blocking;
 pub use self::cancellation::CancellationToken;
@@ -52,15 +59,17 @@ pub use self::dispatch::{
     Dispatch, dispatch, dispatch_in_process, dispatch_notification, encode_response, notification_guard, write_response,
 };
 pub use self::endpoint::{Endpoint, EndpointInfo, IntoEndpoint};
-pub use self::error::{ErrorOrigin, ServiceError};
+#[doc(hidden)]
+pub use self::error::Error as ServeError;
+pub use self::error::{Error, ErrorKind, Result};
 pub use self::limits::Limits;
 pub use self::panic_guard::{HandlerPanicked, PanicGuard};
 pub use self::payload::Payload;
 pub use self::peer::{BoxFuture, Peer, PeerError, PeerTransport};
 pub use self::principal::Principal;
 pub use self::random::{is_random_id, random_bytes, random_id};
-pub use self::serve::ServeError;
 pub use self::service::{CallResult, NotifyFuture, Request, ResponseFuture, Service, SharedService};
+pub use self::service_error::{ErrorOrigin, ServiceError};
 pub use self::session::{ClientRecord, CloseReason, SessionHandle, SessionState};
 pub use self::shutdown::Shutdown;
 pub use self::text::{error_chain, escape_control};

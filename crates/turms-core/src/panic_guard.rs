@@ -2,7 +2,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
-use crate::error::{ErrorOrigin, ServiceError};
+use crate::service_error::{ErrorOrigin, ServiceError};
 
 /// A future that catches panics. A panic becomes an error (-32603) for the caller.
 #[derive(Debug)]

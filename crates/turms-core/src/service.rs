@@ -5,9 +5,9 @@ use turms_proto::Notification;
 use turms_proto::method::Method;
 
 use crate::context::CallContext;
-use crate::error::ServiceError;
 use crate::payload::Payload;
 use crate::peer::BoxFuture;
+use crate::service_error::ServiceError;
 
 /// A request to a service.
 #[derive(Debug)]
@@ -73,7 +73,8 @@ pub trait Service: Send + Sync + 'static {
     fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture;
 }
 
-/// A shared service.
+/// `Arc<dyn Service>`, which says what it is.
+#[doc(hidden)]
 pub type SharedService = Arc<dyn Service>;
 
 /// The result of a call.

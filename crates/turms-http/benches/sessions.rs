@@ -13,8 +13,8 @@ const BOUND: usize = 1100;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    let sessions = SessionOptions::new().idle(Duration::from_secs(600));
-    let service = runtime.block_on(async { server().http().sessions(sessions) });
+    let sessions = SessionOptions::new().idle_timeout(Duration::from_secs(600));
+    let service = runtime.block_on(async { server().into_http_service().unwrap().sessions(sessions) });
     // What is made once, for the first session, does not count.
     runtime.block_on(begin(&service));
     let begun = allocation_counter::measure(|| {
@@ -50,11 +50,11 @@ fn server() -> Server {
 /// A client shakes hands and says no more.
 async fn begin(service: &HttpService) {
     let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{"listChanged":true},"sampling":{},"elicitation":{}},"clientInfo":{"name":"example-client","title":"Example Client","version":"1.0.0"}}}"#;
-    let answer = service.answer(post(hello, None)).await;
+    let answer = service.handle(post(hello, None)).await;
     assert_eq!(answer.status(), StatusCode::OK);
     let id = answer.headers()["mcp-session-id"].to_str().unwrap().to_owned();
     let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-    assert_eq!(service.answer(post(initialized, Some(&id))).await.status(), StatusCode::ACCEPTED);
+    assert_eq!(service.handle(post(initialized, Some(&id))).await.status(), StatusCode::ACCEPTED);
 }
 
 fn post(body: &str, session: Option<&str>) -> Request<String> {

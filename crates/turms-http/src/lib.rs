@@ -7,14 +7,15 @@
 //!
 //! ```no_run
 //! use turms_http::ServeHttp;
-//! use turms_server::{ServeError, Server};
+//! use turms_core::Error;
+//! use turms_server::Server;
 //!
-//! # async fn example() -> Result<(), ServeError> {
+//! # async fn example() -> Result<(), Error> {
 //! Server::new("calculator", "1.0.0").serve_http("127.0.0.1:8080").await
 //! # }
 //! ```
 //!
-//! The defaults are safe: only loopback hosts are accepted ([`AccessPolicy`]), and bodies, heads, streams, sessions and
+//! The defaults are safe: only loopback hosts are accepted ([`HttpService::allowed_hosts`]), and bodies, heads, streams, sessions and
 //! connections have limits and timeouts ([`HttpService`], [`SessionOptions`], [`Listener`]).
 //!
 //! Handlers can read the HTTP request of their call: its `http::HeaderMap`, its `http::Uri`, its [`PeerAddress`], and
@@ -49,17 +50,19 @@ pub use self::client::{
     HttpError, HttpTransport,
 };
 /// For other crates of Turms. Not part of the API.
-#[cfg(feature = "client")]
 #[doc(hidden)]
 pub mod __internal {
+    #[cfg(feature = "client")]
     pub use crate::client::{DialOptions, DialOptionsError, DialProtocol, DialedStream, Dialer, RouteStream};
+    #[cfg(feature = "server")]
+    pub use crate::server::{AccessDenied, AccessPolicy};
 }
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use self::server::fuzzing;
 #[cfg(feature = "server")]
 pub use self::server::{
-    AccessDenied, AccessPolicy, BodyError, BodyLimit, EventStream, HttpBody, HttpHandler, HttpService, Listener,
-    PeerAddress, RequestHead, ServeHttp, SessionOptions,
+    BodyError, BodyLimit, HttpBody, HttpHandler, HttpService, Listener, PeerAddress, RequestHead, ServeHttp,
+    SessionOptions, StreamControl,
 };
 pub use self::sse::{EventTooLong, SseDecoder, SseEvent};

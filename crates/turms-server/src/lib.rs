@@ -39,6 +39,7 @@ mod forward;
 mod handle;
 mod handler;
 mod input;
+mod into_error;
 mod layered;
 mod prompt;
 mod resource;

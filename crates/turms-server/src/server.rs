@@ -519,7 +519,8 @@ impl Server {
         self.faults.extend(app::faults(&self.handle.catalog()));
         self.faults.extend(self.missing_extensions());
         if !self.faults.is_empty() {
-            return Err(ServeError::Registered(self.faults.join("; ")));
+            let problems = self.faults.join("; ");
+            return Err(ServeError::new(turms_core::ErrorKind::Build, format!("cannot build server: {problems}")));
         }
         let info = RawJson::encode(&self.info.server_info).unwrap_or_default();
         self.settings.lists.server_meta.insert_raw(key::SERVER_INFO, &info);
@@ -536,7 +537,9 @@ impl Server {
     #[doc(alias = "StdioTransport")]
     #[doc(alias = "TokioChildProcess")]
     pub async fn serve_stdio(self) -> Result<(), ServeError> {
-        let (reader, writer) = stdio().map_err(ServeError::Stdio)?;
+        let (reader, writer) = stdio().map_err(|source| {
+            ServeError::with_source(turms_core::ErrorKind::Stdio, "cannot use standard input and output", source)
+        })?;
         let router = self.build()?;
         // A spawned task runs on the thread that is notified of input, so that no other thread has to be woken.
         let mut serving = JoinSet::new();
@@ -591,7 +594,7 @@ impl Router {
         W: AsyncWrite + Unpin,
     {
         let (connection, _) = Connection::server(reader, writer, self.versions(), self.limits().clone());
-        connection.serve(&self.endpoint()).await.map_err(ServeError::Connection)
+        connection.serve(&self.endpoint()).await.map_err(ServeError::from)
     }
 }
 

@@ -15,7 +15,7 @@ use turms_proto::types::*;
 use turms_proto::{ErrorObject, Notification, RawJson};
 use turms_server::{
     Args, CancellationToken, CompletionRequest, Context, Elicited, InputError, Json, Progress, Prompt, Resource,
-    Server, Session, SharedService, State, TaskOptions, Tool,
+    Server, Session, State, TaskOptions, Tool,
 };
 
 use crate::tools::{self, Add, Name, text_of};
@@ -73,12 +73,12 @@ struct WalkArguments {
 /// A layer that counts requests by method, and open streams of `subscriptions/listen` as `listening`.
 struct CountRequests(Arc<CallCounters>);
 
-struct RequestCounter(SharedService, Arc<CallCounters>);
+struct RequestCounter(Arc<dyn Service>, Arc<CallCounters>);
 
-impl Layer<SharedService> for CountRequests {
+impl Layer<Arc<dyn Service>> for CountRequests {
     type Service = RequestCounter;
 
-    fn layer(&self, inner: SharedService) -> RequestCounter {
+    fn layer(&self, inner: Arc<dyn Service>) -> RequestCounter {
         RequestCounter(inner, self.0.clone())
     }
 }

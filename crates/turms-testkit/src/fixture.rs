@@ -94,7 +94,7 @@ impl Fixture {
         let traces = Arc::<Traces>::default();
         let server = change(server(&traces));
         let handle = server.handle();
-        let service = configure(server.http());
+        let service = configure(server.into_http_service().unwrap());
         let listener = listen(Listener::bind("127.0.0.1:0").await.unwrap());
         let address = listener.local_addr().unwrap();
         let serving = tokio::spawn(async move { listener.serve(service).await.unwrap() });

@@ -192,3 +192,8 @@ async fn read_body(body: &mut Incoming, text: &mut Vec<u8>) {
         text.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
     }
 }
+
+turms_core::__internal::into_error! {
+    Connection: WsConnectError,
+    Setup: crate::url::WsUrlError,
+}

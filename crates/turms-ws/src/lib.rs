@@ -6,7 +6,7 @@
 //!
 //! # A server
 //!
-//! [`ServeWs`] adds two methods to a server: `ws()` returns a tower service for an application on hyper or axum, and `serve_ws(..)` listens
+//! [`ServeWs`] adds two methods to a server: `into_ws_service()` returns a tower service for an application on hyper or axum, and `serve_ws(..)` listens
 //! on an address.
 //!
 //! ```no_run
@@ -19,7 +19,7 @@
 //! let server = Server::new("echo", "1.0.0").tool(Tool::builder("echo").handler_sync(|Args(text): Args<String>| text));
 //! let listener = Listener::bind("127.0.0.1:0").await?;
 //! println!("ws://{}/", listener.address());
-//! listener.serve(server.ws().max_connections(100)).await?;
+//! listener.serve(server.into_ws_service()?.max_connections(100)).await?;
 //! # Ok(())
 //! # }
 //! ```

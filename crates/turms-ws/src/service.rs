@@ -12,8 +12,9 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_tungstenite::tungstenite::protocol::Role;
-use turms_core::{BoxFuture, Connection, ConnectionError, Endpoint, IntoEndpoint, ServeError, Shutdown};
-use turms_http::{AccessPolicy, BodyError, BodyLimit, HttpBody, HttpHandler, Listener, RequestHead};
+use turms_core::{BoxFuture, Connection, ConnectionError, Endpoint, Error, IntoEndpoint, Shutdown};
+use turms_http::__internal::AccessPolicy;
+use turms_http::{BodyError, BodyLimit, HttpBody, HttpHandler, Listener, RequestHead};
 
 use crate::body::WsBody;
 use crate::close::CloseState;
@@ -24,10 +25,10 @@ use crate::upgrade::{UpgradeError, UpgradeRequest};
 /// Serves clients over WebSocket.
 ///
 /// It is a tower service that responds to upgrade requests: mount it in an application on hyper or axum
-/// (`router.route_service("/ws", server.ws())`), or pass it to a [`Listener`].
+/// (`router.route_service("/ws", server.into_ws_service()?)`), or pass it to a [`Listener`].
 ///
-/// A request is rejected, with the reason in the body, unless it requests a WebSocket of version 13, has a host and an origin that
-/// [`WsService::access`] allows, and requests the subprotocol `mcp` or none. Its headers, its URI, and the extensions that middleware has
+/// A request is rejected, with the reason in the body, unless it requests a WebSocket of version 13, has an allowed host and an allowed
+/// origin, and requests the subprotocol `mcp` or none. Its headers, its URI, and the extensions that middleware has
 /// added are available to the handlers of every call over the connection. Authentication belongs in middleware, before the upgrade.
 #[derive(Clone)]
 #[must_use]
@@ -56,7 +57,7 @@ impl WsService {
     /// Creates a service for an endpoint.
     pub fn new(endpoint: Endpoint) -> Self {
         let settings = WsServiceSettings {
-            access: AccessPolicy::new(),
+            access: AccessPolicy::default(),
             heartbeat: HeartbeatOptions::default(),
             max_connections: Self::DEFAULT_MAX_CONNECTIONS,
         };
@@ -65,9 +66,33 @@ impl WsService {
         Self { endpoint, settings: Arc::new(settings), connection_permits, shutdown }
     }
 
-    /// Sets the access policy. Default: hosts and origins on loopback.
-    pub fn access(mut self, policy: AccessPolicy) -> Self {
-        self.settings_mut().access = policy;
+    /// Sets the allowed hosts: `example.com` with any port, `example.com:8443` with that port. Default: loopback hosts
+    /// (`localhost`, `127.0.0.1`, `[::1]`), which this replaces. They are compared with the `Host` header. There are no wildcards.
+    ///
+    /// This prevents web pages from accessing a local server by DNS rebinding. It is not authentication: other clients can send any `Host`.
+    #[doc(alias = "dns_rebinding")]
+    pub fn allowed_hosts<S: Into<String>>(mut self, hosts: impl IntoIterator<Item = S>) -> Self {
+        self.settings_mut().access.set_hosts(hosts);
+        self
+    }
+
+    /// Allows every host. For servers behind a proxy that checks the host.
+    pub fn allow_any_host(mut self) -> Self {
+        self.settings_mut().access.set_any_host();
+        self
+    }
+
+    /// Sets the origins whose web pages may use the server, in the form of the `Origin` header: `https://app.example.com`. Default: loopback
+    /// origins, which this replaces.
+    #[doc(alias = "origin")]
+    pub fn allowed_origins<S: Into<String>>(mut self, origins: impl IntoIterator<Item = S>) -> Self {
+        self.settings_mut().access.set_origins(origins);
+        self
+    }
+
+    /// Allows web pages of every origin.
+    pub fn allow_any_origin(mut self) -> Self {
+        self.settings_mut().access.set_any_origin();
         self
     }
 
@@ -227,25 +252,21 @@ impl fmt::Debug for WsService {
 pub trait ServeWs: IntoEndpoint + Sized {
     /// Converts it to a tower service, to mount in an application or to pass to a [`Listener`].
     ///
-    /// # Panics
-    /// If the server cannot be built because a component is invalid, such as a tool with an invalid schema. To get an error instead, build
-    /// the server first.
-    fn ws(self) -> WsService {
-        match self.into_endpoint() {
-            Ok(endpoint) => WsService::new(endpoint),
-            Err(error) => panic!("cannot serve over WebSocket: {error}"),
-        }
+    /// # Errors
+    /// If a component of the server is invalid, such as a tool with an invalid schema.
+    fn into_ws_service(self) -> Result<WsService, Error> {
+        self.into_endpoint().map(WsService::new)
     }
 
     /// Listens on an address and serves clients at any path, until the server is shut down or the process receives a signal (Ctrl-C,
     /// SIGTERM).
     ///
     /// Only requests to loopback names are accepted, which keeps web pages in browsers from reaching local servers. It does not authenticate
-    /// clients that can reach the address. [`WsService::access`] allows other names.
+    /// clients that can reach the address. [`WsService::allowed_hosts`] allows other names.
     ///
     /// # Errors
     /// If a component of the server is invalid, or the server cannot listen on the address.
-    fn serve_ws(self, address: impl Into<String> + Send) -> impl Future<Output = Result<(), ServeError>> + Send
+    fn serve_ws(self, address: impl Into<String> + Send) -> impl Future<Output = Result<(), Error>> + Send
     where
         Self: Send,
     {

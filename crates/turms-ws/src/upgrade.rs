@@ -7,7 +7,7 @@ use http::header::{
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use turms_http::{AccessDenied, AccessPolicy};
+use turms_http::__internal::{AccessDenied, AccessPolicy};
 
 use crate::body::WsBody;
 use crate::handshake::{SUBPROTOCOL, VERSION, has_token, tokens};
@@ -144,7 +144,7 @@ mod tests {
     }
 
     fn parse(request: http::request::Builder) -> Result<UpgradeRequest, UpgradeError> {
-        UpgradeRequest::parse(&request.body(()).unwrap().into_parts().0, &AccessPolicy::new())
+        UpgradeRequest::parse(&request.body(()).unwrap().into_parts().0, &AccessPolicy::default())
     }
 
     #[test]

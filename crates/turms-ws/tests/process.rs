@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinHandle;
-use turms_core::{Limits, ServeError};
+use turms_core::{Error, Limits};
 
 use turms_http::Listener;
 use turms_server::{Args, Server, ServerHandle, Tool};
@@ -23,7 +23,7 @@ const MEGABYTE: usize = 1024 * 1024;
 struct TestServer {
     address: SocketAddr,
     handle: ServerHandle,
-    serving: JoinHandle<Result<(), ServeError>>,
+    serving: JoinHandle<Result<(), Error>>,
 }
 
 impl TestServer {
@@ -35,7 +35,7 @@ impl TestServer {
         let handle = router.handle().clone();
         let listener = Listener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let serving = tokio::spawn(listener.serve(settings(router.ws())));
+        let serving = tokio::spawn(listener.serve(settings(router.into_ws_service().unwrap())));
         Self { address, handle, serving }
     }
 }

@@ -56,7 +56,7 @@ pub use turms_client as client;
 pub use turms_client::{Answers, Backoff, ChildCommand, Client, ClientBuilder, ClientExtension, ClientGroup, Pool};
 #[doc(no_inline)]
 pub use turms_core as core;
-pub use turms_core::ServeError as Error;
+pub use turms_core::{Error, ErrorKind, Result};
 #[cfg(any(feature = "http-client", feature = "http-server"))]
 #[doc(no_inline)]
 pub use turms_http as http;
@@ -72,8 +72,8 @@ pub use turms_server::{
     ExtensionBuilder, FromCall, Handler, Handlers, Headers, InputError, IntoCallToolResult, IntoCompletion,
     IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource, IntoTool, Item, Json, Principal, Progress,
     Prompt, PromptBuilder, RegistrationError, Rejection, RequestStateKey, Resource, ResourceBuilder, Router,
-    SchemaError, Server, ServerExtension, ServerHandle, Session, SharedService, State, SyncHandler, TaskOptions, Tool,
-    ToolBuilder, ToolError, Uri, testing,
+    SchemaError, Server, ServerExtension, ServerHandle, Session, State, SyncHandler, TaskOptions, Tool, ToolBuilder,
+    ToolError, Uri, testing,
 };
 // What the attributes write refers to, and compile errors name.
 #[cfg(feature = "server")]
@@ -103,9 +103,6 @@ pub use turms_macros::resource;
 #[cfg(feature = "server")]
 #[doc = include_str!("../docs/server.md")]
 pub use turms_macros::server;
-
-/// What comes of serving.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What most servers name: `use turms::prelude::*;`.
 pub mod prelude {

@@ -15,22 +15,23 @@ use crate::text::StyledText;
 /// Serves the demo server until shutdown.
 pub(crate) async fn run(args: &DemoArgs, printer: &Printer) -> CliResult {
     let server = demo::server();
+    let failed = |error: turms::Error| CliError::of(ExitStatus::Failure, &error);
     let served = match args {
         DemoArgs { http: Some(address), .. } => {
             let listener = listen(address, "http", "/mcp", printer).await?;
-            listener.serve(server.http()).await
+            listener.serve(server.into_http_service().map_err(failed)?).await
         }
         DemoArgs { ws: Some(address), .. } => {
             let listener = listen(address, "ws", "", printer).await?;
-            listener.serve(server.ws()).await
+            listener.serve(server.into_ws_service().map_err(failed)?).await
         }
         DemoArgs { sse: Some(address), .. } => {
             let listener = listen(address, "http", "/sse", printer).await?;
-            listener.serve(server.versions(demo::SSE_VERSIONS).http()).await
+            listener.serve(server.versions(demo::SSE_VERSIONS).into_http_service().map_err(failed)?).await
         }
         _ => server.serve_stdio().await,
     };
-    served.map_err(|error| CliError::of(ExitStatus::Failure, &error))
+    served.map_err(failed)
 }
 
 /// Binds a listener and prints its URL, which has the actual port if port 0 was requested.

@@ -30,7 +30,7 @@ async fn clients(builder: impl Fn() -> ClientBuilder) -> Vec<Client> {
         clients.push(builder().connect_service(server().build().unwrap()).await.unwrap());
         let listener = Listener::bind("127.0.0.1:0").await.unwrap();
         let connector = HttpConnector::new(format!("http://{}/mcp", listener.address())).unwrap().no_proxy();
-        tokio::spawn(listener.serve(server().http()));
+        tokio::spawn(listener.serve(server().into_http_service().unwrap()));
         clients.push(builder().connect(connector).await.unwrap());
     }
     clients

@@ -103,13 +103,13 @@ async fn connect(way: &str, version: ProtocolVersion, builder: ClientBuilder) ->
         "ws" => {
             let listener = Listener::bind("127.0.0.1:0").await.unwrap();
             let connector = WsConnector::new(format!("ws://{}/", listener.address())).unwrap();
-            tokio::spawn(listener.serve(server().ws()));
+            tokio::spawn(listener.serve(server().into_ws_service().unwrap()));
             builder.connect(connector).await.unwrap()
         }
         _ => {
             let listener = Listener::bind("127.0.0.1:0").await.unwrap();
             let connector = HttpConnector::new(format!("http://{}/mcp", listener.address())).unwrap().no_proxy();
-            tokio::spawn(listener.serve(server().http()));
+            tokio::spawn(listener.serve(server().into_http_service().unwrap()));
             builder.connect(connector).await.unwrap()
         }
     }

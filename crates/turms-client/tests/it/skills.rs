@@ -23,7 +23,7 @@ fn builder() -> ClientBuilder {
 async fn over_http(server: Server, version: ProtocolVersion) -> Client {
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let connector = HttpConnector::new(format!("http://{}/mcp", listener.address())).unwrap().no_proxy();
-    tokio::spawn(listener.serve(server.http()));
+    tokio::spawn(listener.serve(server.into_http_service().unwrap()));
     builder().protocol_version(version).connect(connector).await.unwrap()
 }
 

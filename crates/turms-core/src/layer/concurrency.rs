@@ -10,9 +10,9 @@ use crate::{CallContext, ErrorOrigin, NotifyFuture, Request, ResponseFuture, Ser
 
 /// Limits the number of concurrent calls. More calls wait.
 #[derive(Debug, Clone, Copy)]
-pub struct ConcurrencyLimit(usize);
+pub struct ConcurrencyLimitLayer(usize);
 
-impl ConcurrencyLimit {
+impl ConcurrencyLimitLayer {
     /// Creates a layer with a maximum number of concurrent calls.
     #[must_use]
     pub fn new(limit: usize) -> Self {
@@ -20,22 +20,22 @@ impl ConcurrencyLimit {
     }
 }
 
-impl<S: Service> Layer<S> for ConcurrencyLimit {
-    type Service = ConcurrencyLimitService<S>;
+impl<S: Service> Layer<S> for ConcurrencyLimitLayer {
+    type Service = ConcurrencyLimit<S>;
 
-    fn layer(&self, inner: S) -> ConcurrencyLimitService<S> {
-        ConcurrencyLimitService { inner: Arc::new(inner), permits: Arc::new(Semaphore::new(self.0)) }
+    fn layer(&self, inner: S) -> ConcurrencyLimit<S> {
+        ConcurrencyLimit { inner: Arc::new(inner), permits: Arc::new(Semaphore::new(self.0)) }
     }
 }
 
-/// See [`ConcurrencyLimit`].
+/// Service with a maximum number of concurrent calls, made by a [`ConcurrencyLimitLayer`].
 #[derive(Debug)]
-pub struct ConcurrencyLimitService<S> {
+pub struct ConcurrencyLimit<S> {
     inner: Arc<S>,
     permits: Arc<Semaphore>,
 }
 
-impl<S: Service> Service for ConcurrencyLimitService<S> {
+impl<S: Service> Service for ConcurrencyLimit<S> {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         // A subscription is long-lived.
         if &*request.method == Listen::NAME {

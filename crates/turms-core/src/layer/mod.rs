@@ -1,6 +1,6 @@
 //! Layers around a [`Service`](crate::Service): timeouts, limits and tracing.
 //!
-//! [`tower()`] adapts middleware that is written for `tower`.
+//! Each layer makes a service of the same name: a [`TimeoutLayer`] makes a [`Timeout`]. [`from_tower`] adapts middleware that is written for `tower`.
 
 mod concurrency;
 mod rate;
@@ -11,12 +11,14 @@ mod trace;
 
 pub use tower_layer::Layer;
 
-pub use self::concurrency::{ConcurrencyLimit, ConcurrencyLimitService};
-pub use self::rate::{RateLimit, RateLimitService};
-pub use self::size::{ResponseSizeLimit, ResponseSizeLimitService};
-pub use self::timeout::{Timeout, TimeoutService};
-pub use self::tower::{Call, FromTower, ToTower, ToTowerFuture, Tower, tower};
-pub use self::trace::{Trace, TraceService};
+pub use self::concurrency::{ConcurrencyLimit, ConcurrencyLimitLayer};
+pub use self::rate::{RateLimit, RateLimitLayer};
+pub use self::size::{ResponseSizeLimit, ResponseSizeLimitLayer};
+pub use self::timeout::{Timeout, TimeoutLayer};
+pub use self::tower::from_tower;
+#[doc(hidden)]
+pub use self::tower::{Call, FromTower, FromTowerLayer, ToTower, ToTowerFuture};
+pub use self::trace::{Trace, TraceLayer};
 
 #[cfg(test)]
 mod tests;

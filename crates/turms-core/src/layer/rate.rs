@@ -12,13 +12,13 @@ use crate::{CallContext, ErrorOrigin, NotifyFuture, Request, ResponseFuture, Ser
 ///
 /// A token bucket: it holds as many tokens as a burst may have calls, is refilled evenly, and each call takes one token.
 #[derive(Debug, Clone, Copy)]
-pub struct RateLimit {
+pub struct RateLimitLayer {
     calls: u32,
     per: Duration,
     burst: u32,
 }
 
-impl RateLimit {
+impl RateLimitLayer {
     /// Creates a layer with a maximum number of calls per period. The default burst is the same number.
     #[must_use]
     pub fn new(calls: u32, per: Duration) -> Self {
@@ -33,27 +33,24 @@ impl RateLimit {
     }
 }
 
-impl<S: Service> Layer<S> for RateLimit {
-    type Service = RateLimitService<S>;
+impl<S: Service> Layer<S> for RateLimitLayer {
+    type Service = RateLimit<S>;
 
-    fn layer(&self, inner: S) -> RateLimitService<S> {
-        RateLimitService {
-            inner: Arc::new(inner),
-            bucket: Arc::new(TokenBucket { limit: *self, level: Mutex::new(None) }),
-        }
+    fn layer(&self, inner: S) -> RateLimit<S> {
+        RateLimit { inner: Arc::new(inner), bucket: Arc::new(TokenBucket { limit: *self, level: Mutex::new(None) }) }
     }
 }
 
-/// See [`RateLimit`].
+/// Service with a maximum rate of calls, made by a [`RateLimitLayer`].
 #[derive(Debug)]
-pub struct RateLimitService<S> {
+pub struct RateLimit<S> {
     inner: Arc<S>,
     bucket: Arc<TokenBucket>,
 }
 
 #[derive(Debug)]
 struct TokenBucket {
-    limit: RateLimit,
+    limit: RateLimitLayer,
     /// `None` before the first call.
     level: Mutex<Option<BucketLevel>>,
 }
@@ -81,7 +78,7 @@ impl TokenBucket {
     }
 }
 
-impl<S: Service> Service for RateLimitService<S> {
+impl<S: Service> Service for RateLimit<S> {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let (inner, bucket) = (self.inner.clone(), self.bucket.clone());
         Box::pin(async move {

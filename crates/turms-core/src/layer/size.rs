@@ -7,9 +7,9 @@ use crate::{
 
 /// Limits the size of responses. A larger one becomes an error.
 #[derive(Debug, Clone, Copy)]
-pub struct ResponseSizeLimit(usize);
+pub struct ResponseSizeLimitLayer(usize);
 
-impl ResponseSizeLimit {
+impl ResponseSizeLimitLayer {
     /// Creates a layer with a maximum number of bytes of JSON.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
@@ -17,22 +17,22 @@ impl ResponseSizeLimit {
     }
 }
 
-impl<S: Service> Layer<S> for ResponseSizeLimit {
-    type Service = ResponseSizeLimitService<S>;
+impl<S: Service> Layer<S> for ResponseSizeLimitLayer {
+    type Service = ResponseSizeLimit<S>;
 
-    fn layer(&self, inner: S) -> ResponseSizeLimitService<S> {
-        ResponseSizeLimitService { inner, limit: self.0 }
+    fn layer(&self, inner: S) -> ResponseSizeLimit<S> {
+        ResponseSizeLimit { inner, limit: self.0 }
     }
 }
 
-/// See [`ResponseSizeLimit`].
+/// Service with a maximum size of responses, made by a [`ResponseSizeLimitLayer`].
 #[derive(Debug, Clone)]
-pub struct ResponseSizeLimitService<S> {
+pub struct ResponseSizeLimit<S> {
     inner: S,
     limit: usize,
 }
 
-impl<S: Service> Service for ResponseSizeLimitService<S> {
+impl<S: Service> Service for ResponseSizeLimit<S> {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let (method, limit) = (request.method.clone(), self.limit);
         let call = self.inner.call(request, cx);

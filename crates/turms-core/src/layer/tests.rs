@@ -51,14 +51,14 @@ fn message(outcome: CallResult) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_times_out() {
-    let slow = Timeout::new(Duration::from_secs(5)).layer(TestService::Never);
+    let slow = TimeoutLayer::new(Duration::from_secs(5)).layer(TestService::Never);
     assert_eq!(message(call(&slow).await), "test: no response within 5 s");
-    assert_eq!(message(call(&Timeout::new(Duration::ZERO).layer(TestService::Echo)).await), "fine");
+    assert_eq!(message(call(&TimeoutLayer::new(Duration::ZERO).layer(TestService::Echo)).await), "fine");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_limit_refills() {
-    let limited = RateLimit::new(2, Duration::from_secs(1)).layer(TestService::Echo);
+    let limited = RateLimitLayer::new(2, Duration::from_secs(1)).layer(TestService::Echo);
     assert_eq!(message(call(&limited).await), "fine");
     assert_eq!(message(call(&limited).await), "fine");
     assert_eq!(message(call(&limited).await), "test: too many calls; try again in 500.0ms");
@@ -70,7 +70,7 @@ async fn a_rate_limit_refills() {
 #[tokio::test]
 async fn calls_over_the_concurrency_limit_wait() {
     let release = Arc::new(Notify::new());
-    let limited = ConcurrencyLimit::new(1).layer(TestService::Waits(release.clone()));
+    let limited = ConcurrencyLimitLayer::new(1).layer(TestService::Waits(release.clone()));
     let (mut first, mut second) = (call(&limited), call(&limited));
     assert!(poll(&mut first).is_none() && poll(&mut second).is_none());
     release.notify_waiters();
@@ -91,9 +91,9 @@ fn poll(future: &mut ResponseFuture) -> Option<CallResult> {
 
 #[tokio::test]
 async fn a_response_over_the_size_limit_is_refused() {
-    let limited = ResponseSizeLimit::new(1).layer(TestService::Echo);
+    let limited = ResponseSizeLimitLayer::new(1).layer(TestService::Echo);
     assert_eq!(message(call(&limited).await), "test: the response has 2 bytes, more than the limit of 1");
-    assert_eq!(message(call(&ResponseSizeLimit::new(2).layer(TestService::Echo)).await), "fine");
+    assert_eq!(message(call(&ResponseSizeLimitLayer::new(2).layer(TestService::Echo)).await), "fine");
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn tower_middleware_can_be_a_layer() {
         }
     }
 
-    assert_eq!(message(call(&tower(RefuseLayer).layer(TestService::Echo)).await), "no test");
+    assert_eq!(message(call(&from_tower(RefuseLayer).layer(TestService::Echo)).await), "no test");
 }
 
 /// Stores the fields that are recorded in spans.
@@ -155,7 +155,7 @@ async fn a_span_has_the_attributes_of_open_telemetry() {
     use tracing_subscriber::layer::SubscriberExt as _;
     let recorder = Recorder::default();
     let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(recorder.clone()));
-    let traced = Trace::new().layer(Timeout::new(Duration::ZERO).layer(TestService::Never));
+    let traced = TraceLayer::new().layer(TimeoutLayer::new(Duration::ZERO).layer(TestService::Never));
     let params = r#"{"name":"add","_meta":{"traceparent":"00-1-2-01"}}"#;
     let params = turms_proto::RawJson::parse(params).expect("written above");
     let meta = Meta::of_params(Some(&params));

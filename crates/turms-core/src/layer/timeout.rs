@@ -9,9 +9,9 @@ use crate::{CallContext, ErrorOrigin, NotifyFuture, Request, ResponseFuture, Ser
 
 /// Limits the duration of calls. A longer one is cancelled and becomes an error.
 #[derive(Debug, Clone, Copy)]
-pub struct Timeout(Duration);
+pub struct TimeoutLayer(Duration);
 
-impl Timeout {
+impl TimeoutLayer {
     /// Creates a layer with a timeout.
     #[must_use]
     pub fn new(limit: Duration) -> Self {
@@ -19,22 +19,22 @@ impl Timeout {
     }
 }
 
-impl<S: Service> Layer<S> for Timeout {
-    type Service = TimeoutService<S>;
+impl<S: Service> Layer<S> for TimeoutLayer {
+    type Service = Timeout<S>;
 
-    fn layer(&self, inner: S) -> TimeoutService<S> {
-        TimeoutService { inner, limit: self.0 }
+    fn layer(&self, inner: S) -> Timeout<S> {
+        Timeout { inner, limit: self.0 }
     }
 }
 
-/// See [`Timeout`].
+/// Service with a timeout for calls, made by a [`TimeoutLayer`].
 #[derive(Debug, Clone)]
-pub struct TimeoutService<S> {
+pub struct Timeout<S> {
     inner: S,
     limit: Duration,
 }
 
-impl<S: Service> Service for TimeoutService<S> {
+impl<S: Service> Service for Timeout<S> {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         // A subscription is long-lived.
         if &*request.method == Listen::NAME {

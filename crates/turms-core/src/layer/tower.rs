@@ -10,7 +10,6 @@ use turms_proto::{ErrorObject, Notification};
 use super::Layer;
 use crate::{
     CallContext, CallResult, ErrorOrigin, NotifyFuture, Payload, Request, ResponseFuture, Service, ServiceError,
-    SharedService,
 };
 
 /// A call, as the request of a `tower` service.
@@ -30,18 +29,18 @@ pub struct Call {
 ///
 /// # struct Identity;
 /// # impl<S> layer::Layer<S> for Identity { type Service = S; fn layer(&self, inner: S) -> S { inner } }
-/// let layer = layer::tower(Identity);
+/// let layer = layer::from_tower(Identity);
 /// # let _ = layer;
 /// ```
-pub fn tower<L>(layer: L) -> Tower<L> {
-    Tower(layer)
+pub fn from_tower<L>(layer: L) -> FromTowerLayer<L> {
+    FromTowerLayer(layer)
 }
 
 /// See [`tower`].
 #[derive(Debug, Clone, Copy)]
-pub struct Tower<L>(L);
+pub struct FromTowerLayer<L>(L);
 
-impl<S, L> Layer<S> for Tower<L>
+impl<S, L> Layer<S> for FromTowerLayer<L>
 where
     S: Service + Clone,
     L: Layer<ToTower<S>>,
@@ -98,7 +97,7 @@ impl fmt::Debug for ToTowerFuture {
 #[derive(Clone)]
 pub struct FromTower<T> {
     service: T,
-    inner: SharedService,
+    inner: Arc<dyn Service>,
 }
 
 impl<T> fmt::Debug for FromTower<T> {

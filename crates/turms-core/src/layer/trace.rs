@@ -11,9 +11,9 @@ use crate::{CallContext, CallResult, NotifyFuture, Request, ResponseFuture, Serv
 /// The trace context that a caller sends in `_meta` is recorded as `traceparent`, for a subscriber that continues traces.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
-pub struct Trace;
+pub struct TraceLayer;
 
-impl Trace {
+impl TraceLayer {
     /// Creates the layer.
     #[must_use]
     pub fn new() -> Self {
@@ -21,21 +21,21 @@ impl Trace {
     }
 }
 
-impl<S: Service> Layer<S> for Trace {
-    type Service = TraceService<S>;
+impl<S: Service> Layer<S> for TraceLayer {
+    type Service = Trace<S>;
 
-    fn layer(&self, inner: S) -> TraceService<S> {
-        TraceService { inner }
+    fn layer(&self, inner: S) -> Trace<S> {
+        Trace { inner }
     }
 }
 
-/// See [`Trace`].
+/// Service with a span for every call, made by a [`TraceLayer`].
 #[derive(Debug, Clone)]
-pub struct TraceService<S> {
+pub struct Trace<S> {
     inner: S,
 }
 
-impl<S: Service> Service for TraceService<S> {
+impl<S: Service> Service for Trace<S> {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let span = create_span(&request, &cx);
         if span.is_disabled() {

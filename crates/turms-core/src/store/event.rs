@@ -1,5 +1,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -58,6 +59,36 @@ pub trait EventStore: Send + Sync + 'static {
 
     /// Removes the events of all streams of a session.
     fn remove_session<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<(), StoreError>>;
+}
+
+/// An `Arc` of a store is the same store.
+impl<S: EventStore + ?Sized> EventStore for Arc<S> {
+    fn append<'a>(
+        &'a self,
+        session: &'a str,
+        stream: u64,
+        event: StoredEvent,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        (**self).append(session, stream, event)
+    }
+
+    fn after<'a>(
+        &'a self,
+        session: &'a str,
+        stream: u64,
+        number: u64,
+        max_bytes: usize,
+    ) -> BoxFuture<'a, Result<Vec<StoredEvent>, StoreError>> {
+        (**self).after(session, stream, number, max_bytes)
+    }
+
+    fn remove_stream<'a>(&'a self, session: &'a str, stream: u64) -> BoxFuture<'a, Result<(), StoreError>> {
+        (**self).remove_stream(session, stream)
+    }
+
+    fn remove_session<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        (**self).remove_session(session)
+    }
 }
 
 /// An event store in memory, with a maximum number of bytes for each session and in total. The oldest events are dropped first.

@@ -70,6 +70,35 @@ pub trait SessionStore: Send + Sync + 'static {
     }
 }
 
+/// An `Arc` of a store is the same store.
+impl<S: SessionStore + ?Sized> SessionStore for Arc<S> {
+    fn insert<'a>(
+        &'a self,
+        id: &'a str,
+        record: Arc<SessionRecord>,
+        idle_timeout: Duration,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        (**self).insert(id, record, idle_timeout)
+    }
+
+    fn load<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Arc<SessionRecord>>, StoreError>> {
+        (**self).load(id)
+    }
+
+    fn touch<'a>(&'a self, id: &'a str, idle_timeout: Duration) -> BoxFuture<'a, Result<bool, StoreError>> {
+        (**self).touch(id, idle_timeout)
+    }
+
+    fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        (**self).remove(id)
+    }
+
+    /// Returns `true`: another service of this process may use the same store.
+    fn is_shared(&self) -> bool {
+        true
+    }
+}
+
 /// A session store in memory, with a maximum number of sessions.
 pub struct MemorySessionStore {
     limit: usize,

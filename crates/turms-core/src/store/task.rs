@@ -113,6 +113,38 @@ pub trait TaskStore: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Vec<Arc<TaskRecord>>, StoreError>>;
 }
 
+/// An `Arc` of a store is the same store.
+impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
+    fn insert(&self, record: TaskRecord, ttl: Option<Duration>) -> BoxFuture<'_, Result<(), StoreError>> {
+        (**self).insert(record, ttl)
+    }
+
+    fn load<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Arc<TaskRecord>>, StoreError>> {
+        (**self).load(id)
+    }
+
+    fn replace(&self, record: TaskRecord) -> BoxFuture<'_, Result<bool, StoreError>> {
+        (**self).replace(record)
+    }
+
+    fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        (**self).remove(id)
+    }
+
+    fn changed<'a>(&'a self, id: &'a str, revision: u64) -> BoxFuture<'a, Result<Option<Arc<TaskRecord>>, StoreError>> {
+        (**self).changed(id, revision)
+    }
+
+    fn list<'a>(
+        &'a self,
+        creator: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Arc<TaskRecord>>, StoreError>> {
+        (**self).list(creator, after, limit)
+    }
+}
+
 /// A task store in memory, with a maximum number of tasks and an approximate maximum number of bytes. When it is full, it rejects new
 /// tasks; stored tasks stay until they expire.
 pub struct MemoryTaskStore {

@@ -26,18 +26,18 @@ use crate::channel::{
 use crate::context::CallContext;
 use crate::counters::Counters;
 use crate::dispatch::{Dispatch, dispatch, dispatch_in_process, dispatch_notification, notification_guard};
-use crate::error::ServiceError;
 use crate::panic_guard::PanicGuard;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Peer, PeerError, PeerTransport};
-use crate::service::{CallResult, NotifyFuture, Request, Service, SharedService};
+use crate::service::{CallResult, NotifyFuture, Request, Service};
+use crate::service_error::ServiceError;
 use crate::session::{CloseReason, SessionHandle};
 
 /// Connects a client to a service in this process.
 ///
 /// They use the newest common revision. In 2026-07-28 a call is a function call, and nothing is encoded as JSON.
 pub struct LocalConnector {
-    service: SharedService,
+    service: Arc<dyn Service>,
 }
 
 impl LocalConnector {
@@ -118,7 +118,7 @@ struct LocalState {
 }
 
 impl LocalChannel {
-    fn new(service: &SharedService, client: SharedService, dialect: Dialect) -> Self {
+    fn new(service: &Arc<dyn Service>, client: Arc<dyn Service>, dialect: Dialect) -> Self {
         let client = LocalClient { service: client, dialect, observer: None };
         let peer = Peer::new(client.clone());
         let session = matches!(dialect, Dialect::Handshake(_)).then(|| SessionHandle::new(peer.clone()));

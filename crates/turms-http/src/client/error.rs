@@ -235,6 +235,11 @@ fn list_errors(rejections: &[(&'static str, HttpError)]) -> String {
     rejections.iter().map(|(what, error)| format!("{what}: {error}")).collect::<Vec<_>>().join("; ")
 }
 
+turms_core::__internal::into_error! {
+    Connection: HttpError,
+    Other: AuthorizeError,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,7 +16,7 @@ use tokio::net::UnixListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 #[cfg(feature = "tls")]
 use tokio_rustls::TlsAcceptor;
-use turms_core::{BoxFuture, ServeError};
+use turms_core::{BoxFuture, Error, ErrorKind};
 
 use super::handler::HttpHandler;
 use super::options::{ConnectionLimits, bounded};
@@ -28,20 +28,23 @@ use super::{PeerAddress, http1, hyper as by_hyper};
 ///
 /// ```no_run
 /// use turms_http::{Listener, ServeHttp};
-/// use turms_server::{ServeError, Server};
+/// use turms_core::Error;
+/// use turms_server::Server;
 ///
-/// # async fn example() -> Result<(), ServeError> {
+/// # async fn example() -> Result<(), Error> {
 /// let server = Server::new("calculator", "1.0.0");
 /// let listener = Listener::bind("127.0.0.1:0").await?;
 /// println!("listening at {}", listener.address());
-/// listener.serve(server.http()).await
+/// listener.serve(server.into_http_service()?).await
 /// # }
 /// ```
 #[must_use]
 pub struct Listener {
     acceptor: Acceptor,
     address: String,
-    until: Option<BoxFuture<'static, ()>>,
+    /// Resolves when the shutdown begins.
+    shutdown: Option<BoxFuture<'static, ()>>,
+    on_shutdown: Vec<Box<dyn FnOnce() + Send>>,
     max_connections: usize,
     drain_timeout: Duration,
     /// `true` if a second signal ends the drain.
@@ -79,14 +82,14 @@ impl Listener {
     ///
     /// # Errors
     /// If the address cannot be bound.
-    pub async fn bind(address: impl Into<String>) -> Result<Self, ServeError> {
+    pub async fn bind(address: impl Into<String>) -> Result<Self, Error> {
         let address = address.into();
         match TcpListener::bind(&address).await {
             Ok(socket) => {
                 let address = socket.local_addr().map_or(address, |local| local.to_string());
                 Ok(Self::new(Socket::Tcp(socket), address))
             }
-            Err(source) => Err(ServeError::Listen { address, source }),
+            Err(source) => Err(bind_error(&address, source)),
         }
     }
 
@@ -95,7 +98,7 @@ impl Listener {
     /// # Errors
     /// If the path cannot be bound.
     #[cfg(unix)]
-    pub fn bind_unix(path: impl AsRef<Path>) -> Result<Self, ServeError> {
+    pub fn bind_unix(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let address = path.display().to_string();
         let is_left_behind = std::os::unix::net::UnixStream::connect(path)
@@ -106,7 +109,7 @@ impl Listener {
         }
         match UnixListener::bind(path) {
             Ok(socket) => Ok(Self::new(Socket::Unix(socket), address)),
-            Err(source) => Err(ServeError::Listen { address, source }),
+            Err(source) => Err(bind_error(&address, source)),
         }
     }
 
@@ -120,7 +123,8 @@ impl Listener {
         Self {
             acceptor,
             address,
-            until: None,
+            shutdown: None,
+            on_shutdown: Vec::new(),
             max_connections: 16 * 1024,
             drain_timeout: Duration::from_secs(10),
             handles_signals: false,
@@ -146,22 +150,17 @@ impl Listener {
 
     /// Shuts down gracefully when this future resolves: no further connections are accepted, and requests in flight may
     /// finish.
-    pub fn until(mut self, shutdown: impl Future<Output = ()> + Send + 'static) -> Self {
-        self.until = Some(Box::pin(shutdown));
+    /// Replaces an earlier future and [`Listener::shutdown_on_signal`]. Default: none.
+    pub fn with_graceful_shutdown(mut self, shutdown: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.shutdown = Some(Box::pin(shutdown));
         self
     }
 
-    /// Sets a callback for the beginning of the shutdown, before the listener waits for requests in flight. Use it to
+    /// Adds a callback for the beginning of the shutdown, before the listener waits for requests in flight. Use it to
     /// end streams that have no end of their own.
-    pub fn on_end(mut self, hook: impl FnOnce() + Send + 'static) -> Self {
-        let until = self.until.take();
-        self.until(async move {
-            match until {
-                Some(until) => until.await,
-                None => std::future::pending().await,
-            }
-            hook();
-        })
+    pub fn on_shutdown(mut self, callback: impl FnOnce() + Send + 'static) -> Self {
+        self.on_shutdown.push(Box::new(callback));
+        self
     }
 
     /// Maximum number of connections. Default: 16 384. Further ones wait. Upgraded connections, for example to
@@ -195,7 +194,7 @@ impl Listener {
     /// # Errors
     /// If the certificate or the key is invalid.
     #[cfg(feature = "tls")]
-    pub fn tls(mut self, certificate: &[u8], key: &[u8]) -> Result<Self, ServeError> {
+    pub fn tls(mut self, certificate: &[u8], key: &[u8]) -> Result<Self, Error> {
         self.acceptor.tls = Some(super::tls::acceptor(certificate, key)?);
         Ok(self)
     }
@@ -206,8 +205,8 @@ impl Listener {
     /// requests are handled differently:
     ///
     /// - hyper accepts lines that end in LF only, a missing, invalid or repeated `Host`, and `Content-Length` together
-    ///   with `Transfer-Encoding`, which it then ignores. [`AccessPolicy`](crate::AccessPolicy) still rejects hosts,
-    ///   with 403.
+    ///   with `Transfer-Encoding`, which it then ignores. Hosts that are not allowed are
+    ///   still rejected with 403.
     /// - Its error responses have no body, and an unsupported `Transfer-Encoding` gets the status 400 instead of 501.
     pub fn use_hyper(mut self) -> Self {
         self.uses_hyper = true;
@@ -217,23 +216,22 @@ impl Listener {
     /// Shuts down gracefully on Ctrl-C or SIGTERM, and at once on a second signal.
     pub fn shutdown_on_signal(mut self) -> Self {
         self.handles_signals = true;
-        self.until(termination_signal())
+        self.with_graceful_shutdown(termination_signal())
     }
 
-    /// Serves until the server is shut down, or the future of [`Listener::until`] resolves.
+    /// Serves until the server is shut down, or the future of [`Listener::with_graceful_shutdown`] resolves.
     ///
     /// # Errors
     /// Currently never. A failed accept is retried.
-    pub async fn serve<H: HttpHandler>(mut self, handler: H) -> Result<(), ServeError> {
+    pub async fn serve<H: HttpHandler>(mut self, handler: H) -> Result<(), Error> {
         tracing::info!(address = self.address, "listening");
         let handler = Arc::new(handler);
-        let (requested, until, closing) = (handler.shutdown_requested(), self.until.take(), handler.clone());
-        let listener = self.until(async move {
-            match until {
-                Some(until) => tokio::select! { () = until => {}, () = requested => {} },
+        let (requested, signal, closing) = (handler.shutdown_requested(), self.shutdown.take(), handler.clone());
+        let listener = self.on_shutdown(move || closing.begin_shutdown()).with_graceful_shutdown(async move {
+            match signal {
+                Some(signal) => tokio::select! { () = signal => {}, () = requested => {} },
                 None => requested.await,
             }
-            closing.begin_shutdown();
         });
         let (uses_hyper, shared) = (listener.uses_hyper || H::UPGRADES, handler.clone());
         if uses_hyper {
@@ -246,11 +244,11 @@ impl Listener {
     }
 
     /// Serves a `tower` service, such as an application with this server mounted in it, until the future of
-    /// [`Listener::until`] resolves.
+    /// [`Listener::with_graceful_shutdown`] resolves.
     ///
     /// # Errors
     /// Currently never. A failed accept is retried.
-    pub async fn serve_tower<S, B>(self, service: S) -> Result<(), ServeError>
+    pub async fn serve_tower<S, B>(self, service: S) -> Result<(), Error>
     where
         S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send,
@@ -271,12 +269,13 @@ impl Listener {
         raise_trim_threshold();
         let permits = Arc::new(Semaphore::new(self.max_connections));
         let shutdown = Arc::new(GracefulShutdown::default());
-        let Self { acceptor, until, drain_timeout, max_connections, handles_signals, .. } = self;
-        let mut until = until.unwrap_or_else(|| Box::pin(std::future::pending()));
+        let Self { acceptor, shutdown: signal, on_shutdown, drain_timeout, max_connections, handles_signals, .. } =
+            self;
+        let mut signal = signal.unwrap_or_else(|| Box::pin(std::future::pending()));
         loop {
             let permit = tokio::select! {
                 permit = permits.clone().acquire_owned() => permit,
-                () = &mut until => break,
+                () = &mut signal => break,
             };
             let Ok(permit) = permit else { break };
             tokio::select! {
@@ -286,9 +285,10 @@ impl Listener {
                         tokio::time::sleep(ACCEPT_RETRY).await;
                     }
                 }
-                () = &mut until => break,
+                () = &mut signal => break,
             }
         }
+        on_shutdown.into_iter().for_each(|callback| callback());
         // Closes the socket, and with it the queue of pending connections.
         drop(acceptor);
         tracing::debug!("shutting down: waiting for requests in flight");
@@ -303,6 +303,10 @@ impl Listener {
         shutdown.abort();
         let _ = tokio::time::timeout(ABORT_TIMEOUT, permits.acquire_many(all)).await;
     }
+}
+
+fn bind_error(address: &str, source: io::Error) -> Error {
+    Error::with_source(ErrorKind::Bind, format!("cannot listen on {address}"), source)
 }
 
 impl Acceptor {
@@ -355,7 +359,7 @@ impl std::fmt::Debug for Listener {
 }
 
 /// Resolves on Ctrl-C or SIGTERM.
-async fn termination_signal() {
+pub(super) async fn termination_signal() {
     let interrupt = async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending().await
@@ -392,7 +396,7 @@ mod tests {
             shutdown: shutdown.clone(),
             permit: Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap(),
         };
-        let handler = Arc::new(Server::new("test", "1").http());
+        let handler = Arc::new(Server::new("test", "1").into_http_service().unwrap());
         let task = shutdown.run(http1::serve(connection, handler));
         let (size, max) = (size_of_val(&task), 2432);
         assert!(size <= max, "{size} bytes, more than {max}");

@@ -33,7 +33,7 @@ use bytes::Bytes;
 use http::header::HeaderValue;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use turms_core::{BoxFuture, CloseReason, Endpoint, IntoEndpoint, Limits, ServeError, Shutdown};
+use turms_core::{BoxFuture, CloseReason, Endpoint, Error, IntoEndpoint, Limits, Shutdown};
 use turms_proto::session::unsupported_version;
 use turms_proto::{Ability, ErrorObject, ProtocolVersion, RequestId};
 
@@ -48,8 +48,8 @@ pub use self::request::body::BodyError;
 use self::request::headers::{self, McpHeaders};
 pub use self::response::HttpBody;
 use self::response::HttpResponse;
-pub use self::session::EventStream;
 use self::session::SessionManager;
+pub use self::session::StreamControl;
 use self::stream_limit::StreamLimit;
 
 /// The address of the client. A [`Listener`] adds it to the extensions of each request.
@@ -74,14 +74,17 @@ impl PeerAddress {
 /// use turms_http::ServeHttp;
 /// use turms_server::Server;
 ///
-/// let server = Server::new("calculator", "1.0.0");
-/// let service = server.http().max_body_bytes(1024 * 1024);
-/// // axum::Router::new().nest_service("/mcp", service)
+/// # async fn example(listener: tokio::net::TcpListener) -> Result<(), Box<dyn std::error::Error>> {
+/// let mcp = Server::new("calculator", "1.0.0").into_http_service()?.allowed_hosts(["mcp.example.com"]);
+/// let application = axum::Router::new().nest_service("/mcp", mcp.clone());
+/// axum::serve(listener, application).with_graceful_shutdown(mcp.shutdown_signal()).await?;
+/// # Ok(())
+/// # }
 /// ```
 ///
 /// An application that shuts down gracefully must shut this service down as well, because event streams have no end of
-/// their own: call [`HttpService::shutdown`] in the application's shutdown signal. A [`Listener`] does so by itself,
-/// and serves whole applications with [`Listener::serve_tower`].
+/// their own: pass [`HttpService::shutdown_signal`] to its server, or call [`HttpService::shutdown`] on a signal of your
+/// own. A [`Listener`] does so by itself, and serves whole applications with [`Listener::serve_tower`].
 #[doc(alias = "streamable_http")]
 #[doc(alias = "sse")]
 #[doc(alias = "StreamableHttpService")]
@@ -109,18 +112,14 @@ struct SharedState {
 
 /// Extension trait for serving a server or an endpoint over HTTP.
 pub trait ServeHttp: IntoEndpoint + Sized {
-    /// Returns a `tower` service. To use one server with several transports, build it once: `let router =
-    /// server.build()?`, then `router.clone().http()` and so on.
+    /// Converts it to a `tower` service, to mount in an application or to pass to a [`Listener`]. To use one server with
+    /// several transports, build it once: `let router = server.build()?`, then `router.clone().into_http_service()?`
+    /// and so on.
     ///
-    /// # Panics
-    /// If a registration is invalid, such as a tool with an invalid schema. Build the server first to get an error
-    /// instead.
-    #[must_use]
-    fn http(self) -> HttpService {
-        match self.into_endpoint() {
-            Ok(endpoint) => HttpService::new(endpoint),
-            Err(problem) => panic!("the server cannot be built: {problem}"),
-        }
+    /// # Errors
+    /// If a component of the server is invalid, such as a tool with an invalid schema.
+    fn into_http_service(self) -> Result<HttpService, Error> {
+        self.into_endpoint().map(HttpService::new)
     }
 
     /// Listens on an address and serves all paths until the server shuts down or the process receives Ctrl-C or
@@ -130,17 +129,18 @@ pub trait ServeHttp: IntoEndpoint + Sized {
     /// access local servers by DNS rebinding. To allow other hosts:
     ///
     /// ```no_run
-    /// use turms_http::{AccessPolicy, Listener, ServeHttp};
-    /// # use turms_server::{ServeError, Server};
-    /// # async fn example(server: Server) -> Result<(), ServeError> {
-    /// let service = server.http().access(AccessPolicy::new().hosts(["mcp.example.com", "localhost"]));
+    /// use turms_http::{Listener, ServeHttp};
+    /// # use turms_core::Error;
+    /// # use turms_server::Server;
+    /// # async fn example(server: Server) -> Result<(), Error> {
+    /// let service = server.into_http_service()?.allowed_hosts(["mcp.example.com", "localhost"]);
     /// Listener::bind("0.0.0.0:8080").await?.shutdown_on_signal().serve(service).await
     /// # }
     /// ```
     ///
     /// # Errors
-    /// If a registration is invalid, or the address cannot be bound.
-    fn serve_http(self, address: impl Into<String> + Send) -> impl Future<Output = Result<(), ServeError>> + Send
+    /// If a component of the server is invalid, or the address cannot be bound.
+    fn serve_http(self, address: impl Into<String> + Send) -> impl Future<Output = Result<(), Error>> + Send
     where
         Self: Send,
     {
@@ -166,10 +166,37 @@ impl HttpService {
         self
     }
 
-    /// Sets the allowed hosts and origins. Default: loopback hosts only.
+    /// Sets the allowed hosts: `example.com` with any port, `example.com:8443` with that port. Default: loopback hosts
+    /// (`localhost`, `127.0.0.1`, `[::1]`), which this replaces. They are compared with the `Host` header. There are no
+    /// wildcards.
+    ///
+    /// This prevents web pages from accessing a local server by DNS rebinding. It is not authentication: other clients
+    /// can send any `Host`.
+    #[doc(alias = "dns_rebinding")]
     #[must_use]
-    pub fn access(self, access: AccessPolicy) -> Self {
-        self.with(|options| options.access = access)
+    pub fn allowed_hosts<S: Into<String>>(self, hosts: impl IntoIterator<Item = S>) -> Self {
+        self.with(|options| options.access.set_hosts(hosts))
+    }
+
+    /// Allows every host. For servers behind a proxy that checks the host.
+    #[must_use]
+    pub fn allow_any_host(self) -> Self {
+        self.with(|options| options.access.set_any_host())
+    }
+
+    /// Sets the origins whose web pages may use the server, in the form of the `Origin` header:
+    /// `https://app.example.com`. Default: loopback origins, which this replaces. Pages can read the responses only
+    /// with [`HttpService::cors`].
+    #[doc(alias = "origin")]
+    #[must_use]
+    pub fn allowed_origins<S: Into<String>>(self, origins: impl IntoIterator<Item = S>) -> Self {
+        self.with(|options| options.access.set_origins(origins))
+    }
+
+    /// Allows web pages of every origin.
+    #[must_use]
+    pub fn allow_any_origin(self) -> Self {
+        self.with(|options| options.access.set_any_origin())
     }
 
     /// Enables CORS for the allowed origins. Default: off.
@@ -213,7 +240,7 @@ impl HttpService {
     /// Disables sessions: each request of an older revision is served on its own, no state is kept, and the server
     /// cannot send requests to the client.
     #[must_use]
-    pub fn stateless(self) -> Self {
+    pub fn without_sessions(self) -> Self {
         self.with(|options| options.sessions = None)
     }
 
@@ -244,8 +271,23 @@ impl HttpService {
         self.begin_shutdown();
     }
 
+    /// Resolves when the process receives Ctrl-C (SIGINT) or SIGTERM, or when the server or this service is shut down.
+    /// Event streams that do not belong to a call end then, as with [`HttpService::shutdown`]. For the graceful shutdown
+    /// of the application that contains this service, such as axum's `with_graceful_shutdown`.
+    ///
+    /// The future is the same for every clone of the service. It does nothing before it is polled.
+    pub fn shutdown_signal(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let shutdown = self.0.state.shutdown.clone();
+        async move {
+            tokio::select! {
+                () = listener::termination_signal() => shutdown.begin(),
+                () = shutdown.begun() => {}
+            }
+        }
+    }
+
     /// Handles a request.
-    pub async fn answer<B>(&self, request: Request<B>) -> Response<HttpBody>
+    pub async fn handle<B>(&self, request: Request<B>) -> Response<HttpBody>
     where
         B: Body + Send,
         B::Data: Send,
@@ -280,12 +322,8 @@ impl HttpState {
     fn deny(&self, denied: &AccessDenied) -> HttpResponse {
         if !self.state.has_denied.swap(true, Ordering::Relaxed) {
             let remedy = match denied {
-                AccessDenied::Host(_) => {
-                    "to allow it, add the host to AccessPolicy::hosts and pass the policy to HttpService::access"
-                }
-                AccessDenied::Origin(_) => {
-                    "to allow it, add the origin to AccessPolicy::origins and pass the policy to HttpService::access"
-                }
+                AccessDenied::Host(_) => "to allow it, add the host to HttpService::allowed_hosts",
+                AccessDenied::Origin(_) => "to allow it, add the origin to HttpService::allowed_origins",
             };
             tracing::warn!("{denied}; {remedy}. Further rejections are logged at level debug");
         }
@@ -326,7 +364,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let this = self.clone();
-        Box::pin(async move { Ok(this.answer(request).await) })
+        Box::pin(async move { Ok(this.handle(request).await) })
     }
 }
 

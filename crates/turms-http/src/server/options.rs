@@ -26,7 +26,7 @@ pub(super) struct HttpOptions {
 impl Default for HttpOptions {
     fn default() -> Self {
         Self {
-            access: AccessPolicy::new(),
+            access: AccessPolicy::default(),
             cors: false,
             max_body_bytes: 4 * 1024 * 1024,
             body_timeout: Duration::from_secs(30),
@@ -57,31 +57,31 @@ impl Default for ConnectionLimits {
 #[derive(Clone)]
 #[must_use]
 pub struct SessionOptions {
-    pub(super) idle: Duration,
-    pub(super) max: usize,
+    pub(super) idle_timeout: Duration,
+    pub(super) max_sessions: usize,
     pub(super) max_streams: usize,
-    pub(super) retention: Duration,
-    store: Option<Arc<dyn SessionStore>>,
+    pub(super) event_retention: Duration,
+    session_store: Option<Arc<dyn SessionStore>>,
     /// The store in memory, if no other store is set.
     memory: OnceLock<Arc<dyn SessionStore>>,
-    pub(super) events: Arc<dyn EventStore>,
+    pub(super) event_store: Arc<dyn EventStore>,
     start: OnceLock<Instant>,
 }
 
 impl SessionOptions {
-    /// Default of [`SessionOptions::max`].
-    const MAX: usize = 50_000;
+    /// Default of [`SessionOptions::max_sessions`].
+    const DEFAULT_MAX_SESSIONS: usize = 50_000;
 
     /// Creates the default options: sessions are stored in memory and expire after 30 minutes of inactivity.
     pub fn new() -> Self {
         Self {
-            idle: Duration::from_secs(30 * 60),
-            max: Self::MAX,
+            idle_timeout: Duration::from_secs(30 * 60),
+            max_sessions: Self::DEFAULT_MAX_SESSIONS,
             max_streams: 256,
-            retention: Duration::from_secs(5 * 60),
-            store: None,
+            event_retention: Duration::from_secs(5 * 60),
+            session_store: None,
             memory: OnceLock::new(),
-            events: Arc::new(MemoryEventStore::new(4 * 1024 * 1024, 256 * 1024 * 1024)),
+            event_store: Arc::new(MemoryEventStore::new(4 * 1024 * 1024, 256 * 1024 * 1024)),
             start: OnceLock::new(),
         }
     }
@@ -91,28 +91,28 @@ impl SessionOptions {
         self.start.get_or_init(Instant::now).elapsed().as_millis() as u64
     }
 
-    pub(super) fn session_store(&self) -> &dyn SessionStore {
-        match &self.store {
+    pub(super) fn sessions(&self) -> &dyn SessionStore {
+        match &self.session_store {
             Some(store) => &**store,
-            None => &**self.memory.get_or_init(|| Arc::new(MemorySessionStore::new(self.max))),
+            None => &**self.memory.get_or_init(|| Arc::new(MemorySessionStore::new(self.max_sessions))),
         }
     }
 
     /// Returns the interval at which the store is notified that a session is in use.
     pub(super) fn touch_period(&self) -> Duration {
-        self.idle / 8
+        self.idle_timeout / 8
     }
 
     /// Returns the time to live of a session in the store. Longer than the idle timeout, because the store is not
     /// notified of every use.
     pub(super) fn store_ttl(&self) -> Duration {
-        self.idle + self.touch_period()
+        self.idle_timeout + self.touch_period()
     }
 
     /// Extends the lifetime of a session in the store. Returns `false` if the store no longer has the session.
     pub(super) async fn touch(&self, id: &str) -> bool {
         // An error of the store does not mean that the session is gone.
-        self.session_store().touch(id, self.store_ttl()).await.unwrap_or_else(|error| {
+        self.sessions().touch(id, self.store_ttl()).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "the lifetime of a session cannot be extended in the store");
             true
         })
@@ -121,22 +121,22 @@ impl SessionOptions {
     /// Removes events that were stored after the end of their session. A session that is closed only in this process
     /// keeps its events for other processes.
     pub(super) async fn remove_events_of_ended(&self, id: &str) {
-        if let Ok(None) = self.session_store().load(id).await
-            && let Err(error) = self.events.remove_session(id).await
+        if let Ok(None) = self.sessions().load(id).await
+            && let Err(error) = self.event_store.remove_session(id).await
         {
             tracing::warn!(%error, "the events of a session that has ended cannot be removed from the store");
         }
     }
 
     /// Idle timeout of a session. Default: 30 minutes. Open streams and running calls count as activity.
-    pub fn idle(mut self, idle: Duration) -> Self {
-        self.idle = bounded(idle);
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.idle_timeout = bounded(timeout);
         self
     }
 
     /// Maximum number of sessions in this process. Default: 50 000. Further sessions are rejected.
-    pub fn max(mut self, max: usize) -> Self {
-        self.max = max;
+    pub fn max_sessions(mut self, max: usize) -> Self {
+        self.max_sessions = max;
         self
     }
 
@@ -147,20 +147,20 @@ impl SessionOptions {
     }
 
     /// Retention of the events of a closed stream, for clients that resume it. Default: 5 minutes.
-    pub fn retention(mut self, retention: Duration) -> Self {
-        self.retention = bounded(retention);
+    pub fn event_retention(mut self, retention: Duration) -> Self {
+        self.event_retention = bounded(retention);
         self
     }
 
-    /// Sets the session store, so that other processes can take over sessions. Default: in memory.
-    pub fn store(mut self, store: impl SessionStore) -> Self {
-        self.store = Some(Arc::new(store));
+    /// Sets the session store, so that other processes can take over sessions; an `Arc` of a store is a store, too. Default: in memory.
+    pub fn session_store(mut self, store: impl SessionStore) -> Self {
+        self.session_store = Some(Arc::new(store));
         self
     }
 
     /// Sets the event store. Default: in memory, 4 MiB per session and 256 MiB in all.
-    pub fn events(mut self, events: impl EventStore) -> Self {
-        self.events = Arc::new(events);
+    pub fn event_store(mut self, store: impl EventStore) -> Self {
+        self.event_store = Arc::new(store);
         self
     }
 }
@@ -180,6 +180,9 @@ impl Default for SessionOptions {
 
 impl fmt::Debug for SessionOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionOptions").field("idle", &self.idle).field("max", &self.max).finish_non_exhaustive()
+        f.debug_struct("SessionOptions")
+            .field("idle_timeout", &self.idle_timeout)
+            .field("max_sessions", &self.max_sessions)
+            .finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use turms_http::EventStream;
+use turms_http::StreamControl;
 use turms_proto::types::LoggingLevel;
 use turms_server::{Args, Context, Extension, Progress, State, Tool};
 use turms_testkit::eventually;
@@ -166,12 +166,12 @@ const RETRY: u64 = 250;
 async fn poll(
     Args(Times { n }): Args<Times>,
     progress: Progress,
-    stream: Option<Extension<EventStream>>,
+    stream: Option<Extension<StreamControl>>,
     State(traces): State<Traces>,
 ) -> String {
     let mut times = 0;
     for step in 1..=n {
-        let has_hung_up = stream.as_ref().is_some_and(|stream| stream.0.hang_up(Duration::from_millis(RETRY)));
+        let has_hung_up = stream.as_ref().is_some_and(|stream| stream.0.close(Duration::from_millis(RETRY)));
         times += usize::from(has_hung_up);
         traces.steps.acquire().await.unwrap().forget();
         progress.report(step).await;

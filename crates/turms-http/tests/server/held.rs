@@ -97,7 +97,7 @@ impl SessionStore for Sessions {
 async fn a_request_whose_session_ends_while_it_is_looked_up_is_refused() {
     for is_deleted in [true, false] {
         let sessions = Sessions::new();
-        let service = service(SessionOptions::new().store(sessions.clone()));
+        let service = service(SessionOptions::new().session_store(sessions.clone()));
         let session = begin(&service, None).await;
         sessions.hold_next();
         let asking = {
@@ -119,7 +119,7 @@ async fn a_request_whose_session_ends_while_it_is_looked_up_is_refused() {
 #[tokio::test]
 async fn the_store_is_not_asked_for_what_cannot_be_the_id_of_a_session() {
     let sessions = Sessions::new();
-    let service = service(SessionOptions::new().store(sessions.clone()));
+    let service = service(SessionOptions::new().session_store(sessions.clone()));
     let known = begin(&service, None).await;
     let before = sessions.times_asked();
     let longer = format!("{}x", known.id);
@@ -205,7 +205,7 @@ impl EventStore for Events {
 #[tokio::test]
 async fn a_store_that_is_slow_keeps_no_client_waiting_and_gets_events_in_order() {
     let events = Events::new();
-    let service = service(SessionOptions::new().events(events.clone()));
+    let service = service(SessionOptions::new().event_store(events.clone()));
     let session = begin(&service, None).await;
     let post = session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7));
     let counted = within("an answer", ask(&service, &post)).await;
@@ -232,7 +232,7 @@ async fn a_store_that_is_slow_keeps_no_client_waiting_and_gets_events_in_order()
 async fn an_event_that_is_stored_after_its_session_has_ended_does_not_stay() {
     for is_deleted in [true, false] {
         let events = Events::new();
-        let service = service(SessionOptions::new().events(events.clone()));
+        let service = service(SessionOptions::new().event_store(events.clone()));
         let session = begin(&service, None).await;
         let post = session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7));
         within("an answer", ask(&service, &post)).await;
@@ -253,7 +253,7 @@ async fn an_event_that_is_stored_after_its_session_has_ended_does_not_stay() {
 #[tokio::test]
 async fn an_event_that_is_stored_after_its_process_has_ended_stays() {
     let (events, sessions) = (Events::new(), Sessions::new());
-    let service = service(SessionOptions::new().events(events.clone()).store(sessions.clone()));
+    let service = service(SessionOptions::new().event_store(events.clone()).session_store(sessions.clone()));
     let session = begin(&service, None).await;
     let post = session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7));
     within("an answer", ask(&service, &post)).await;

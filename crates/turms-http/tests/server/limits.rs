@@ -250,8 +250,11 @@ async fn handlers_of_notifications_end_with_their_session() {
 
 #[tokio::test(start_paused = true)]
 async fn sessions_may_be_kept_for_ever() {
-    let options =
-        SessionOptions::new().idle(Duration::MAX).retention(Duration::MAX).max(usize::MAX).max_streams(usize::MAX);
+    let options = SessionOptions::new()
+        .idle_timeout(Duration::MAX)
+        .event_retention(Duration::MAX)
+        .max_sessions(usize::MAX)
+        .max_streams(usize::MAX);
     let service = service(options)
         .keep_alive_interval(Duration::MAX)
         .body_timeout(Duration::MAX)

@@ -124,7 +124,7 @@ async fn more_connections_than_there_may_be_have_to_wait() {
 async fn what_runs_when_the_listener_is_told_to_end_is_answered() {
     let (end, told) = tokio::sync::oneshot::channel::<()>();
     let fixture = Fixture::at(|listener| {
-        listener.until(async {
+        listener.with_graceful_shutdown(async {
             let _ = told.await;
         })
     })
@@ -147,7 +147,7 @@ async fn what_runs_when_the_listener_is_told_to_end_is_answered() {
 async fn who_listens_is_answered_when_the_listener_is_told_to_end() {
     let (end, told) = tokio::sync::oneshot::channel::<()>();
     let fixture = Fixture::at(|listener| {
-        listener.until(async {
+        listener.with_graceful_shutdown(async {
             let _ = told.await;
         })
     })
@@ -180,7 +180,7 @@ async fn a_server_may_listen_at_a_path() {
     let server = server(&Default::default());
     let handle = server.handle();
     let listener = Listener::bind_unix(&path).unwrap();
-    let serving = tokio::spawn(listener.serve(server.http()));
+    let serving = tokio::spawn(listener.serve(server.into_http_service().unwrap()));
     let mut socket = within("a connection", tokio::net::UnixStream::connect(&path)).await.unwrap();
     socket.write_all(&add().header("Connection", "close").bytes()).await.unwrap();
     let mut answer = String::new();
@@ -190,4 +190,27 @@ async fn a_server_may_listen_at_a_path() {
     handle.shutdown();
     within("the end of the server", serving).await.unwrap().unwrap();
     let _ = std::fs::remove_file(path);
+}
+
+#[tokio::test]
+async fn callbacks_run_when_the_shutdown_begins_in_whatever_order_they_are_set() {
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let called = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = || {
+        let called = called.clone();
+        move || {
+            called.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let (first, second) = (count(), count());
+    let fixture = Fixture::at(|listener| {
+        let listener = listener.on_shutdown(first).with_graceful_shutdown(async { drop(ended.await) });
+        listener.on_shutdown(second)
+    })
+    .await;
+    assert_eq!(fixture.send(add()).await.text(), "3");
+    assert_eq!(called.load(Ordering::SeqCst), 0);
+    end.send(()).unwrap();
+    fixture.gone().await;
+    assert_eq!(called.load(Ordering::SeqCst), 2);
 }

@@ -1,7 +1,6 @@
 //! Trailers, targets and hosts that are malformed: refused with 400, after which the connection ends.
 
 use serde_json::json;
-use turms_http::AccessPolicy;
 use turms_testkit::within;
 
 use crate::dialog::{modern_body, modern_call};
@@ -98,7 +97,7 @@ async fn only_options_may_be_about_the_server_as_a_whole() {
 
 #[tokio::test]
 async fn a_host_is_one_name_or_address_with_at_most_a_port() {
-    let fixture = Fixture::with(|service| service.access(AccessPolicy::new().any_host())).await;
+    let fixture = Fixture::with(|service| service.allow_any_host()).await;
     for good in ["localhost", "LOCALHOST:80", "127.0.0.1:", "[::1]", "[::1]:8080", "a_b.example", "%41.example", "x--y"]
     {
         assert_eq!(fixture.send(add().header("Host", good)).await.text(), "2", "{good}");

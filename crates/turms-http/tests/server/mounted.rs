@@ -55,11 +55,11 @@ impl Application {
         let server = with_seen(server(&Default::default()));
         let handle = server.handle();
         let router = axum::Router::new()
-            .nest_service("/mcp", server.http())
+            .nest_service("/mcp", server.into_http_service().unwrap())
             .layer(from_fn(check_token))
             .route("/health", get(async || "well"));
         let (end, told) = oneshot::channel::<()>();
-        let listener = Listener::bind("127.0.0.1:0").await.unwrap().until(async {
+        let listener = Listener::bind("127.0.0.1:0").await.unwrap().with_graceful_shutdown(async {
             let _ = told.await;
         });
         let address = listener.local_addr().unwrap();
@@ -189,6 +189,32 @@ async fn the_first_revision_is_served_below_the_same_address() {
     application.send(by("ann", post(call(2, "seen", json!({}))))).await.assert_accepted();
     let answer = stream.message().await;
     assert_seen(answer["result"]["content"][0]["text"].as_str().unwrap(), peer);
+}
+
+/// Serves the application with axum. Ended by `service.shutdown()`, whose signal a process gets from the system, too.
+#[tokio::test]
+async fn the_shutdown_signal_ends_the_streams_of_an_axum_server() {
+    let service = server(&Default::default()).into_http_service().unwrap();
+    let router = axum::Router::new().nest_service("/mcp", service.clone());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let signal = service.shutdown_signal();
+    let serving = tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(signal).into_future());
+    let mut connection = Connection::open(address).await;
+    connection.send(&Request::get().path("/mcp/sse")).await;
+    let mut stream = within("a stream", connection.into_stream()).await;
+    assert_eq!(stream.event().await.kind.as_deref(), Some("endpoint"));
+    assert!(!serving.is_finished());
+    service.shutdown();
+    within("the end of the server", serving).await.unwrap().unwrap();
+    within("the end of the stream", async { while stream.next().await.is_some() {} }).await;
+}
+
+#[test]
+fn a_server_that_cannot_be_built_is_an_error() {
+    let tool = || Tool::builder("").handler_sync(|| "");
+    let error = Server::new("broken", "1.0.0").tool(tool()).tool(tool()).into_http_service().unwrap_err();
+    assert!(error.to_string().contains("tool"), "{error}");
 }
 
 /// The listener knows nothing of the server then: each is told for itself.

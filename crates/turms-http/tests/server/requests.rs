@@ -535,7 +535,7 @@ fn one_outcome(response: &Response) -> String {
 async fn by_hyper() -> SocketAddr {
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let service = server(&Arc::<Traces>::default()).http();
+    let service = server(&Arc::<Traces>::default()).into_http_service().unwrap();
     tokio::spawn(async move { listener.serve_tower(service).await.unwrap() });
     address
 }

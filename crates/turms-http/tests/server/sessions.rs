@@ -16,13 +16,12 @@ use crate::dialog::{
 };
 use crate::fixture::{Fixture, server};
 use crate::in_process::{ask, ask_as, ask_by, open, open_by};
-use crate::stores::Shared;
 use crate::wire::Request;
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 pub(crate) fn service(sessions: SessionOptions) -> HttpService {
-    server(&Arc::default()).http().sessions(sessions)
+    server(&Arc::default()).into_http_service().unwrap().sessions(sessions)
 }
 
 /// Begins a session without a socket.
@@ -47,7 +46,7 @@ pub(crate) async fn ping(service: &HttpService, session: &Session) -> u16 {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_nobody_uses_expires() {
-    let service = service(SessionOptions::new().idle(10 * MINUTE));
+    let service = service(SessionOptions::new().idle_timeout(10 * MINUTE));
     let session = begin(&service, None).await;
     for _ in 0..5 {
         pass(9 * MINUTE).await;
@@ -63,7 +62,7 @@ async fn a_session_that_nobody_uses_expires() {
 /// Not every use is told to the store, but none is forgotten.
 #[tokio::test(start_paused = true)]
 async fn a_session_lasts_as_long_as_was_said_after_its_last_use() {
-    let service = service(SessionOptions::new().idle(80 * MINUTE));
+    let service = service(SessionOptions::new().idle_timeout(80 * MINUTE));
     let session = begin(&service, None).await;
     for _ in 0..3 {
         pass(9 * MINUTE).await;
@@ -77,7 +76,7 @@ async fn a_session_lasts_as_long_as_was_said_after_its_last_use() {
 
 #[tokio::test(start_paused = true)]
 async fn an_open_stream_keeps_a_session() {
-    let service = service(SessionOptions::new().idle(10 * MINUTE));
+    let service = service(SessionOptions::new().idle_timeout(10 * MINUTE));
     let session = begin(&service, None).await;
     let (head, body) = open(&service, &session.get(), None).await;
     assert_eq!(head.status, 200);
@@ -94,7 +93,8 @@ async fn an_open_stream_keeps_a_session() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_runs_keeps_a_session() {
     let traces = Arc::default();
-    let service = server(&traces).http().sessions(SessionOptions::new().idle(10 * MINUTE));
+    let service =
+        server(&traces).into_http_service().unwrap().sessions(SessionOptions::new().idle_timeout(10 * MINUTE));
     let session = begin(&service, None).await;
     let post = session.post(with_progress(call(7, "steps", json!({ "n": 1 })), 7));
     let running = {
@@ -109,7 +109,7 @@ async fn a_call_that_runs_keeps_a_session() {
 
 #[tokio::test(start_paused = true)]
 async fn there_are_only_so_many_sessions() {
-    let service = service(SessionOptions::new().idle(10 * MINUTE).max(3));
+    let service = service(SessionOptions::new().idle_timeout(10 * MINUTE).max_sessions(3));
     let kept = begin(&service, None).await;
     let gone = begin(&service, None).await;
     let idle = begin(&service, None).await;
@@ -170,14 +170,14 @@ async fn a_session_of_nobody_is_not_for_somebody() {
 #[tokio::test]
 async fn a_session_is_not_taken_up_by_whoever_is_not_its_owner() {
     let sessions = Arc::new(MemorySessionStore::new(10));
-    let options = || SessionOptions::new().store(Shared(sessions.clone()));
+    let options = || SessionOptions::new().session_store(sessions.clone());
     let session = begin(&service(options()), Some("ann")).await;
     let opened = Arc::<AtomicUsize>::default();
     let counted = opened.clone();
     let server = server(&Arc::default()).on_open(move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
     });
-    let elsewhere = server.http().sessions(options());
+    let elsewhere = server.into_http_service().unwrap().sessions(options());
     for stranger in [Some("bob"), Some(""), None] {
         for request in [session.post(request(2, "ping", None)), session.get(), session.delete()] {
             assert_eq!(ask_as(&elsewhere, &request, stranger).await.status(), 404, "{stranger:?}");

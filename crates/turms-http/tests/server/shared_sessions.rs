@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use turms_core::layer::Layer;
 use turms_core::store::{MemoryEventStore, MemorySessionStore, SessionRecord, SessionStore, StoreError};
 use turms_core::{
-    BoxFuture, CallContext, Limits, NotifyFuture, Request as Call, ResponseFuture, Service, ServiceError, SharedService,
+    BoxFuture, CallContext, Limits, NotifyFuture, Request as Call, ResponseFuture, Service, ServiceError,
 };
 use turms_http::{HttpService, ServeHttp as _, SessionOptions};
 use turms_proto::types::{Progress, ProgressParams};
@@ -23,7 +23,6 @@ use crate::dialog::{
 use crate::fixture::Fixture;
 use crate::in_process::{ask, ask_as, open};
 use crate::sessions::{MINUTE, begin, pass, ping};
-use crate::stores::Shared;
 use crate::wire::{Request, Response};
 
 /// Two processes that share the store of sessions and that of events.
@@ -31,8 +30,8 @@ fn pair(server: impl Fn() -> Server, options: impl Fn(usize) -> SessionOptions) 
     let (sessions, events) =
         (Arc::new(MemorySessionStore::new(100)), Arc::new(MemoryEventStore::new(1 << 20, 1 << 24)));
     [0, 1].map(|index| {
-        let options = options(index).store(Shared(sessions.clone())).events(Shared(events.clone()));
-        server().http().sessions(options)
+        let options = options(index).session_store(sessions.clone()).event_store(events.clone());
+        server().into_http_service().unwrap().sessions(options)
     })
 }
 
@@ -46,7 +45,7 @@ fn server() -> Server {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_idle_in_one_process_goes_on_in_another() {
-    let [one, two] = pair(server, |_| SessionOptions::new().idle(10 * MINUTE));
+    let [one, two] = pair(server, |_| SessionOptions::new().idle_timeout(10 * MINUTE));
     let session = begin(&one, None).await;
     for minute in 0..30 {
         assert_eq!(ping(&two, &session).await, 200, "minute {minute}");
@@ -70,7 +69,7 @@ async fn a_session_that_is_deleted_in_one_process_ends_in_the_others() {
             }
         }))
     };
-    let [one, two] = pair(server, |_| SessionOptions::new().idle(10 * MINUTE));
+    let [one, two] = pair(server, |_| SessionOptions::new().idle_timeout(10 * MINUTE));
     let without = Arc::strong_count(&running);
     let session = begin(&one, None).await;
     let (_, body) = open(&one, &session.post(call(7, "wait", json!({}))), None).await;
@@ -96,12 +95,12 @@ async fn a_handler_of_initialized_that_lasts_does_not_hold_up_a_session() {
 /// A layer that refuses callers without a principal.
 struct OnlyKnown;
 
-struct OnlyKnownService(SharedService);
+struct OnlyKnownService(Arc<dyn Service>);
 
-impl Layer<SharedService> for OnlyKnown {
+impl Layer<Arc<dyn Service>> for OnlyKnown {
     type Service = OnlyKnownService;
 
-    fn layer(&self, inner: SharedService) -> OnlyKnownService {
+    fn layer(&self, inner: Arc<dyn Service>) -> OnlyKnownService {
         OnlyKnownService(inner)
     }
 }
@@ -131,7 +130,7 @@ async fn a_session_that_is_taken_up_knows_its_principal() {
 
 #[tokio::test]
 async fn a_process_that_is_full_does_not_deny_the_sessions_of_others() {
-    let [one, two] = pair(server, |index| SessionOptions::new().max(if index == 0 { 10 } else { 1 }));
+    let [one, two] = pair(server, |index| SessionOptions::new().max_sessions(if index == 0 { 10 } else { 1 }));
     let (_own, other) = (begin(&two, None).await, begin(&one, None).await);
     assert_eq!((ping(&two, &other).await, ping(&one, &other).await), (503, 200));
 }
@@ -167,8 +166,8 @@ impl SessionStore for SlowSessions {
 
 #[tokio::test]
 async fn the_number_of_sessions_is_bounded_however_slow_the_store_is() {
-    let options = SessionOptions::new().max(3).store(SlowSessions(MemorySessionStore::new(1000)));
-    let service = server().http().sessions(options);
+    let options = SessionOptions::new().max_sessions(3).session_store(SlowSessions(MemorySessionStore::new(1000)));
+    let service = server().into_http_service().unwrap().sessions(options);
     let begun = futures_util::future::join_all((0..20).map(|_| {
         let service = service.clone();
         async move { ask(&service, &Request::post(initialize(NEWEST_OLDER))).await.status() }
@@ -223,7 +222,7 @@ async fn a_task_of_a_dropped_call_learns_that_the_call_is_over() {
             "never"
         }
     };
-    let service = server().tool(Tool::builder("background").handler(background)).http();
+    let service = server().tool(Tool::builder("background").handler(background)).into_http_service().unwrap();
     let post = modern_call(1, "background", json!({}));
     let mut call = Box::pin(ask(&service, &post));
     assert!(futures_util::poll!(&mut call).is_pending());
@@ -247,7 +246,7 @@ async fn a_call_that_closes_its_own_session_is_told_that_there_is_none() {
                 "closed"
             }
         };
-        let service = server().tool(Tool::builder("close").handler(close)).http();
+        let service = server().tool(Tool::builder("close").handler(close)).into_http_service().unwrap();
         let session = begin(&service, None).await;
         *own.lock() = Some((service.clone(), session.id.clone()));
         let response = ask(&service, &session.post(call(7, "close", json!({})))).await;
@@ -275,7 +274,7 @@ async fn a_call_that_was_cancelled_before_it_ran_leaves_no_reason_for_the_next()
             "done"
         }
     };
-    let service = server().tool(Tool::builder("wait").handler(wait)).http();
+    let service = server().tool(Tool::builder("wait").handler(wait)).into_http_service().unwrap();
     let session = begin(&service, None).await;
     let (_, body) = open(&service, &session.post(call(7, "wait", json!({}))), None).await;
     let params = json!({ "requestId": 7, "reason": "enough" });
@@ -290,7 +289,8 @@ async fn a_call_that_was_cancelled_before_it_ran_leaves_no_reason_for_the_next()
 #[tokio::test]
 async fn a_revision_is_assumed_only_if_the_server_has_it() {
     let server = server().versions([ProtocolVersion::V2025_11_25]);
-    let service = server.tool(Tool::builder("add").handler_sync(|| "x")).http().stateless();
+    let service =
+        server.tool(Tool::builder("add").handler_sync(|| "x")).into_http_service().unwrap().without_sessions();
     let assumed = Request::post(call(1, "add", json!({}))).without("mcp-protocol-version");
     let response = ask(&service, &assumed).await;
     assert_eq!((response.status(), &json_of(&response)["error"]["code"]), (400, &json!(-32022)));
@@ -310,7 +310,7 @@ async fn a_call_that_has_begun_is_answered_though_no_stream_is_left() {
             "paid"
         }
     };
-    let service = server().tool(Tool::builder("pay").handler(pay)).http().max_streams(0);
+    let service = server().tool(Tool::builder("pay").handler(pay)).into_http_service().unwrap().max_streams(0);
     let mut body = modern_body(1, "tools/call", json!({ "name": "pay", "arguments": {} }));
     body["params"]["_meta"]["progressToken"] = json!(1);
     let response = ask(&service, &mirrored(&body)).await;
@@ -320,7 +320,7 @@ async fn a_call_that_has_begun_is_answered_though_no_stream_is_left() {
 
 #[tokio::test]
 async fn a_session_decides_about_its_get_and_delete_as_about_its_post() {
-    let service = server().http();
+    let service = server().into_http_service().unwrap();
     let session = begin(&service, None).await;
     let unknown = ask(&service, &session.delete().version("2027-01-01")).await;
     assert_eq!(unknown.status(), 400);

@@ -25,7 +25,7 @@ fn memory() -> (Arc<MemorySessionStore>, Arc<MemoryEventStore>) {
 }
 
 fn keeping(sessions: &Arc<MemorySessionStore>, events: &Arc<MemoryEventStore>) -> HttpService {
-    service(SessionOptions::new().store(Shared(sessions.clone())).events(Shared(events.clone())))
+    service(SessionOptions::new().session_store(sessions.clone()).event_store(events.clone()))
 }
 
 async fn count(service: &HttpService, session: &Session, n: u64) -> Response {
@@ -77,8 +77,8 @@ async fn a_call_that_still_runs_is_followed_from_another_place() {
     let (sessions, events) = memory();
     let traces = Arc::<Traces>::default();
     let place = || {
-        let options = SessionOptions::new().store(Shared(sessions.clone())).events(Shared(events.clone()));
-        server(&traces).http().sessions(options)
+        let options = SessionOptions::new().session_store(sessions.clone()).event_store(events.clone());
+        server(&traces).into_http_service().unwrap().sessions(options)
     };
     let (one, two) = (place(), place());
     let session = begin(&one, None).await;
@@ -136,7 +136,7 @@ async fn streams_of_one_session_in_two_places_do_not_mix() {
 /// Whoever is told of what comes later must have heard what came before.
 #[tokio::test]
 async fn what_was_forgotten_is_not_passed_over() {
-    let options = SessionOptions::new().events(MemoryEventStore::new(2_000, 1 << 20));
+    let options = SessionOptions::new().event_store(MemoryEventStore::new(2_000, 1 << 20));
     let fixture = Fixture::with(|service| service.sessions(options)).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     fixture.traces.steps.add_permits(1);
@@ -160,7 +160,7 @@ async fn what_was_forgotten_is_not_passed_over() {
 #[tokio::test(start_paused = true)]
 async fn what_has_ended_is_forgotten_after_a_while() {
     let events = Arc::new(MemoryEventStore::new(1 << 20, 1 << 24));
-    let options = SessionOptions::new().idle(60 * MINUTE).retention(MINUTE).events(Shared(events.clone()));
+    let options = SessionOptions::new().idle_timeout(60 * MINUTE).event_retention(MINUTE).event_store(events.clone());
     let service = service(options);
     let session = begin(&service, None).await;
     let counted = count(&service, &session, 5).await;
@@ -176,7 +176,7 @@ async fn what_has_ended_is_forgotten_after_a_while() {
 
 #[tokio::test]
 async fn a_store_that_fails_is_the_fault_of_the_server() {
-    let service = service(SessionOptions::new().store(Broken));
+    let service = service(SessionOptions::new().session_store(Broken));
     let refused = ask(&service, &Request::post(initialize(NEWEST_OLDER))).await;
     assert_eq!(refused.status() / 100, 5, "{refused}");
     assert!(refused.header("mcp-session-id").is_none(), "{refused}");
@@ -188,7 +188,7 @@ async fn a_store_that_fails_is_the_fault_of_the_server() {
 
 #[tokio::test]
 async fn what_cannot_be_kept_is_still_said() {
-    let service = service(SessionOptions::new().events(Broken));
+    let service = service(SessionOptions::new().event_store(Broken));
     let session = begin(&service, None).await;
     let counted = count(&service, &session, 5).await;
     assert_eq!(progress(&counted.messages()), [1, 2, 3, 4, 5], "{counted}");
@@ -198,7 +198,7 @@ async fn what_cannot_be_kept_is_still_said() {
 /// What was never heard is lost, but not what comes later.
 #[tokio::test]
 async fn whoever_comes_too_late_for_what_was_forgotten_hears_what_follows() {
-    let options = SessionOptions::new().events(MemoryEventStore::new(2_000, 1 << 20));
+    let options = SessionOptions::new().event_store(MemoryEventStore::new(2_000, 1 << 20));
     let fixture = Fixture::with(|service| service.sessions(options)).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     for n in 0..100 {
@@ -221,8 +221,8 @@ fn a_store_that_logs_does_not_stop_the_session_it_logs_about() {
         let _guard = tracing::subscriber::set_default(subscriber);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let counted = runtime.block_on(async {
-            let options = SessionOptions::new().events(Broken);
-            let service = server(&Arc::default()).forward_tracing().http().sessions(options);
+            let options = SessionOptions::new().event_store(Broken);
+            let service = server(&Arc::default()).forward_tracing().into_http_service().unwrap().sessions(options);
             let session = begin(&service, None).await;
             count(&service, &session, 3).await
         });
@@ -231,61 +231,6 @@ fn a_store_that_logs_does_not_stop_the_session_it_logs_about() {
     let counted = is_done.recv_timeout(TIMEOUT).expect("an answer");
     assert_eq!(progress(&counted.messages()), [1, 2, 3]);
     assert_eq!(counted.text(), "counted to 3");
-}
-
-/// A store that a test keeps, too.
-pub(crate) struct Shared<T>(pub(crate) Arc<T>);
-
-impl<T: SessionStore> SessionStore for Shared<T> {
-    fn insert<'a>(
-        &'a self,
-        id: &'a str,
-        record: Arc<SessionRecord>,
-        idle: Duration,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.0.insert(id, record, idle)
-    }
-
-    fn load<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Arc<SessionRecord>>, StoreError>> {
-        self.0.load(id)
-    }
-
-    fn touch<'a>(&'a self, id: &'a str, idle: Duration) -> BoxFuture<'a, Result<bool, StoreError>> {
-        self.0.touch(id, idle)
-    }
-
-    fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
-        self.0.remove(id)
-    }
-}
-
-impl<T: EventStore> EventStore for Shared<T> {
-    fn append<'a>(
-        &'a self,
-        session: &'a str,
-        stream: u64,
-        event: StoredEvent,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.0.append(session, stream, event)
-    }
-
-    fn after<'a>(
-        &'a self,
-        session: &'a str,
-        stream: u64,
-        number: u64,
-        bytes: usize,
-    ) -> BoxFuture<'a, Result<Vec<StoredEvent>, StoreError>> {
-        self.0.after(session, stream, number, bytes)
-    }
-
-    fn remove_stream<'a>(&'a self, session: &'a str, stream: u64) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.0.remove_stream(session, stream)
-    }
-
-    fn remove_session<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.0.remove_session(session)
-    }
 }
 
 /// A store that cannot be reached.

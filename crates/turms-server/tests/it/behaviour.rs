@@ -20,13 +20,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Notify;
-use turms_core::layer::{RateLimit, Timeout, Trace};
+use turms_core::layer::{RateLimitLayer, TimeoutLayer, TraceLayer};
 use turms_proto::types::*;
 use turms_proto::{Ability, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
-use turms_server::{
-    Args, CompletionRequest, Context, Extension, InputError, Prompt, Resource, Router, Server, SharedService, Tool,
-};
+use turms_server::{Args, CompletionRequest, Context, Extension, InputError, Prompt, Resource, Router, Server, Tool};
 use turms_testkit::behaviour_server::{Sum, server_with};
 use turms_testkit::tools::{Add, Name};
 use turms_testkit::{CallCounters, within};

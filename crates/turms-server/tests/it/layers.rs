@@ -9,7 +9,6 @@ use serde_json::json;
 use turms_core::layer::Layer;
 use turms_core::{
     BoxFuture, CallContext, NotifyFuture, Payload, Peer, PeerError, PeerTransport, Request, ResponseFuture, Service,
-    SharedService,
 };
 use turms_proto::session::RequestOptions;
 use turms_proto::types::*;
@@ -22,12 +21,12 @@ use turms_testkit::{CallCounters, within};
 /// A layer that changes every request.
 struct ChangeRequest(fn(Request) -> Request);
 
-struct ChangingService(SharedService, fn(Request) -> Request);
+struct ChangingService(Arc<dyn Service>, fn(Request) -> Request);
 
-impl Layer<SharedService> for ChangeRequest {
+impl Layer<Arc<dyn Service>> for ChangeRequest {
     type Service = ChangingService;
 
-    fn layer(&self, inner: SharedService) -> ChangingService {
+    fn layer(&self, inner: Arc<dyn Service>) -> ChangingService {
         ChangingService(inner, self.0)
     }
 }
@@ -115,12 +114,12 @@ impl Record {
     }
 }
 
-struct RecordingService(SharedService, Record);
+struct RecordingService(Arc<dyn Service>, Record);
 
-impl Layer<SharedService> for Record {
+impl Layer<Arc<dyn Service>> for Record {
     type Service = RecordingService;
 
-    fn layer(&self, inner: SharedService) -> RecordingService {
+    fn layer(&self, inner: Arc<dyn Service>) -> RecordingService {
         RecordingService(inner, self.clone())
     }
 }
@@ -268,12 +267,12 @@ async fn a_call_that_is_dropped_unpolled_has_not_run() {
 /// A layer that retries the inner service once after an error.
 struct RetryOnce;
 
-struct RetryingService(SharedService);
+struct RetryingService(Arc<dyn Service>);
 
-impl Layer<SharedService> for RetryOnce {
+impl Layer<Arc<dyn Service>> for RetryOnce {
     type Service = RetryingService;
 
-    fn layer(&self, inner: SharedService) -> RetryingService {
+    fn layer(&self, inner: Arc<dyn Service>) -> RetryingService {
         RetryingService(inner)
     }
 }

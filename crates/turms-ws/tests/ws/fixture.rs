@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinHandle;
 use turms_client::{Client, ClientBuilder, HandlerError, VersionCache};
+use turms_core::Error;
 use turms_core::Limits;
-use turms_core::ServeError;
 use turms_http::Listener;
 use turms_proto::Object;
 use turms_proto::types::{CreateMessageResult, ElicitResult, Role};
@@ -53,7 +53,7 @@ pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) router: Router,
     pub(crate) counters: Arc<CallCounters>,
-    pub(crate) serving: JoinHandle<Result<(), ServeError>>,
+    pub(crate) serving: JoinHandle<Result<(), Error>>,
 }
 
 impl TestServer {
@@ -74,7 +74,7 @@ impl TestServer {
         let router = limited_server(&counters, limits);
         let listener = Listener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let serving = tokio::spawn(listener.serve(settings(router.clone().ws())));
+        let serving = tokio::spawn(listener.serve(settings(router.clone().into_ws_service().unwrap())));
         Self { address, router, counters, serving }
     }
 

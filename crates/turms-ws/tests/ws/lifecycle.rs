@@ -372,7 +372,7 @@ async fn responses_are_read_even_if_many_notification_handlers_wait_for_them() {
     let at_once = Limits::default().max_notifications;
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(listener.serve(server.ws()));
+    tokio::spawn(listener.serve(server.into_ws_service().unwrap()));
     let mut raw = WsConnection::open(address).await;
     raw.text(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}"#).await;
     assert!(raw.message().await.0.contains(r#""id":0,"result""#));

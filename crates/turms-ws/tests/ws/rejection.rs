@@ -5,7 +5,6 @@ use http::header::HeaderValue;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use turms_core::ConnectError;
-use turms_http::AccessPolicy;
 use turms_testkit::within;
 use turms_ws::{WsConnectError, WsConnector, WsUrlError};
 
@@ -74,8 +73,9 @@ async fn a_client_without_a_subprotocol_is_accepted() {
 
 #[tokio::test]
 async fn an_access_policy_allows_other_hosts_and_origins() {
-    let policy = AccessPolicy::new().hosts(["mcp.example"]).origins(["https://app.example"]);
-    let server = TestServer::with(|service| service.access(policy)).await;
+    let server =
+        TestServer::with(|service| service.allowed_hosts(["mcp.example"]).allowed_origins(["https://app.example"]))
+            .await;
     let headers = [headers_with("Host", Some("Host: mcp.example")), vec!["Origin: https://app.example"]].concat();
     assert_eq!(response(&server, "GET / HTTP/1.1", &headers).await.0, 101);
     assert_eq!(response(&server, "GET / HTTP/1.1", &HEADERS).await.0, 403);

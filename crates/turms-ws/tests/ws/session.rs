@@ -133,7 +133,7 @@ async fn extensions_of_middleware_reach_handlers() {
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let service = server(&Arc::default()).ws();
+    let service = server(&Arc::default()).into_ws_service().unwrap();
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         let middleware = hyper::service::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
@@ -156,16 +156,16 @@ async fn a_connection_that_cannot_be_upgraded_is_rejected() {
 
     let headers = turms_testkit::raw_ws::HEADERS.iter().map(|header| header.split_once(": ").unwrap());
     let request = headers.fold(http::Request::get("/"), |request, (name, value)| request.header(name, value));
-    let response = server(&Arc::default()).ws().call(request.body(()).unwrap()).await.unwrap();
+    let response = server(&Arc::default()).into_ws_service().unwrap().call(request.body(()).unwrap()).await.unwrap();
     assert_eq!(response.status(), 500);
 }
 
 #[test]
-#[should_panic(expected = "cannot serve over WebSocket")]
-fn a_server_that_cannot_be_built_panics() {
+fn a_server_that_cannot_be_built_is_an_error() {
     use turms_server::{Server, Tool};
     use turms_ws::ServeWs as _;
 
     let tool = || Tool::builder("").handler_sync(|| "");
-    let _ = Server::new("broken", "1.0.0").tool(tool()).tool(tool()).ws();
+    let error = Server::new("broken", "1.0.0").tool(tool()).tool(tool()).into_ws_service().unwrap_err();
+    assert!(error.to_string().contains("tool"), "{error}");
 }

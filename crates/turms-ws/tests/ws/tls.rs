@@ -30,7 +30,7 @@ async fn start_tls_server() -> u16 {
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let service = TowerToHyperService::new(server(&Arc::default()).ws());
+    let service = TowerToHyperService::new(server(&Arc::default()).into_ws_service().unwrap());
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
-use turms_core::layer::{ConcurrencyLimit, Layer, RateLimit, ResponseSizeLimit, Timeout, Trace, tower};
+use turms_core::layer::{
+    ConcurrencyLimitLayer, Layer, RateLimitLayer, ResponseSizeLimitLayer, TimeoutLayer, TraceLayer, from_tower,
+};
 use turms_core::transport::memory;
 use turms_core::{
-    CallContext, Connection, Endpoint, IntoEndpoint as _, Limits, NotifyFuture, Request, ResponseFuture, ServeError,
-    Service, SharedService,
+    CallContext, Connection, Endpoint, Error, IntoEndpoint as _, Limits, NotifyFuture, Request, ResponseFuture, Service,
 };
 use turms_http::{Listener, ServeHttp as _};
 use turms_proto::{Notification, ProtocolVersion};
@@ -82,7 +83,7 @@ struct ServedEndpoint {
     transport: Transport,
     endpoint: Endpoint,
     /// The address and the task of a transport that listens.
-    listening: Option<(SocketAddr, JoinHandle<Result<(), ServeError>>)>,
+    listening: Option<(SocketAddr, JoinHandle<Result<(), Error>>)>,
 }
 
 impl ServedEndpoint {
@@ -93,8 +94,8 @@ impl ServedEndpoint {
         let listener = Listener::bind("127.0.0.1:0").await.unwrap().drain_timeout(TIMEOUT);
         let address = listener.local_addr().unwrap();
         let serving = match transport {
-            Transport::WebSocket => tokio::spawn(listener.serve(endpoint.clone().ws())),
-            _ => tokio::spawn(listener.serve(endpoint.clone().http())),
+            Transport::WebSocket => tokio::spawn(listener.serve(endpoint.clone().into_ws_service().unwrap())),
+            _ => tokio::spawn(listener.serve(endpoint.clone().into_http_service().unwrap())),
         };
         Self { transport, endpoint, listening: Some((address, serving)) }
     }
@@ -417,12 +418,12 @@ macro_rules! layers {
 }
 
 const LAYERS: [NamedLayer; 6] = layers! {
-    "Timeout": Timeout::new(TIMEOUT),
-    "RateLimit": RateLimit::new(1000, TIMEOUT),
-    "ConcurrencyLimit": ConcurrencyLimit::new(8),
-    "ResponseSizeLimit": ResponseSizeLimit::new(100_000),
-    "Trace": Trace::new(),
-    "tower": tower(Identity),
+    "Timeout": TimeoutLayer::new(TIMEOUT),
+    "RateLimit": RateLimitLayer::new(1000, TIMEOUT),
+    "ConcurrencyLimit": ConcurrencyLimitLayer::new(8),
+    "ResponseSizeLimit": ResponseSizeLimitLayer::new(100_000),
+    "Trace": TraceLayer::new(),
+    "tower": from_tower(Identity),
 };
 
 #[tokio::test]
@@ -462,15 +463,15 @@ async fn a_layer_keeps_versions_sessions_limits_notifications_and_shutdown() {
 /// A layer that counts calls by the reason of their cancellation when they are dropped.
 struct CountReasons(Arc<CallCounters>);
 
-struct ReasonCounter(SharedService, Arc<CallCounters>);
+struct ReasonCounter(Arc<dyn Service>, Arc<CallCounters>);
 
 /// Sees the cancellation while the future that holds it is dropped.
 struct ReasonGuard(CallContext, Arc<CallCounters>);
 
-impl Layer<SharedService> for CountReasons {
+impl Layer<Arc<dyn Service>> for CountReasons {
     type Service = ReasonCounter;
 
-    fn layer(&self, inner: SharedService) -> ReasonCounter {
+    fn layer(&self, inner: Arc<dyn Service>) -> ReasonCounter {
         ReasonCounter(inner, self.0.clone())
     }
 }

@@ -35,8 +35,8 @@ impl Shared {
             let listener = Listener::bind("127.0.0.1:0").await.unwrap();
             address = listener.address().to_owned();
             match way {
-                Way::Ws => drop(tokio::spawn(listener.serve(router.clone().ws()))),
-                _ => drop(tokio::spawn(listener.serve(router.clone().http()))),
+                Way::Ws => drop(tokio::spawn(listener.serve(router.clone().into_ws_service().unwrap()))),
+                _ => drop(tokio::spawn(listener.serve(router.clone().into_http_service().unwrap()))),
             }
         }
         Self { way, router, address }

@@ -113,14 +113,14 @@ async fn connect_child(builder: ClientBuilder) -> Client {
 async fn connect_ws(builder: ClientBuilder) -> Client {
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let connector = WsConnector::new(format!("ws://{}/", listener.address())).unwrap();
-    tokio::spawn(listener.serve(fixture::server().ws()));
+    tokio::spawn(listener.serve(fixture::server().into_ws_service().unwrap()));
     builder.version_cache(VersionCache::new()).connect(connector).await.unwrap()
 }
 
 async fn connect_http(builder: ClientBuilder, path: &str, transport: TransportKind) -> Client {
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let connector = HttpConnector::new(format!("http://{}/{path}", listener.address())).unwrap();
-    tokio::spawn(listener.serve(fixture::server().http()));
+    tokio::spawn(listener.serve(fixture::server().into_http_service().unwrap()));
     let connector = connector.transport(transport).no_proxy();
     builder.version_cache(VersionCache::new()).connect(connector).await.unwrap()
 }

@@ -171,7 +171,7 @@ struct Add {
 /// Returns the whole output for this input, over a stream with a buffer of this size.
 async fn said_to(input: &[u8], room: usize) -> String {
     let add = Tool::builder("add").handler_sync(|Args(Add { a, b }): Args<Add>| (a + b).to_string());
-    let service = Server::new("test", "1").tool(add).http();
+    let service = Server::new("test", "1").tool(add).into_http_service().unwrap();
     let (ours, theirs) = tokio::io::duplex(room);
     let (mut reader, mut writer) = tokio::io::split(ours);
     let sending = async move {
@@ -293,7 +293,7 @@ async fn a_client_that_sends_too_much_ahead_gets_its_answer_and_then_the_end() {
 #[tokio::test]
 async fn what_http2_begins_with_is_given_back() {
     let (mut ours, theirs) = tokio::io::duplex(3);
-    let service = Server::new("test", "1").http();
+    let service = Server::new("test", "1").into_http_service().unwrap();
     let preface = [PREFACE, b"and more"].concat();
     let sending = async {
         ours.write_all(&preface).await.unwrap();

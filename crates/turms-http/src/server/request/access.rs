@@ -13,7 +13,6 @@ use super::headers::KnownHeader;
 /// This prevents web pages from accessing a local server, directly or by DNS rebinding. It is not authentication: other
 /// clients can send any `Host`.
 #[derive(Debug, Clone, Default)]
-#[must_use]
 pub struct AccessPolicy {
     hosts: AllowedNames,
     origins: AllowedNames,
@@ -40,14 +39,8 @@ pub enum AccessDenied {
 }
 
 impl AccessPolicy {
-    /// Creates a policy that allows loopback hosts only, with any port.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Allows these hosts instead of loopback hosts: `example.com` with any port, `example.com:8443` with that port.
-    /// They are compared with the `Host` header. There are no wildcards.
-    pub fn hosts<S: Into<String>>(mut self, hosts: impl IntoIterator<Item = S>) -> Self {
+    /// Allows these hosts instead of loopback hosts.
+    pub fn set_hosts<S: Into<String>>(&mut self, hosts: impl IntoIterator<Item = S>) {
         let hosts: Vec<String> = hosts.into_iter().map(|host| host.into().to_ascii_lowercase()).collect();
         for host in hosts.iter().filter(|host| host.is_empty() || host.contains(['/', '*', ' '])) {
             tracing::warn!(
@@ -55,27 +48,22 @@ impl AccessPolicy {
             );
         }
         self.hosts = AllowedNames::Listed(hosts);
-        self
     }
 
-    /// Allows every host. For servers behind a proxy that checks the host.
-    pub fn any_host(mut self) -> Self {
+    /// Allows every host.
+    pub fn set_any_host(&mut self) {
         self.hosts = AllowedNames::Any;
-        self
     }
 
-    /// Allows pages of these origins instead of loopback origins, in the form of the `Origin` header:
-    /// `https://app.example.com`.
-    pub fn origins<S: Into<String>>(mut self, origins: impl IntoIterator<Item = S>) -> Self {
+    /// Allows pages of these origins instead of loopback origins.
+    pub fn set_origins<S: Into<String>>(&mut self, origins: impl IntoIterator<Item = S>) {
         self.origins =
             AllowedNames::Listed(origins.into_iter().map(|origin| origin.into().to_ascii_lowercase()).collect());
-        self
     }
 
     /// Allows pages of every origin.
-    pub fn any_origin(mut self) -> Self {
+    pub fn set_any_origin(&mut self) {
         self.origins = AllowedNames::Any;
-        self
     }
 
     /// Checks a request. A request without `Origin` does not come from a web page.
@@ -184,7 +172,7 @@ mod tests {
 
     #[test]
     fn only_loopback_is_let_in_unless_said_otherwise() {
-        let policy = AccessPolicy::new();
+        let policy = AccessPolicy::default();
         for host in ["localhost", "localhost:8080", "127.0.0.1:1", "[::1]", "[::1]:8080", "LOCALHOST"] {
             assert_eq!(check(&policy, host, None), Ok(()), "{host}");
         }
@@ -203,14 +191,17 @@ mod tests {
 
     #[test]
     fn names_that_are_given_are_all_there_are() {
-        let policy =
-            AccessPolicy::new().hosts(["mcp.example.com", "alt.example.com:8443"]).origins(["https://app.example.com"]);
+        let mut policy = AccessPolicy::default();
+        policy.set_hosts(["mcp.example.com", "alt.example.com:8443"]);
+        policy.set_origins(["https://app.example.com"]);
         assert_eq!(check(&policy, "MCP.example.com:443", Some("https://app.example.com")), Ok(()));
         assert_eq!(check(&policy, "alt.example.com:8443", None), Ok(()));
         assert!(check(&policy, "alt.example.com:80", None).is_err());
         assert!(check(&policy, "localhost", None).is_err());
         assert!(check(&policy, "mcp.example.com", Some("http://app.example.com")).is_err());
-        assert_eq!(check(&AccessPolicy::new().any_host().any_origin(), "x", Some("null")), Ok(()));
+        policy.set_any_host();
+        policy.set_any_origin();
+        assert_eq!(check(&policy, "x", Some("null")), Ok(()));
     }
 
     #[test]
@@ -218,6 +209,6 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(ORIGIN, HeaderValue::from_static("http://localhost"));
         headers.append(ORIGIN, HeaderValue::from_static("http://evil.example"));
-        assert!(AccessPolicy::new().check(&headers, None).is_err());
+        assert!(AccessPolicy::default().check(&headers, None).is_err());
     }
 }

@@ -13,7 +13,7 @@ use turms_proto::{ErrorCode, ErrorObject, Notification, Object, RawJson};
 
 use super::RequestHead;
 use crate::server::PeerAddress;
-use crate::server::session::EventStream;
+use crate::server::session::StreamControl;
 use crate::server::stateless::NotificationQueue;
 
 /// One HTTP request: its head, and the queue for notifications that its handler sends before the response. Also the
@@ -24,7 +24,7 @@ pub(in crate::server) struct HttpRequestInfo {
     built: OnceLock<Box<(HeaderMap, Uri)>>,
     /// `true` if headers mirror parts of the body, as in 2026-07-28.
     mirrors_body: bool,
-    stream: Option<EventStream>,
+    stream: Option<StreamControl>,
     notifications: NotificationQueue,
 }
 
@@ -40,11 +40,11 @@ impl HttpRequestInfo {
     }
 
     /// Creates the info of a request with an event stream that its calls can control.
-    pub(in crate::server) fn streaming(head: RequestHead, stream: EventStream) -> Arc<Self> {
+    pub(in crate::server) fn streaming(head: RequestHead, stream: StreamControl) -> Arc<Self> {
         Self::with(head, false, Some(stream))
     }
 
-    fn with(head: RequestHead, mirrors_body: bool, stream: Option<EventStream>) -> Arc<Self> {
+    fn with(head: RequestHead, mirrors_body: bool, stream: Option<StreamControl>) -> Arc<Self> {
         let (built, notifications) = (OnceLock::new(), NotificationQueue::default());
         Arc::new(Self { head, built, mirrors_body, stream, notifications })
     }
@@ -77,7 +77,7 @@ impl RequestInfo for HttpRequestInfo {
             _ if kind == TypeId::of::<HeaderMap>() => of(Some(self.built().0)),
             _ if kind == TypeId::of::<Uri>() => of(Some(self.built().1)),
             _ if kind == TypeId::of::<PeerAddress>() => of(self.head.peer_ref()),
-            _ if kind == TypeId::of::<EventStream>() => of(self.stream.as_ref()),
+            _ if kind == TypeId::of::<StreamControl>() => of(self.stream.as_ref()),
             _ => None,
         }
     }

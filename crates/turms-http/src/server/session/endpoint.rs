@@ -102,8 +102,8 @@ impl HttpState {
         options: &Arc<SessionOptions>,
         head: RequestHead,
     ) -> HttpResponse {
-        let Some(place) = self.state.sessions.reserve(options.max) else {
-            return too_many_sessions(options.max, &request.id);
+        let Some(place) = self.state.sessions.reserve(options.max_sessions) else {
+            return too_many_sessions(options.max_sessions, &request.id);
         };
         // Copied, so that the record does not keep the buffer of the request in memory, and limited in length.
         let params = request.params.as_ref().map_or("{}", RawJson::as_str).to_owned();
@@ -127,7 +127,7 @@ impl HttpState {
             return self.respond_to_post(&session, reply, Some(permit), Some(&id));
         };
         let record = self.state.sessions.shared(SessionRecord::new(version, client).principal(principal));
-        match options.session_store().insert(&session.id, record.clone(), options.store_ttl()).await {
+        match options.sessions().insert(&session.id, record.clone(), options.store_ttl()).await {
             Ok(()) => {}
             Err(StoreError::Full(max)) => return too_many_sessions(max, &id),
             Err(error) => {
@@ -179,7 +179,7 @@ impl HttpState {
         let Some(session) = here.filter(|session| session.principal() == owner) else { return Err(no_session(id)) };
         session.note_use();
         // Another process that shares the store may have closed the session.
-        let must_check_store = session.claim_touch() || options.session_store().is_shared();
+        let must_check_store = session.claim_touch() || options.sessions().is_shared();
         if must_check_store && !options.touch(&session.id).await {
             self.state.sessions.close(&session.id, options, CloseReason::Deleted).await;
             return Err(no_session(id));
@@ -197,11 +197,13 @@ impl HttpState {
         if !is_random_id(id) {
             return Ok(None);
         }
-        let Some(record) = options.session_store().load(id).await? else { return Ok(None) };
+        let Some(record) = options.sessions().load(id).await? else { return Ok(None) };
         if record.principal.as_deref() != owner.map(|owner| &*owner.subject) {
             return Ok(None);
         }
-        let Some(place) = self.state.sessions.reserve(options.max) else { return Err(StoreError::Full(options.max)) };
+        let Some(place) = self.state.sessions.reserve(options.max_sessions) else {
+            return Err(StoreError::Full(options.max_sessions));
+        };
         let session = HttpSession::resumed(id.into(), self.endpoint.service(), options.clone(), record.clone());
         // The handshake is replayed, so that the service knows the client.
         let dialect = Dialect::Handshake(record.version);
@@ -220,7 +222,7 @@ impl HttpState {
         session.run_notification(initialized, cx()).await;
         let session = self.state.sessions.add(session, place);
         // The session may have been closed in the meantime.
-        if options.session_store().load(id).await?.is_none() {
+        if options.sessions().load(id).await?.is_none() {
             self.state.sessions.close(id, options, CloseReason::Deleted).await;
             return Ok(None);
         }
@@ -302,9 +304,9 @@ impl HttpState {
             Some(last) if number == last => StreamStart::After(number),
             Some(_) if session.has_event(stream, number + 1).await => StreamStart::After(number),
             Some(_) => return event_gone(event),
-            None => match session.options.events.after(&session.id, stream, number, 1).await {
+            None => match session.options.event_store.after(&session.id, stream, number, 1).await {
                 Ok(events) if !events.is_empty() => StreamStart::Remote(number),
-                Ok(_) => match session.options.events.after(&session.id, stream, 0, 1).await {
+                Ok(_) => match session.options.event_store.after(&session.id, stream, 0, 1).await {
                     Ok(events) if events.is_empty() => return unknown(),
                     // There are no later events yet.
                     Ok(_) | Err(StoreError::Gone) => StreamStart::Remote(number),

@@ -38,7 +38,7 @@ pub(super) struct SessionStream {
     /// `true` while a reader is expected but not attached.
     expects_reader: bool,
     blocked_senders: Vec<Waker>,
-    hang_up: Option<Duration>,
+    disconnect: Option<Duration>,
     ended: Option<Instant>,
 }
 
@@ -98,7 +98,7 @@ impl SessionStream {
             reader: None,
             expects_reader: kind == StreamKind::Call,
             blocked_senders: Vec::new(),
-            hang_up: None,
+            disconnect: None,
             ended: None,
         }
     }
@@ -164,8 +164,8 @@ impl SessionStream {
     }
 
     /// Ends the connection that carries the stream, not the stream.
-    pub(super) fn hang_up(&mut self, retry: Duration, woken: &mut WakeList) {
-        self.hang_up = Some(retry);
+    pub(super) fn disconnect(&mut self, retry: Duration, woken: &mut WakeList) {
+        self.disconnect = Some(retry);
         self.wake_reader(woken);
     }
 
@@ -196,7 +196,7 @@ impl SessionStream {
     pub(super) fn attach(&mut self, serial: u32, woken: &mut WakeList) {
         self.wake_all(woken);
         self.expects_reader = false;
-        self.hang_up = self.hang_up.filter(|_| self.reader.is_none() && self.taken == 0);
+        self.disconnect = self.disconnect.filter(|_| self.reader.is_none() && self.taken == 0);
         self.reader = Some(AttachedReader { serial, waker: None });
     }
 
@@ -242,7 +242,7 @@ impl SessionStream {
         if self.last > after || self.kind == StreamKind::Remote {
             return StreamLookup::InStore;
         }
-        match (self.ended, self.hang_up.take()) {
+        match (self.ended, self.disconnect.take()) {
             (Some(_), _) => StreamLookup::End(None),
             (None, Some(retry)) => StreamLookup::End(Some(retry)),
             (None, None) => StreamLookup::Nothing,

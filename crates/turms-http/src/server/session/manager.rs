@@ -85,7 +85,7 @@ impl SessionManager {
         shard.insert(session.id.clone(), session.clone());
         drop(shard);
         place.is_taken = true;
-        self.start_sweeper(session.options.idle);
+        self.start_sweeper(session.options.idle_timeout);
         session
     }
 
@@ -103,7 +103,7 @@ impl SessionManager {
     /// Closes a session. Returns `false` if there is none with this id, here or in the store.
     pub(in crate::server) async fn close(&self, id: &str, options: &SessionOptions, reason: CloseReason) -> bool {
         // Removed from the store first. Otherwise another process could load it again.
-        let is_there = options.session_store().remove(id).await.unwrap_or_else(|error| {
+        let is_there = options.sessions().remove(id).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "a session that has ended cannot be removed from the store");
             false
         });
@@ -111,7 +111,7 @@ impl SessionManager {
         if let Some(session) = &here {
             session.close(reason);
         }
-        if let Err(error) = options.events.remove_session(id).await {
+        if let Err(error) = options.event_store.remove_session(id).await {
             tracing::warn!(%error, "the events of a session that has ended cannot be removed from the store");
         }
         here.is_some() || is_there
@@ -120,7 +120,7 @@ impl SessionManager {
     /// Closes a session that is idle here. Where processes share the store, another one may use the session, and the store forgets it
     /// when none does.
     async fn close_idle(&self, id: &str, options: &SessionOptions) {
-        if !options.session_store().is_shared() {
+        if !options.sessions().is_shared() {
             self.close(id, options, CloseReason::Idle).await;
         } else if let Some(session) = self.take(id) {
             session.close(CloseReason::Idle);

@@ -33,7 +33,7 @@ use self::event_stream::SessionStream;
 use self::lock::{SessionLock, WakeList};
 pub(super) use self::manager::SessionManager;
 use self::notification_handlers::NotificationHandlers;
-pub use self::peer::EventStream;
+pub use self::peer::StreamControl;
 use self::peer::{MessageRoute, SessionPeer};
 use super::options::SessionOptions;
 
@@ -197,7 +197,8 @@ impl HttpSession {
             return false;
         }
         let has_finished = self.state.lock().protocol.status() == ConnectionStatus::Ready;
-        let idle = if has_finished { self.options.idle } else { self.options.idle.min(HANDSHAKE_TIMEOUT) };
+        let idle =
+            if has_finished { self.options.idle_timeout } else { self.options.idle_timeout.min(HANDSHAKE_TIMEOUT) };
         self.unused_for() >= idle
     }
 

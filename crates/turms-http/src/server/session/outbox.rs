@@ -56,7 +56,7 @@ impl HttpSession {
                 });
                 let Some(event) = next else { return };
                 let storing = async {
-                    if let Err(error) = options.events.append(&id, stream, event).await {
+                    if let Err(error) = options.event_store.append(&id, stream, event).await {
                         tracing::warn!(%error, "an event cannot be stored; a client that loses its connection will miss it");
                     }
                 };
@@ -85,7 +85,7 @@ impl HttpSession {
             let mut forgotten = Vec::new();
             ended.retain(|id| {
                 let Some(stream) = streams.get(id) else { return false };
-                let goes = stream.has_no_reader() && (excess > 0 || stream.ended_before(self.options.retention));
+                let goes = stream.has_no_reader() && (excess > 0 || stream.ended_before(self.options.event_retention));
                 if goes {
                     excess = excess.saturating_sub(1);
                     streams.remove(id);
@@ -96,7 +96,7 @@ impl HttpSession {
             forgotten
         };
         for stream in forgotten {
-            let (events, id) = (self.options.events.clone(), self.id.clone());
+            let (events, id) = (self.options.event_store.clone(), self.id.clone());
             poll_or_spawn(async move {
                 // Events that cannot be removed now are removed with the session.
                 let _ = events.remove_stream(&id, stream).await;
@@ -110,7 +110,7 @@ impl HttpSession {
         if is_here {
             return true;
         }
-        let found = self.options.events.after(&self.id, stream, number - 1, 1).await;
+        let found = self.options.event_store.after(&self.id, stream, number - 1, 1).await;
         found.is_ok_and(|events| events.first().is_some_and(|event| event.number == number))
     }
 

@@ -214,26 +214,27 @@ impl Drop for CancelOnDrop<'_> {
     }
 }
 
-/// The event stream of a call, for handlers that close its connection early. An extension of calls in a session.
+/// Control of the event stream of a call, for handlers that close its connection early. An extension of calls in a
+/// session.
 #[derive(Debug, Clone)]
-pub struct EventStream(Arc<SessionPeer>);
+pub struct StreamControl(Arc<SessionPeer>);
 
-impl EventStream {
+impl StreamControl {
     pub(super) fn new(link: Arc<SessionPeer>) -> Self {
         Self(link)
     }
 
-    /// Closes the connection after the messages sent so far. The client reconnects after `retry` and resumes the
-    /// stream; the call continues. Returns `false` if the client's revision does not support this.
+    /// Closes the connection after the messages sent so far. The client reconnects after `retry_after` and
+    /// resumes the stream; the call continues. Returns `false` if the client's revision does not support this.
     #[must_use]
-    pub fn hang_up(&self, retry: Duration) -> bool {
+    pub fn close(&self, retry_after: Duration) -> bool {
         let Some(session) = self.0.session.upgrade().filter(|session| session.can_poll()) else { return false };
         let mut state = session.state.lock();
         // After its response, a call has no stream.
         let stream = self.0.route.open_stream(&mut state);
         match stream.and_then(|stream| state.stream(stream)).filter(|(stream, _)| !stream.has_ended()) {
             Some((stream, woken)) => {
-                stream.hang_up(retry, woken);
+                stream.disconnect(retry_after, woken);
                 true
             }
             None => false,

@@ -15,7 +15,7 @@ use turms_proto::session::{Call, Event, ResponseAction, Ticket};
 use turms_proto::types::Initialize;
 use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Response};
 
-use super::peer::{EventStream, MessageRoute, SessionPeer};
+use super::peer::{MessageRoute, SessionPeer, StreamControl};
 use super::{HttpSession, RunningCall, deliver};
 use crate::server::request::RequestHead;
 use crate::server::request::context::HttpRequestInfo;
@@ -70,7 +70,7 @@ impl HttpSession {
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
         let Some((call, events)) = self.receive_messages(incoming, is_batch) else { return PostReply::Gone };
         let peer = Arc::new(SessionPeer::new(self.weak_self.clone(), MessageRoute::post()));
-        let info = HttpRequestInfo::streaming(head, EventStream::new(peer.clone()));
+        let info = HttpRequestInfo::streaming(head, StreamControl::new(peer.clone()));
         let mut post = PostInProgress { peer, info, is_batch, answers: SmallVec::new(), status: StatusCode::OK };
         if let Some(call) = call {
             self.start_call(call, &mut post, limits).await;

@@ -124,7 +124,7 @@ impl StreamReader {
     }
 
     fn fetch(&self) -> Fetching {
-        let (events, id) = (self.session.options.events.clone(), self.session.id.clone());
+        let (events, id) = (self.session.options.event_store.clone(), self.session.id.clone());
         let (stream, cursor) = (self.stream, self.cursor);
         Box::pin(async move { events.after(&id, stream, cursor, MAX_WRITE).await })
     }

@@ -30,7 +30,7 @@ impl Service for NoService {
 
 fn session_with(events: impl EventStore) -> Arc<HttpSession> {
     let service: Arc<dyn Service> = Arc::new(NoService);
-    let options = Arc::new(SessionOptions::new().events(events));
+    let options = Arc::new(SessionOptions::new().event_store(events));
     HttpSession::new("s".into(), &service, options, &[ProtocolVersion::V2025_11_25])
 }
 
@@ -177,7 +177,7 @@ fn the_events_of_concurrent_senders_are_stored_once_and_in_order() {
         let other = spawn_sender(&session);
         assert!(try_send(&session, "sent"));
         assert!(other.join());
-        let stored = block_on(session.options.events.after(&session.id, stream, 0, 1024)).unwrap();
+        let stored = block_on(session.options.event_store.after(&session.id, stream, 0, 1024)).unwrap();
         assert_eq!(stored.iter().map(|event| event.number).collect::<Vec<_>>(), [1, 2]);
     });
 }
@@ -197,7 +197,7 @@ fn readers_are_woken_without_the_lock() {
         |session, _| assert!(try_send(session, "sent")),
         |session, stream| session.state.lock().end_if_done(stream),
         |session, stream| {
-            session.state.lock().stream(stream).into_iter().for_each(|(it, woken)| it.hang_up(Duration::ZERO, woken))
+            session.state.lock().stream(stream).into_iter().for_each(|(it, woken)| it.disconnect(Duration::ZERO, woken))
         },
         |session, stream| drop(reader(session, stream)),
         |session, _| session.close(CloseReason::Client),

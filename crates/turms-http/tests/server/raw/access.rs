@@ -1,7 +1,6 @@
 //! `Origin`, `Host` and CORS (basic/transports, "Security Warning").
 
 use serde_json::json;
-use turms_http::AccessPolicy;
 
 use crate::dialog::{NEWEST_OLDER, Session, initialize, modern, notification, request};
 use crate::fixture::Fixture;
@@ -54,9 +53,15 @@ async fn local_pages_and_programs_are_let_in() {
 }
 
 #[tokio::test]
+async fn any_host_and_any_origin_can_be_allowed() {
+    let fixture = Fixture::with(|service| service.allow_any_host().allow_any_origin()).await;
+    let list = modern(1, "tools/list", json!({})).header("Host", "mcp.example.com").header("Origin", PAGE);
+    assert_eq!(fixture.send(list).await.status(), 200);
+}
+
+#[tokio::test]
 async fn who_is_let_in_can_be_said() {
-    let policy = AccessPolicy::new().hosts(["mcp.example.com"]).origins([PAGE]);
-    let fixture = Fixture::with(|service| service.access(policy)).await;
+    let fixture = Fixture::with(|service| service.allowed_hosts(["mcp.example.com"]).allowed_origins([PAGE])).await;
     let list = modern(1, "tools/list", json!({})).header("Host", "mcp.example.com");
     for (host, origin, status) in [
         ("mcp.example.com", None, 200),
@@ -96,7 +101,7 @@ fn assert_names(response: &Response, header: &str, names: &[&str]) {
 }
 
 async fn with_cors() -> Fixture {
-    Fixture::with(|service| service.access(AccessPolicy::new().origins([PAGE])).cors()).await
+    Fixture::with(|service| service.allowed_origins([PAGE]).cors()).await
 }
 
 #[tokio::test]

@@ -153,7 +153,7 @@ async fn of_several_standalone_streams_one_is_told() {
 
 #[tokio::test]
 async fn without_sessions_older_clients_are_served_one_request_at_a_time() {
-    let fixture = Fixture::with(turms_http::HttpService::stateless).await;
+    let fixture = Fixture::with(turms_http::HttpService::without_sessions).await;
     for version in SESSIONS {
         let response = fixture.send(Request::post(initialize(version))).await;
         assert_eq!(response.result()["protocolVersion"], version);

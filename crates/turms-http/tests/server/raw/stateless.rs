@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use turms_core::layer::{RateLimit, Timeout};
+use turms_core::layer::{RateLimitLayer, TimeoutLayer};
 use turms_core::{ErrorOrigin, ServiceError};
 use turms_proto::ErrorObject;
 use turms_server::{Context, Server, Tool};
@@ -378,8 +378,8 @@ async fn an_error_whose_text_begins_with_params_has_the_status_of_any_other() {
 /// the toolkit makes itself.
 fn failing(server: Server) -> Server {
     server
-        .tool(Tool::builder("limited").layer(RateLimit::new(1, Duration::from_secs(60))).handler_sync(|| "ran"))
-        .tool(Tool::builder("slow").layer(Timeout::new(Duration::ZERO)).handler(std::future::pending::<String>))
+        .tool(Tool::builder("limited").layer(RateLimitLayer::new(1, Duration::from_secs(60))).handler_sync(|| "ran"))
+        .tool(Tool::builder("slow").layer(TimeoutLayer::new(Duration::ZERO)).handler(std::future::pending::<String>))
         .fallback(|method, _, _| {
             let index = method.strip_prefix("origin/").and_then(|index| index.parse::<usize>().ok());
             let error = match index {

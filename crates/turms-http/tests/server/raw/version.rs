@@ -131,7 +131,7 @@ async fn a_session_or_an_older_revision_decides_whatever_other_headers_say() {
 
 #[tokio::test]
 async fn an_older_revision_is_named_instead_of_a_session_where_there_are_none() {
-    let fixture = Fixture::with(HttpService::stateless).await;
+    let fixture = Fixture::with(HttpService::without_sessions).await;
     for version in SESSIONS {
         let add = Request::post(call(3, "add", json!({ "a": 1, "b": 2 }))).version(version);
         let response = fixture.send(add.header("Mcp-Method", "tools/call")).await;

@@ -85,10 +85,10 @@ async fn a_layer_in_front_of_one_tool_sees_its_call_and_can_add_to_it() {
     struct Stamp(String);
     #[derive(Clone)]
     struct StampLayer;
-    struct Stamping(SharedService);
-    impl turms_core::layer::Layer<SharedService> for StampLayer {
+    struct Stamping(Arc<dyn turms_core::Service>);
+    impl turms_core::layer::Layer<Arc<dyn turms_core::Service>> for StampLayer {
         type Service = Stamping;
-        fn layer(&self, inner: SharedService) -> Stamping {
+        fn layer(&self, inner: Arc<dyn turms_core::Service>) -> Stamping {
             Stamping(inner)
         }
     }
@@ -189,7 +189,7 @@ async fn a_hidden_tool_is_neither_seen_nor_called() {
 
 #[tokio::test(start_paused = true)]
 async fn layers_stand_in_front_of_everything_or_of_one_thing() {
-    let once = || RateLimit::new(1, Duration::from_secs(60));
+    let once = || RateLimitLayer::new(1, Duration::from_secs(60));
     let router = Server::new("s", "1")
         .tool(Tool::builder("limited").layer(once()).handler_sync(|| "ran"))
         .tool(Tool::builder("slow").handler(|| async {
@@ -199,8 +199,8 @@ async fn layers_stand_in_front_of_everything_or_of_one_thing() {
         .prompt(Prompt::builder("limited").layer(once()).handler_sync(|| "ran"))
         .resource(Resource::builder("x://limited").layer(once()).handler_sync(|| "ran"))
         .resource(Resource::builder("x://free").handler_sync(|| "ran"))
-        .layer(Timeout::new(Duration::from_secs(5)))
-        .layer(Trace::new())
+        .layer(TimeoutLayer::new(Duration::from_secs(5)))
+        .layer(TraceLayer::new())
         .build()
         .unwrap();
     for version in ProtocolVersion::ALL {
