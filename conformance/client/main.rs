@@ -28,7 +28,7 @@ fn person() -> ClientBuilder {
         .on_elicitation(|question| async move { ElicitResult::accept(defaults(&question)) })
         .on_sampling(|_| async { Ok(CreateMessageResult::new(Role::Assistant, "Paris", "no model")) })
         .roots([Root::new("file:///work")])
-        .tasks()
+        .enable_tasks()
 }
 
 async fn play(scenario: &str, client: &Client) -> Result<(), Box<dyn Error>> {

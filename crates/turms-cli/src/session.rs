@@ -261,7 +261,7 @@ fn builder(options: &ServerOptions, printer: &Printer, kind: SessionKind) -> Cli
         .timeout(options.timeout.unwrap_or(DEFAULT_TIMEOUT))
         // Some servers do not respond to unknown methods; do not wait long for those.
         .probe_timeout(options.timeout.unwrap_or(PROBE_TIMEOUT).min(PROBE_TIMEOUT))
-        .tasks()
+        .enable_tasks()
         .without_log_tracing()
         .on_log(move |message| print_log(&log, message, kind));
     if printer.is_json() {

@@ -216,14 +216,14 @@ impl ClientBuilder {
     }
 
     /// Declares an extension. One with an id that is none keeps the client from connecting.
-    pub fn extension(mut self, id: &str, settings: impl Into<Object>) -> Self {
+    pub fn declare_extension(mut self, id: &str, settings: impl Into<Object>) -> Self {
         self.extra = self.extra.with_extension(id, settings);
         self
     }
 
     /// Declares an extension that hears and answers for itself. One with an id that is none, or that is there already, keeps
     /// the client from connecting.
-    pub fn with_extension(mut self, extension: impl ClientExtension) -> Self {
+    pub fn extension(mut self, extension: impl ClientExtension) -> Self {
         self.extensions.push(Arc::new(extension));
         self
     }
@@ -231,8 +231,8 @@ impl ClientBuilder {
     /// Takes tasks: a server may go on with a call of a tool after it has answered, and the client asks from time to time what
     /// has come of it. That is the tasks extension of 2026-07-28. [`Client::call_tool`] waits for the result as ever, and so it
     /// does for tools of 2025-11-25 that only run as tasks and were listed before.
-    pub fn tasks(self) -> Self {
-        self.extension(TASKS_EXTENSION, Object::new())
+    pub fn enable_tasks(self) -> Self {
+        self.declare_extension(TASKS_EXTENSION, Object::new())
     }
 
     /// Sets a callback for log messages of the server.

@@ -77,7 +77,7 @@ impl IncomingHandler {
             },
             Acknowledged::NAME => return,
             _ => {
-                self.extensions.iter().for_each(|extension| extension.hear(&notification));
+                self.extensions.iter().for_each(|extension| extension.on_notification(&notification));
                 Event::Notification(Arc::new(notification))
             }
         };

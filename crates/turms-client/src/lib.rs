@@ -42,8 +42,8 @@ pub use self::call::error::{
 pub use self::call::{Call, CallFuture};
 pub use self::client::Client;
 pub use self::config::{
-    ConfigApp, ConfigError, ConfigFile, ConfigProblem, ConfigScope, EntryError, EntryProblem, EnvFileError, McpConfig,
-    Platform, ReadError, ServerEntry, ServerTarget, known_config_files,
+    ConfigApp, ConfigError, ConfigErrorKind, ConfigFile, ConfigScope, EntryError, EntryErrorKind, McpConfig, Platform,
+    ServerEntry, ServerTarget, known_config_files,
 };
 pub use self::event::{BreakerState, ConnectionEvent, Event, Events};
 pub use self::extension::ClientExtension;

@@ -32,22 +32,22 @@ use crate::event::{Event, Events};
 use crate::incoming::{IncomingHandler, task_of};
 use crate::reconnect::Backoff;
 
-/// A change at the server.
+/// A change at the server, as a [`Subscription`] yields it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Change {
-    /// The list of tools.
-    Tools,
-    /// The list of prompts.
-    Prompts,
-    /// The list of resources, or of their templates.
-    Resources,
-    /// A resource.
+    /// The list of tools has changed.
+    ToolList,
+    /// The list of prompts has changed.
+    PromptList,
+    /// The list of resources or of resource templates has changed.
+    ResourceList,
+    /// A resource has changed.
     Resource {
-        /// The URI; may be a part of what is watched.
+        /// The URI of the resource, or of a part of it.
         uri: String,
     },
-    /// A task. Its state comes as an [event](Event::TaskUpdated).
+    /// The status of a task has changed. The task itself is an [event](Event::TaskUpdated).
     Task {
         /// The id of the task.
         id: String,
@@ -151,9 +151,9 @@ pub(crate) fn filter_events(
 async fn forward(mut events: Events, filter: SubscriptionFilter, sender: mpsc::Sender<Change>, watched: Vec<String>) {
     while let Some(event) = events.next().await {
         let change = match event {
-            Event::ToolsChanged if filter.tools_list_changed == Some(true) => Change::Tools,
-            Event::PromptsChanged if filter.prompts_list_changed == Some(true) => Change::Prompts,
-            Event::ResourcesChanged if filter.resources_list_changed == Some(true) => Change::Resources,
+            Event::ToolsChanged if filter.tools_list_changed == Some(true) => Change::ToolList,
+            Event::PromptsChanged if filter.prompts_list_changed == Some(true) => Change::PromptList,
+            Event::ResourcesChanged if filter.resources_list_changed == Some(true) => Change::ResourceList,
             Event::ResourceUpdated { uri } if watched.iter().any(|wanted| is_within(&uri, wanted)) => {
                 Change::Resource { uri }
             }
@@ -545,9 +545,9 @@ fn excess(acknowledged: &SubscriptionFilter, filter: &SubscriptionFilter) -> Opt
 
 fn change_of(notification: &Notification) -> Option<Change> {
     Some(match &*notification.method {
-        ToolListChanged::NAME => Change::Tools,
-        PromptListChanged::NAME => Change::Prompts,
-        ResourceListChanged::NAME => Change::Resources,
+        ToolListChanged::NAME => Change::ToolList,
+        PromptListChanged::NAME => Change::PromptList,
+        ResourceListChanged::NAME => Change::ResourceList,
         ResourceUpdated::NAME => Change::Resource { uri: notification.params::<ResourceUpdated>().ok()?.uri },
         TaskChanged::NAME => {
             let task = task_of(notification)?;

@@ -288,7 +288,7 @@ async fn supergateway_serves_a_program_over_http_in_the_newest_revision() {
 async fn supergateway_serves_a_program_over_http_and_sse_to_one_client_after_another() {
     let gateway = Gateway::start("sse", &[]);
     for version in HANDSHAKE_VERSIONS {
-        let client = connect(client(version), gateway.http("/sse", TransportKind::Sse)).await;
+        let client = connect(client(version), gateway.http("/sse", TransportKind::HttpSse)).await;
         check_bridge(client, version, &[]).await;
     }
 }

@@ -166,9 +166,9 @@ impl MergedSubscription {
         let wanted = |flag: Option<bool>| flag == Some(true);
         for event in events {
             let change = match event {
-                Event::ToolsChanged if wanted(self.lists.tools_list_changed) => Change::Tools,
-                Event::PromptsChanged if wanted(self.lists.prompts_list_changed) => Change::Prompts,
-                Event::ResourcesChanged if wanted(self.lists.resources_list_changed) => Change::Resources,
+                Event::ToolsChanged if wanted(self.lists.tools_list_changed) => Change::ToolList,
+                Event::PromptsChanged if wanted(self.lists.prompts_list_changed) => Change::PromptList,
+                Event::ResourcesChanged if wanted(self.lists.resources_list_changed) => Change::ResourceList,
                 _ => continue,
             };
             let _ = self.sender.try_send(change);

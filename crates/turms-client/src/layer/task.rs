@@ -413,7 +413,7 @@ mod tests {
     }
 
     async fn tasks(inner: Scripted) -> Tasks<Scripted> {
-        Tasks::new(inner, shared(|builder| builder.tasks()).await)
+        Tasks::new(inner, shared(|builder| builder.enable_tasks()).await)
     }
 
     #[tokio::test(start_paused = true)]

@@ -138,9 +138,9 @@ impl PoolCalls {
         loop {
             let Some(guard) = self.next(&mut attempts, &call).await? else { return Err(attempts.error(call.target())) };
             if attempts.len() > 1 {
-                pool.moved.fetch_add(1, Ordering::Relaxed);
+                pool.failovers.fetch_add(1, Ordering::Relaxed);
                 let attempt = u32::try_from(attempts.len() - 1).unwrap_or(u32::MAX);
-                pool.events.publish(&Event::Retrying { subject: call.target().to_string().into(), attempt });
+                pool.events.publish(&Event::Retrying { target: call.target().to_string().into(), attempt });
             }
             guard.count(1);
             let outcome = guard.member().client.backend().call(&call).await;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -37,7 +38,8 @@ pub(super) struct PoolShared {
     pub(super) tools: Arc<ToolIndex>,
     pub(super) level: Mutex<Option<LoggingLevel>>,
     pub(super) watched: Mutex<BTreeMap<String, Watch>>,
-    pub(super) moved: AtomicU64,
+    pub(super) failovers: AtomicU64,
+    pub(super) acquire_timeout: Duration,
     pub(super) lifetime: Lifetime,
 }
 
@@ -62,7 +64,13 @@ struct PoolEntry {
 }
 
 impl PoolShared {
-    pub(super) fn new(strategy: PoolStrategy, check: Option<HealthCheck>, size: usize, max_steps: u64) -> Arc<Self> {
+    pub(super) fn new(
+        strategy: PoolStrategy,
+        check: Option<HealthCheck>,
+        size: usize,
+        max_steps: u64,
+        acquire_timeout: Duration,
+    ) -> Arc<Self> {
         let table = Table {
             entries: Vec::new(),
             turn: 0,
@@ -82,7 +90,8 @@ impl PoolShared {
             tools: Arc::new(ToolIndex::new(max_steps)),
             level: Mutex::default(),
             watched: Mutex::default(),
-            moved: AtomicU64::new(0),
+            failovers: AtomicU64::new(0),
+            acquire_timeout,
             lifetime: Lifetime::new(),
         })
     }
@@ -197,9 +206,9 @@ impl PoolShared {
         let made = table.entries.iter().filter(|entry| entry.member.made).count();
         PoolStats {
             members,
-            missing: table.size.saturating_sub(made),
+            unconnected: table.size.saturating_sub(made),
             last_failure: table.last_failure.clone(),
-            moved: self.moved.load(Ordering::Relaxed),
+            failovers: self.failovers.load(Ordering::Relaxed),
         }
     }
 
@@ -374,12 +383,12 @@ mod tests {
     #[test]
     fn an_answer_is_not_asked_for_elsewhere() {
         let answered = CallError::server("tools/call", turms_proto::ErrorObject::internal("no"));
-        let timed_out = CallErrorKind::Timeout(TimeoutCause::Response(std::time::Duration::ZERO));
+        let timed_out = CallErrorKind::Timeout(TimeoutCause::Response(Duration::ZERO));
         let timed_out = CallError::new("tools/call", timed_out, Delivery::Unknown);
         for error in [answered, timed_out] {
             assert!(Attempts::default().failed(error, || true).is_err());
         }
-        let resting = CallErrorKind::CircuitOpen(std::time::Duration::ZERO);
+        let resting = CallErrorKind::CircuitOpen(Duration::ZERO);
         assert!(Attempts::default().failed(CallError::not_sent("tools/call", resting), || false).is_ok());
     }
 }

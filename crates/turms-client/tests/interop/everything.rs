@@ -156,7 +156,7 @@ async fn its_prompts_are_filled_in_and_completed() {
     assert_eq!(departments.values, ["Sales", "Support"]);
     let known = BTreeMap::from([("department".to_owned(), "Sales".to_owned())]);
     assert_eq!(client.complete(prompt.clone(), "name", "").await.unwrap().values, [""; 0]);
-    let names = client.complete_with(prompt, "name", "", known).await.unwrap();
+    let names = client.complete(prompt, "name", "").arguments(known).await.unwrap();
     assert_eq!(names.values, ["David", "Eve", "Frank"]);
     let template = Reference::resource("demo://resource/dynamic/text/{resourceId}");
     assert_eq!(client.complete(template, "resourceId", "12").await.unwrap().values, ["12"]);

@@ -220,7 +220,7 @@ async fn a_fleet_reaches_the_addresses_of_its_configuration() {
     let config = McpConfig::parse(&config.to_string()).unwrap();
     let fleet = ClientGroup::builder(peer::client())
         .config(&config)
-        .transport(HttpTransport::configured(HttpConnector::no_proxy));
+        .transport(HttpTransport::new().configure(HttpConnector::no_proxy));
     let fleet = within("all servers", fleet.connect()).await;
     assert!(fleet.failures().is_empty(), "{:?}", fleet.failures());
     for server in ["modern", "older", "unstated"] {

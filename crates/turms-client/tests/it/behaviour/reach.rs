@@ -72,7 +72,7 @@ impl Reached {
             Way::Child => connect_child(builder).await,
             Way::Ws => connect_ws(builder).await,
             Way::Http => connect_http(builder, "mcp", TransportKind::StreamableHttp).await,
-            Way::Sse => connect_http(builder, "sse", TransportKind::Sse).await,
+            Way::Sse => connect_http(builder, "sse", TransportKind::HttpSse).await,
         };
         Self { client, version, way }
     }

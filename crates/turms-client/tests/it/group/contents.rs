@@ -177,13 +177,13 @@ async fn listening_reaches_every_server() {
     home.handle().resource_updated("home://index");
     assert_eq!(within("a change", listening.next()).await, Some(Change::Resource { uri: "home://index".to_owned() }));
     work.handle().remove_tool("read");
-    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::ToolList));
     home.handle().remove_tool("read");
-    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::ToolList));
     group.add("math", local(math())).await.unwrap();
-    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::ToolList));
     group.remove("math").unwrap();
-    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::ToolList));
     drop(group);
     assert_eq!(within("a change", listening.next()).await, None);
 }

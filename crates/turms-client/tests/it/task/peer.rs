@@ -50,7 +50,7 @@ impl Peer {
 
     /// A client that takes tasks, connected to a server that makes them.
     pub(crate) async fn extended(builder: ClientBuilder) -> (Client, Self) {
-        Self::with(NEW, extended(), builder.tasks()).await
+        Self::with(NEW, extended(), builder.enable_tasks()).await
     }
 
     /// Tells of itself as the revision has it; what the client said.

@@ -276,7 +276,7 @@ async fn a_lost_connection_is_no_end_of_a_task() {
     let (connector, mut peers) = each();
     // Without retries: it is not the calls that are made again here, but the questions after the task.
     let backoff = Backoff::new().initial_delay(SECOND);
-    let builder = nobody().tasks().protocol_version(NEW).reconnect(backoff).without_retry();
+    let builder = nobody().enable_tasks().protocol_version(NEW).reconnect(backoff).without_retry();
     let connecting = tokio::spawn(builder.connect(connector));
     let mut peer = peers.recv().await.unwrap();
     peer.open(NEW, extended()).await;
