@@ -90,9 +90,8 @@ impl CliSession {
         warn_about_missing_roots(options, printer);
         let record = RecordedResults::default();
         let attempt = async |choice| -> CliResult<Result<Client, ConnectError>> {
-            let handlers =
-                input::handlers(options.answers.as_deref(), terminal.as_ref())?.roots(input::roots(&options.root)?);
-            let builder = builder(options, printer, kind).protocol_versions(choice).answers(handlers);
+            let builder = builder(options, printer, kind).protocol_versions(choice).roots(input::roots(&options.root)?);
+            let builder = input::with_handlers(builder, options.answers.as_deref(), terminal.as_ref())?;
             Ok(with_slow_notice(printer, &target, builder.connect(target.connector(printer, &record)?)).await)
         };
         let connected = match (kind, options.protocol.0) {

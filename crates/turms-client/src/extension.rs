@@ -130,8 +130,8 @@ impl Client {
         Some(settings.as_object().unwrap_or_default())
     }
 
-    /// Sends a request of a method that is a type, such as one of an extension. Input requests of the server go to the client's
-    /// [handlers](crate::Answers).
+    /// Sends a request of a method that is a type, such as one of an extension. Input requests of the server go to the handlers of the
+    /// client.
     pub fn request<M: Method>(&self, params: M::Params) -> Call<M::Result>
     where
         M::Params: Clone,
@@ -161,7 +161,7 @@ pub(crate) fn declared(
 }
 
 /// Passes a request to the first extension that handles it.
-pub(crate) fn ask(extensions: &[Arc<dyn ClientExtension>], request: Request) -> ResponseFuture {
+pub(crate) fn call(extensions: &[Arc<dyn ClientExtension>], request: Request) -> ResponseFuture {
     let Request { method, params, .. } = request;
     if extensions.is_empty() {
         return Box::pin(std::future::ready(Err(ErrorObject::method_not_found(&method).into())));

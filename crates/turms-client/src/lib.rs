@@ -15,6 +15,7 @@ mod control;
 mod event;
 mod extension;
 mod group;
+mod handler_error;
 mod handlers;
 mod incoming;
 mod layer;
@@ -23,6 +24,7 @@ mod operations;
 mod page;
 mod pool;
 mod reconnect;
+mod request_context;
 mod roots;
 mod service;
 #[cfg(feature = "skills")]
@@ -50,10 +52,11 @@ pub use self::extension::ClientExtension;
 pub use self::group::{
     ClientGroup, ClientGroupBuilder, Collision, CollisionKind, GroupError, GroupEvents, GroupMember,
 };
-pub use self::handlers::{Answers, HandlerError};
+pub use self::handler_error::HandlerError;
 pub use self::page::Items;
 pub use self::pool::{MemberId, MemberStats, Pool, PoolBuilder, PoolError, PoolStats, PoolStrategy, PooledClient};
 pub use self::reconnect::{Backoff, CircuitBreaker, HealthCheck, RetryPolicy};
+pub use self::request_context::{RequestContext, RequestProgress};
 pub use self::roots::Roots;
 #[cfg(feature = "skills")]
 pub use self::skill::SkillError;

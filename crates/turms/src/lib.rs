@@ -53,7 +53,7 @@
 #[doc(no_inline)]
 pub use turms_client as client;
 #[cfg(feature = "client")]
-pub use turms_client::{Answers, Backoff, ChildCommand, Client, ClientBuilder, ClientExtension, ClientGroup, Pool};
+pub use turms_client::{Backoff, ChildCommand, Client, ClientBuilder, ClientExtension, ClientGroup, Pool};
 #[doc(no_inline)]
 pub use turms_core as core;
 pub use turms_core::ServeError as Error;

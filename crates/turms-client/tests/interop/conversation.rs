@@ -298,14 +298,14 @@ async fn next_changes(events: &mut Events) -> Vec<Change> {
 
 /// Connects in one revision and says everything.
 pub(crate) async fn in_revision(peer: &'static Peer, version: ProtocolVersion) {
-    let client = peer::connect(peer::client().answers(peer::answers()).protocol_version(version), peer.command()).await;
+    let client = peer::connect(peer::answering().protocol_version(version), peer.command()).await;
     assert_eq!(client.protocol_version(), Some(version));
     Conversation::new(peer, client).hold().await;
 }
 
 /// Connects in whatever revision the server speaks, and says everything.
 pub(crate) async fn in_whatever_it_speaks(peer: &'static Peer) {
-    let client = peer::connect(peer::client().answers(peer::answers()), peer.command()).await;
+    let client = peer::connect(peer::answering(), peer.command()).await;
     assert_eq!(client.protocol_version(), Some(peer.newest));
     Conversation::new(peer, client).hold().await;
 }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use turms_client::{
-    Answers, Backoff, CallError, CallErrorKind, CancellationToken, Client, DecodeCause, Delivery, InputCause, TaskCause,
+    Backoff, CallError, CallErrorKind, CancellationToken, Client, DecodeCause, Delivery, InputCause, TaskCause,
 };
 use turms_core::transport::{StreamConnector, memory};
 use turms_proto::types::CallToolResult;
@@ -108,8 +108,7 @@ async fn a_task_that_asks_at_once_is_looked_at_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_may_end_while_the_person_still_thinks() {
-    let answers = Answers::new().form(|_| std::future::pending());
-    let (client, mut peer) = Peer::extended(nobody().answers(answers)).await;
+    let (client, mut peer) = Peer::extended(nobody().on_form(|_, _| std::future::pending())).await;
     let calling = call(&client);
     peer.make_task().await;
     peer.told(asking(&["a"])).await;
