@@ -56,7 +56,7 @@ fn the_client_without_a_server_fails() {
 async fn the_server_has_the_tools_of_scenarios_to_come() {
     let (server, _output, address) = start();
     let connector = HttpConnector::new(address.trim_end()).unwrap().no_proxy();
-    let client = Client::builder("test", "1").tasks().connect(connector).await.unwrap();
+    let client = Client::builder("test", "1").enable_tasks().connect(connector).await.unwrap();
 
     let tools = client.list_tools().await.unwrap();
     let output_type = |name| {

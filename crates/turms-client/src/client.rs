@@ -109,6 +109,7 @@ impl Client {
     }
 
     /// The server and the revision, as negotiated.
+    #[doc(hidden)]
     #[must_use]
     pub fn opened(&self) -> Option<Arc<Negotiated>> {
         self.control().server()

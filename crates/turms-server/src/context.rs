@@ -283,7 +283,7 @@ impl Context {
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// let server = Server::new("shop", "1.0.0").tool(Tool::builder("order").handler(order)).build()?;
     /// let size = Object::encode(&serde_json::json!({ "size": 42 }))?;
-    /// let person = Script::new().elicit(move |_| ElicitResult::accept(size.clone()));
+    /// let person = Script::new().elicit(move |_| ElicitResult::accept(&size).unwrap());
     /// let client = TestClient::connect_with(&server, ProtocolVersion::V2026_07_28, person).await;
     /// assert_eq!(client.call_tool("order", serde_json::json!({})).await?.text(), "size 42");
     /// assert_eq!(COUNTED.load(Ordering::Relaxed), 2, "the handler ran twice");

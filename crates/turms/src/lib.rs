@@ -32,7 +32,7 @@
 //! - With the feature `http`, servers are reached over HTTP (`serve_http`, or `http` to mount them into an application) and
 //!   clients connect to URLs (`http::HttpConnector`, and `http::HttpTransport` for those of a configuration). The feature `ws`
 //!   does the same for WebSocket, `tls` lets servers listen with a certificate, and `http2` lets them speak HTTP/2 without one.
-//! - Pages that hosts show are [`App`]s; a client that is a host says so with [`ClientBuilder::apps`].
+//! - Pages that hosts show are [`App`]s; a client that is a host says so with [`ClientBuilder::enable_apps`].
 //! - With the feature `skills`, servers have skills for models (`Skills`), and clients list, read and verify them.
 //! - The features `client` and `server` are on unless `default-features = false` turns them off: a program that is only one of
 //!   the two builds without the other.
@@ -53,7 +53,7 @@
 #[doc(no_inline)]
 pub use turms_client as client;
 #[cfg(feature = "client")]
-pub use turms_client::{Answers, Backoff, ChildCommand, Client, ClientBuilder, ClientExtension, ClientGroup, Pool};
+pub use turms_client::{Backoff, ChildCommand, Client, ClientBuilder, ClientExtension, ClientGroup, Pool};
 #[doc(no_inline)]
 pub use turms_core as core;
 pub use turms_core::{Error, ErrorKind, Result};

@@ -9,10 +9,10 @@ use serde_json::json;
 use turms::client::{CancellationToken, Event, Events, TransportKind, VersionCache};
 use turms::http::HttpConnector;
 use turms::proto::ProtocolVersion::{self, *};
-use turms::proto::{Ability, ErrorCode, Object};
-use turms::types::{CreateMessageResult, ElicitResult, Reference, Role, Root};
+use turms::proto::{Ability, ErrorCode};
+use turms::types::{CreateMessageResult, ElicitResult, Reference, Root};
 use turms::ws::WsConnector;
-use turms::{Answers, ChildCommand, Client, ClientBuilder};
+use turms::{ChildCommand, Client, ClientBuilder};
 use turms_testkit::{TIMEOUT, eventually, node, peer_file, within};
 
 use crate::run::{Demo, TURMS, TempDir};
@@ -35,14 +35,10 @@ enum Unsupported {
 }
 
 fn client(version: impl Into<Option<ProtocolVersion>>) -> ClientBuilder {
-    let answers = Answers::new()
-        .roots([Root::new("file:///srv/project")])
-        .sampling(|_| async { Ok(CreateMessageResult::new(Role::Assistant, "Paris.", "parrot")) })
-        .form(|_| async {
-            ElicitResult::accept(Object::parse(r#"{"name":"Ann","plan":"team","news":true}"#).unwrap())
-        });
     let builder = Client::builder("turms-bridges", "1.0.0")
-        .answers(answers)
+        .roots([Root::new("file:///srv/project")])
+        .on_sampling(|_, _| async { Ok(CreateMessageResult::assistant("Paris.", "parrot")) })
+        .on_form(|_, _| async { Ok(ElicitResult::accept(json!({ "name": "Ann", "plan": "team", "news": true }))?) })
         .version_cache(VersionCache::new())
         .probe_timeout(TIMEOUT)
         .handshake_timeout(TIMEOUT)
@@ -288,7 +284,7 @@ async fn supergateway_serves_a_program_over_http_in_the_newest_revision() {
 async fn supergateway_serves_a_program_over_http_and_sse_to_one_client_after_another() {
     let gateway = Gateway::start("sse", &[]);
     for version in HANDSHAKE_VERSIONS {
-        let client = connect(client(version), gateway.http("/sse", TransportKind::Sse)).await;
+        let client = connect(client(version), gateway.http("/sse", TransportKind::HttpSse)).await;
         check_bridge(client, version, &[]).await;
     }
 }

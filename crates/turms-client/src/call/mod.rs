@@ -74,6 +74,15 @@ impl<T, E> Call<T, E> {
         Self { client: client.clone(), options: CallOptions::default(), plan: Plan::Steps(steps) }
     }
 
+    /// The same call with a changed request. Calls of several requests stay as they are.
+    pub(crate) fn map_request(mut self, change: impl FnOnce(CallRequest) -> Result<CallRequest, CallError>) -> Self {
+        self.plan = match self.plan {
+            Plan::Request(request, finish) => Plan::Request(request.and_then(change), finish),
+            steps @ Plan::Steps(_) => steps,
+        };
+        self
+    }
+
     pub(crate) fn options_mut(&mut self) -> &mut CallOptions {
         &mut self.options
     }

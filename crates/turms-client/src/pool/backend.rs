@@ -113,9 +113,9 @@ impl PoolBackend {
         loop {
             let Some(guard) = self.next(&mut attempts, &call).await? else { return Err(attempts.error(call.target())) };
             if attempts.len() > 1 {
-                pool.moved.fetch_add(1, Ordering::Relaxed);
+                pool.failovers.fetch_add(1, Ordering::Relaxed);
                 let attempt = u32::try_from(attempts.len() - 1).unwrap_or(u32::MAX);
-                pool.events.publish(&Event::Retrying { subject: call.target().to_string().into(), attempt });
+                pool.events.publish(&Event::Retrying { target: call.target().to_string().into(), attempt });
             }
             match guard.call(&call).await {
                 Err(error) => attempts.failed(error, || call.is_idempotent(Some(&pool.tools)))?,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -35,7 +36,8 @@ pub(super) struct PoolShared {
     pub(super) tools: Arc<ToolIndex>,
     pub(super) level: Mutex<Option<LoggingLevel>>,
     pub(super) watched: Mutex<BTreeMap<String, Watch>>,
-    pub(super) moved: AtomicU64,
+    pub(super) failovers: AtomicU64,
+    pub(super) acquire_timeout: Duration,
     pub(super) lifetime: Lifetime,
 }
 
@@ -60,7 +62,13 @@ struct PoolEntry {
 }
 
 impl PoolShared {
-    pub(super) fn new(strategy: PoolStrategy, check: Option<HealthCheck>, size: usize, max_steps: u64) -> Arc<Self> {
+    pub(super) fn new(
+        strategy: PoolStrategy,
+        check: Option<HealthCheck>,
+        size: usize,
+        max_steps: u64,
+        acquire_timeout: Duration,
+    ) -> Arc<Self> {
         let table = Table {
             entries: Vec::new(),
             turn: 0,
@@ -80,7 +88,8 @@ impl PoolShared {
             tools: Arc::new(ToolIndex::new(max_steps)),
             level: Mutex::default(),
             watched: Mutex::default(),
-            moved: AtomicU64::new(0),
+            failovers: AtomicU64::new(0),
+            acquire_timeout,
             lifetime: Lifetime::new(),
         })
     }
@@ -195,9 +204,9 @@ impl PoolShared {
         let made = table.entries.iter().filter(|entry| entry.member.made).count();
         PoolStats {
             members,
-            missing: table.size.saturating_sub(made),
+            unconnected: table.size.saturating_sub(made),
             last_failure: table.last_failure.clone(),
-            moved: self.moved.load(Ordering::Relaxed),
+            failovers: self.failovers.load(Ordering::Relaxed),
         }
     }
 

@@ -217,12 +217,12 @@ impl Conversation {
         let mut events = self.client.events();
         self.client.subscribe(COUNTER).await.unwrap();
         assert_eq!(self.say("touch", ()).await, "1");
-        assert_eq!(next_changes(&mut events).await, [counter(), Change::Tools]);
+        assert_eq!(next_changes(&mut events).await, [counter(), Change::ToolList]);
         assert_eq!(self.read(COUNTER).await, b"1");
 
         self.client.unsubscribe(COUNTER).await.unwrap();
         assert_eq!(self.say("touch", ()).await, "2");
-        assert_eq!(next_changes(&mut events).await, [Change::Tools]);
+        assert_eq!(next_changes(&mut events).await, [Change::ToolList]);
         assert_eq!(self.read(COUNTER).await, b"2");
 
         let filter = SubscriptionFilter::new().tools_list_changed(true).resource_subscriptions([COUNTER.to_owned()]);
@@ -230,7 +230,7 @@ impl Conversation {
         assert_eq!(*subscription.acknowledged(), filter);
         assert_eq!(self.say("touch", ()).await, "3");
         assert_eq!(within("a change", subscription.next()).await, Some(counter()));
-        assert_eq!(within("a change", subscription.next()).await, Some(Change::Tools));
+        assert_eq!(within("a change", subscription.next()).await, Some(Change::ToolList));
     }
 
     /// The newer SDKs have no subscriptions after a handshake, and one of them tells nothing at all.
@@ -240,7 +240,7 @@ impl Conversation {
         assert_eq!(error.error_response().unwrap().code, ErrorCode::METHOD_NOT_FOUND);
         assert_eq!(self.say("touch", ()).await, "1");
         if !self.peer.is_python() {
-            assert_eq!(next_changes(&mut events).await, [Change::Tools]);
+            assert_eq!(next_changes(&mut events).await, [Change::ToolList]);
         }
         assert_eq!(self.read(COUNTER).await, b"1");
     }
@@ -285,9 +285,9 @@ async fn next_log(events: &mut Events) -> (String, String, Value) {
 /// The next changes, up to that of the tools, which every server tells last.
 async fn next_changes(events: &mut Events) -> Vec<Change> {
     let mut changes = Vec::new();
-    while changes.last() != Some(&Change::Tools) {
+    while changes.last() != Some(&Change::ToolList) {
         let change = events.find(|event| match event {
-            Event::ToolsChanged => Some(Change::Tools),
+            Event::ToolsChanged => Some(Change::ToolList),
             Event::ResourceUpdated { uri } => Some(Change::Resource { uri }),
             _ => None,
         });
@@ -298,14 +298,14 @@ async fn next_changes(events: &mut Events) -> Vec<Change> {
 
 /// Connects in one revision and says everything.
 pub(crate) async fn in_revision(peer: &'static Peer, version: ProtocolVersion) {
-    let client = peer::connect(peer::client().answers(peer::answers()).protocol_version(version), peer.command()).await;
+    let client = peer::connect(peer::answering().protocol_version(version), peer.command()).await;
     assert_eq!(client.protocol_version(), Some(version));
     Conversation::new(peer, client).hold().await;
 }
 
 /// Connects in whatever revision the server speaks, and says everything.
 pub(crate) async fn in_whatever_it_speaks(peer: &'static Peer) {
-    let client = peer::connect(peer::client().answers(peer::answers()), peer.command()).await;
+    let client = peer::connect(peer::answering(), peer.command()).await;
     assert_eq!(client.protocol_version(), Some(peer.newest));
     Conversation::new(peer, client).hold().await;
 }

@@ -90,7 +90,7 @@ async fn progress_reaches_the_caller_with_its_own_token() {
 
 #[tokio::test]
 async fn input_requests_reach_a_caller_that_gives_input() {
-    let person = |_| async { ElicitResult::accept(turms_proto::Object::encode(&json!({ "name": "Ann" })).unwrap()) };
+    let person = |_, _| async { Ok(ElicitResult::accept(json!({ "name": "Ann" }))?) };
     let (caller, _handle) = caller(|builder| builder.on_elicitation(person)).await;
     assert_eq!(caller.call_tool("greet", ()).await.unwrap().text(), "Hello, Ann!");
 }
@@ -164,9 +164,9 @@ async fn the_reason_of_a_cancellation_reaches_the_server() {
 
 #[tokio::test]
 async fn input_requests_of_an_older_server_reach_the_caller_of_the_call() {
-    let person = |_| async { ElicitResult::accept(turms_proto::Object::encode(&json!({ "name": "Ann" })).unwrap()) };
+    let person = |_, _| async { Ok(ElicitResult::accept(json!({ "name": "Ann" }))?) };
     let (server, _handle) = server();
-    let own = |_| async { ElicitResult::decline() };
+    let own = |_, _| async { Ok(ElicitResult::decline()) };
     let older = builder().protocol_version(ProtocolVersion::V2025_11_25).on_elicitation(own);
     let served = older.connect_service(server.build().unwrap()).await.unwrap();
     // The served client does not respond to `initialize`, so the session is made here.

@@ -38,7 +38,7 @@ fn person() -> Script {
     Script::new()
         .elicit(|params| match params {
             ElicitParams::Url(_) => ElicitResult::accept_url(),
-            _ => ElicitResult::accept(Object::encode(&json!({ "name": "Ann" })).unwrap()),
+            _ => ElicitResult::accept(json!({ "name": "Ann" })).unwrap(),
         })
         .sample(|_| CreateMessageResult::new(Role::Assistant, "Paris", "test-model"))
         .roots([Root::new("file:///home")])

@@ -181,7 +181,7 @@ async fn a_layer_of_the_server_sees_every_message_in_both_directions() {
         .layer(record.clone())
         .build()
         .unwrap();
-    let ann = || ElicitResult::accept(Object::encode(&json!({ "name": "Ann" })).unwrap());
+    let ann = || ElicitResult::accept(json!({ "name": "Ann" })).unwrap();
     let script = Script::new().elicit(move |_| ann()).roots([]);
     let client = TestClient::connect_with(&router, ProtocolVersion::V2025_11_25, script).await;
     client.notify::<RootsListChanged>(&EmptyParams::new()).await.unwrap();
@@ -314,7 +314,7 @@ async fn a_side_effect_happens_once_if_a_layer_repeats_the_call() {
     let pay = Tool::builder("pay").layer(RetryOnce).handler(pay);
     let server = Server::new("s", "1").tool(pay).build().unwrap();
     let name = Object::encode(&json!({ "name": "Ann" })).unwrap();
-    let person = Script::new().elicit(move |_| ElicitResult::accept(name.clone()));
+    let person = Script::new().elicit(move |_| ElicitResult::accept(&name).unwrap());
     let client = TestClient::connect_with(&server, ProtocolVersion::V2026_07_28, person).await;
     assert_eq!(client.call_tool("pay", json!({})).await.unwrap().text(), "paid");
     assert_eq!((CALLED.load(Ordering::SeqCst), PAID.load(Ordering::SeqCst)), (2, 1));

@@ -102,7 +102,7 @@ fn form(message: &str) -> ElicitParams {
 fn script() -> Script {
     let name = |params: ElicitParams| {
         let ElicitParams::Form(form) = params else { panic!("a form") };
-        ElicitResult::accept(object(json!({"name": form.message})))
+        ElicitResult::accept(json!({"name": form.message})).unwrap()
     };
     Script::new().elicit(name)
 }

@@ -51,7 +51,7 @@ fn object(value: Value) -> Object {
 }
 
 fn accepted() -> ElicitResult {
-    ElicitResult::accept(object(json!({"name": "Ann"})))
+    ElicitResult::accept(json!({"name": "Ann"})).unwrap()
 }
 
 async fn connect(server: &Router, version: ProtocolVersion) -> TestClient {

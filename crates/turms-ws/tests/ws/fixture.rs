@@ -7,12 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinHandle;
-use turms_client::{Client, ClientBuilder, HandlerError, VersionCache};
+use turms_client::{Client, ClientBuilder, VersionCache};
 use turms_core::Error;
 use turms_core::Limits;
 use turms_http::Listener;
-use turms_proto::Object;
-use turms_proto::types::{CreateMessageResult, ElicitResult, Role};
+use turms_proto::types::{CreateMessageResult, ElicitResult};
 use turms_server::{Args, Extension, Headers, Router, Tool};
 use turms_testkit::behaviour_server::server_with;
 use turms_testkit::{CallCounters, TIMEOUT, tools, within};
@@ -97,10 +96,8 @@ pub(crate) fn builder() -> ClientBuilder {
     Client::builder("test", "1.0.0")
         .version_cache(VersionCache::new())
         .probe_timeout(TIMEOUT)
-        .on_elicitation(|_| async { ElicitResult::accept(Object::encode(&json!({ "name": "Ann" })).unwrap()) })
-        .on_sampling(|_| async {
-            Ok::<_, HandlerError>(CreateMessageResult::new(Role::Assistant, "Hello", "test-model"))
-        })
+        .on_elicitation(|_, _| async { Ok(ElicitResult::accept(json!({ "name": "Ann" }))?) })
+        .on_sampling(|_, _| async { Ok(CreateMessageResult::assistant("Hello", "test-model")) })
 }
 
 pub(crate) async fn connect(connector: WsConnector, builder: ClientBuilder) -> Client {

@@ -177,13 +177,13 @@ async fn listening_reaches_every_server() {
     home.handle().resource_updated("home://index");
     assert_eq!(within("a change", listening.next()).await, Some(Change::Resource { uri: "home://index".to_owned() }));
     work.handle().remove_tool("read");
-    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::ToolList));
     home.handle().remove_tool("read");
-    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::ToolList));
     group.add("math", local(math())).await.unwrap();
-    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::ToolList));
     group.remove("math").unwrap();
-    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::ToolList));
     drop(group);
     assert_eq!(within("a change", listening.next()).await, None);
 }
@@ -223,7 +223,10 @@ async fn a_log_level_reaches_those_who_log_and_those_who_come_later() {
 #[tokio::test]
 async fn servers_ask_through_the_group() {
     for version in [ProtocolVersion::V2025_06_18, NEWEST] {
-        let app = app().on_elicitation(|_| async { ElicitResult::accept(Object::parse(r#"{"name":"Ann"}"#).unwrap()) });
+        let app = app().on_elicitation(|_, cx| async move {
+            assert!(["local", "pipes"].contains(&cx.server_name()), "{cx:?}");
+            Ok(ElicitResult::accept(json!({ "name": "Ann" }))?)
+        });
         let group = ClientGroup::builder(app)
             .server("math", local(math()))
             .server("local", local(notes("home").versions([version])))

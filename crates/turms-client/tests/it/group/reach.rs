@@ -46,7 +46,7 @@ async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
     assert_eq!(within("an event", joined).await.unwrap(), ("home".to_owned(), NEWEST));
     let changed = |event| matches!(event, Event::ToolsChanged).then_some(());
     within("an event", events.find(changed)).await.unwrap();
-    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::ToolList));
     assert!(matches!(group.reconnect("nobody").await, Err(GroupError::Unknown)));
 }
 

@@ -183,7 +183,7 @@ async fn an_optional_answer_may_be_left_out_or_null() {
     };
     for version in revisions() {
         let answers = answers.clone();
-        let person = Script::new().elicit(move |_| ElicitResult::accept(Object::encode(&answers).unwrap()));
+        let person = Script::new().elicit(move |_| ElicitResult::accept(&answers).unwrap());
         let client = TestClient::connect_with(&asking::<Flat>(), version, person).await;
         let result = client.call_tool("ask", json!({})).await.unwrap();
         assert_eq!(result.text(), format!("{:?}", Some(&expected)), "{version}");
@@ -195,7 +195,7 @@ async fn several_choices_are_answered() {
     for version in revisions() {
         let person = Script::new().elicit(|_| {
             let answer = json!({ "sizes": ["large"], "colours": ["red", "green"], "unique": [], "plans": null });
-            ElicitResult::accept(Object::encode(&answer).unwrap())
+            ElicitResult::accept(&answer).unwrap()
         });
         let client = TestClient::connect_with(&asking::<Several>(), version, person).await;
         let result = client.call_tool("ask", json!({})).await.unwrap();
