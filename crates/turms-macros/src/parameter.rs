@@ -149,17 +149,18 @@ impl ParameterAttributes {
 const FIELD_ATTRIBUTES: [&str; 4] = ["serde", "schemars", "validate", "garde"];
 
 /// Extractors, by the last segment of their path.
-const EXTRACTORS: [&str; 10] = [
+const EXTRACTORS: [&str; 11] = [
     "CancellationToken",
     "ClientInfo",
     "CompletionRequest",
     "Context",
-    "Headers",
+    "HeaderMap",
     "Meta",
     "Principal",
     "Progress",
+    "ResourceUri",
+    "ServerHandle",
     "Session",
-    "Uri",
 ];
 
 /// Extractors with a type parameter.
@@ -170,7 +171,7 @@ fn is_extractor(ty: &Type) -> bool {
     let is_one_of = |names: &[&str]| names.iter().any(|name| segment.ident == name);
     match &segment.arguments {
         PathArguments::None => is_one_of(&EXTRACTORS),
-        PathArguments::AngleBracketed(_) if is_one_of(&["Arc", "Option"]) => inner(segment).is_some_and(is_extractor),
+        PathArguments::AngleBracketed(_) if is_one_of(&["Option"]) => inner(segment).is_some_and(is_extractor),
         PathArguments::AngleBracketed(_) => is_one_of(&GENERIC_EXTRACTORS),
         PathArguments::Parenthesized(_) => false,
     }

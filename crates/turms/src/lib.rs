@@ -68,12 +68,12 @@ pub use turms_proto as proto;
 pub use turms_proto::types;
 #[cfg(feature = "server")]
 pub use turms_server::{
-    App, Apps, Args, Call, CancellationToken, Change, ClientInfo, CompletionRequest, Context, Elicited, Extension,
-    ExtensionBuilder, FromCall, Handler, Handlers, Headers, InputError, IntoCallToolResult, IntoCompletion,
-    IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource, IntoTool, Item, Json, Principal, Progress,
-    Prompt, PromptBuilder, RegistrationError, Rejection, RequestStateKey, Resource, ResourceBuilder, Router,
-    SchemaError, Server, ServerExtension, ServerHandle, Session, SharedService, State, SyncHandler, TaskOptions, Tool,
-    ToolBuilder, ToolError, Uri, testing,
+    App, Apps, Args, CallParts, CancellationToken, ClientInfo, CompletionRequest, Component, Context, Elicited,
+    Extension, ExtensionBuilder, FromCall, Handler, Handlers, InputError, IntoCallToolResult, IntoCompletion,
+    IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource, IntoTool, Json, ListKind, Principal,
+    Progress, Prompt, PromptBuilder, RegistrationError, Rejection, RequestStateKey, Resource, ResourceBuilder,
+    ResourceUri, Router, SchemaError, Server, ServerExtension, ServerHandle, Session, SharedService, State,
+    SyncHandler, TaskOptions, Tool, ToolBuilder, ToolError, testing,
 };
 // What the attributes write refers to, and compile errors name.
 #[cfg(feature = "server")]
@@ -124,7 +124,7 @@ pub mod prelude {
     #[cfg(feature = "server")]
     #[doc(no_inline)]
     pub use crate::{
-        Args, CancellationToken, ClientInfo, CompletionRequest, Context, Elicited, Extension, Headers, Json, Principal,
+        Args, CancellationToken, ClientInfo, CompletionRequest, Context, Elicited, Extension, Json, Principal,
         Progress, Prompt, Resource, Server, State, Tool, ToolError, prompt, resource, server, tool,
     };
 }

@@ -15,7 +15,7 @@ use turms::types::{
     CallTool, CallToolParams, GetPrompt, GetPromptParams, ListPrompts, ListResourceTemplates, ListResources, ListTools,
     PaginatedParams, Prompt as PromptSpec, ReadResource, ReadResourceParams, Tool as ToolSpec,
 };
-use turms::{Call, FromCall, Rejection, Router, Uri};
+use turms::{CallParts, FromCall, Rejection, ResourceUri, Router};
 
 async fn ask<M: Method>(router: &Router, params: M::Params) -> Result<Value, ErrorObject> {
     let payload = router.call(Request::new::<M>(params), CallContext::in_process()).await?;
@@ -49,7 +49,7 @@ fn server() -> Server {
 }
 
 fn only_tool<M>(tool: impl turms::IntoTool<M>) -> (ToolSpec, Value) {
-    let spec = tool.into_tool().spec().clone();
+    let spec = tool.into_tool().definition().clone();
     let schema = spec.input_schema.decode().unwrap();
     (spec, schema)
 }
@@ -106,7 +106,7 @@ mod tools {
     #[tokio::test]
     async fn a_missing_argument_is_told_to_the_model() {
         let result = call(&build(server().tool(add)), "add", json!({ "a": 1 })).await;
-        assert!(result.failed());
+        assert!(result.is_error());
         assert!(result.text().contains("\"b\""), "{}", result.text());
     }
 
@@ -215,7 +215,7 @@ mod tools {
     async fn generic_functions_are_tools_of_a_type() {
         let router = build(server().tool(show::<u8>).tool(measure::<Metre, 4>));
         assert_eq!(text(&router, "show", json!({ "value": 1, "rest": [2, 3] })).await, "1 2 3");
-        assert!(call(&router, "show", json!({ "value": "one" })).await.failed());
+        assert!(call(&router, "show", json!({ "value": "one" })).await.is_error());
         assert_eq!(text(&router, "measure", json!({ "amount": 7 })).await, "   7 m");
     }
 
@@ -239,7 +239,7 @@ mod tools {
     struct Twice(String);
 
     impl FromCall for Twice {
-        fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+        fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
             let State(text) = State::<String>::from_call(call)?;
             Ok(Self(format!("{text}{text}")))
         }
@@ -275,7 +275,7 @@ mod tools {
     async fn attributes_of_parameters_are_those_of_fields() {
         let router = build(server().tool(bounded));
         assert_eq!(text(&router, "bounded", json!({ "stars": 5, "comment": "!" })).await, "5!");
-        assert!(call(&router, "bounded", json!({ "stars": 6 })).await.failed());
+        assert!(call(&router, "bounded", json!({ "stars": 6 })).await.is_error());
     }
 
     #[tool]
@@ -458,7 +458,7 @@ mod resources {
     }
 
     #[resource("users://{id}{?fields}", name = "a user")]
-    async fn user(fields: Option<String>, id: u32, Uri(uri): Uri) -> Option<String> {
+    async fn user(fields: Option<String>, id: u32, ResourceUri(uri): ResourceUri) -> Option<String> {
         (id < 10).then(|| format!("{id} {fields:?} {uri}"))
     }
 
@@ -573,7 +573,7 @@ mod objects {
         let router = build(server().service(Counter::new()));
         assert_eq!(text(&router, "add", json!({ "amount": 5 })).await, "15");
         assert_eq!(text(&router, "scaled", json!({ "factor": 2 })).await, "30");
-        assert!(call(&router, "scaled", json!({ "factor": 4 })).await.failed());
+        assert!(call(&router, "scaled", json!({ "factor": 4 })).await.is_error());
         assert_eq!(text(&router, "shared", json!({})).await, "true");
         assert_eq!(text(&router, "version", json!({ "digits": 3 })).await, "111");
         assert_eq!(read(&router, "counter://value").await.unwrap(), "15");

@@ -26,7 +26,7 @@ pub(crate) async fn run(args: &DemoArgs, printer: &Printer) -> CliResult {
         }
         DemoArgs { sse: Some(address), .. } => {
             let listener = listen(address, "http", "/sse", printer).await?;
-            listener.serve(server.versions(demo::SSE_VERSIONS).http()).await
+            listener.serve(server.protocol_versions(demo::SSE_VERSIONS).http()).await
         }
         _ => server.serve_stdio().await,
     };

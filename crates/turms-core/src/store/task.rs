@@ -113,6 +113,38 @@ pub trait TaskStore: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Vec<Arc<TaskRecord>>, StoreError>>;
 }
 
+/// A shared store.
+impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
+    fn insert(&self, record: TaskRecord, ttl: Option<Duration>) -> BoxFuture<'_, Result<(), StoreError>> {
+        S::insert(self, record, ttl)
+    }
+
+    fn load<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Arc<TaskRecord>>, StoreError>> {
+        S::load(self, id)
+    }
+
+    fn replace(&self, record: TaskRecord) -> BoxFuture<'_, Result<bool, StoreError>> {
+        S::replace(self, record)
+    }
+
+    fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        S::remove(self, id)
+    }
+
+    fn changed<'a>(&'a self, id: &'a str, revision: u64) -> BoxFuture<'a, Result<Option<Arc<TaskRecord>>, StoreError>> {
+        S::changed(self, id, revision)
+    }
+
+    fn list<'a>(
+        &'a self,
+        creator: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Arc<TaskRecord>>, StoreError>> {
+        S::list(self, creator, after, limit)
+    }
+}
+
 /// A task store in memory, with a maximum number of tasks and an approximate maximum number of bytes. When it is full, it rejects new
 /// tasks; stored tasks stay until they expire.
 pub struct MemoryTaskStore {
