@@ -36,7 +36,7 @@ struct Confirmation {
     sure: bool,
 }
 
-#[server]
+#[handlers]
 impl Notebook {
     /// Writes a note, or replaces the one of the same name.
     #[tool(idempotent)]
@@ -145,7 +145,7 @@ async fn main() -> turms::Result<()> {
     Server::new("notebook", "1.0.0")
         .title("Notebook")
         .instructions("Write notes, read them at note://NAME, and ask for a summary.")
-        .service(Notebook::default())
+        .handlers(Notebook::default())
         .prompt(greeting)
         .serve_stdio()
         .await

@@ -11,7 +11,7 @@ use crate::{PNG, WAV};
 
 pub(crate) struct Contents;
 
-#[server]
+#[handlers]
 impl Contents {
     /// Returns text.
     #[tool(read_only)]

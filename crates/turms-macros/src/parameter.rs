@@ -2,7 +2,7 @@
 
 use syn::ext::IdentExt as _;
 use syn::{
-    Attribute, Error, FnArg, GenericArgument, Ident, LitStr, Pat, PatIdent, PatType, PathArguments, PathSegment,
+    Attribute, Error, FnArg, GenericArgument, Ident, LitStr, Pat, PatIdent, PatType, Path, PathArguments, PathSegment,
     Result, Signature, Type,
 };
 
@@ -60,6 +60,7 @@ impl Parameter {
             ident: argument_name(&typed.pat)?,
             ty: (*typed.ty).clone(),
             header: attributes.header(kind)?,
+            completer: attributes.completer(kind)?,
             attributes: attributes.field,
         }))
     }
@@ -101,6 +102,7 @@ struct ParameterAttributes {
     /// Attributes for the field of the argument struct.
     field: Vec<Attribute>,
     header: Option<Attribute>,
+    complete: Option<Attribute>,
     extract: Option<Attribute>,
 }
 
@@ -111,6 +113,8 @@ impl ParameterAttributes {
             let path = attribute.path();
             if path.is_ident("header") {
                 taken.header = Some(attribute);
+            } else if path.is_ident("complete") {
+                taken.complete = Some(attribute);
             } else if path.is_ident("extract") {
                 taken.extract = Some(attribute);
             } else if is_doc(&attribute) || FIELD_ATTRIBUTES.iter().any(|name| path.is_ident(name)) {
@@ -125,7 +129,17 @@ impl ParameterAttributes {
     /// Returns an attribute that is allowed only on arguments; doc comments are allowed on all parameters.
     fn argument_only(&self) -> Option<&Attribute> {
         let field = self.field.iter().find(|attribute| !is_doc(attribute));
-        field.or(self.header.as_ref())
+        field.or(self.header.as_ref()).or(self.complete.as_ref())
+    }
+
+    fn completer(&self, kind: ItemKind) -> Result<Option<Path>> {
+        let Some(attribute) = &self.complete else { return Ok(None) };
+        if kind == ItemKind::Tool {
+            let problem = "only arguments of prompts and resources can be completed";
+            return Err(Error::new_spanned(attribute, problem));
+        }
+        let path = attribute.parse_args();
+        path.map(Some).map_err(|error| Error::new(error.span(), "write `#[complete(path::to::function)]`"))
     }
 
     fn header(&self, kind: ItemKind) -> Result<Option<LitStr>> {

@@ -246,10 +246,18 @@ impl ResourceBuilder {
         mime_type: String;
         /// Sets the annotations: audience, priority and modification time.
         annotations: Box<Annotations>;
-        /// Sets the icons.
-        icons: Vec<Icon>;
         /// Protocol metadata (`_meta`).
         meta: Meta;
+    }
+
+    /// Adds an icon.
+    pub fn icon(mut self, icon: Icon) -> Self {
+        let icons = match &mut self.definition {
+            ResourceEntry::Resource(definition) => &mut definition.icons,
+            ResourceEntry::Template(definition, _) => &mut definition.icons,
+        };
+        icons.get_or_insert_default().push(icon);
+        self
     }
 
     /// Sets the programmatic name. Default: the URI.

@@ -252,10 +252,10 @@ impl Server {
         }
     }
 
-    /// Adds the tools, prompts and resources of a service object. `#[server]` on its `impl` block implements
+    /// Adds the tools, prompts and resources of an object, or of an `Arc` of one. `#[handlers]` on its `impl` block implements
     /// [`Handlers`].
-    pub fn service<S: Handlers>(self, service: S) -> Self {
-        Arc::new(service).add_to(self)
+    pub fn handlers<H: Handlers>(self, handlers: H) -> Self {
+        Arc::new(handlers).register(self)
     }
 
     /// Adds state, which handlers extract with [`State<T>`](crate::State).
@@ -621,12 +621,19 @@ impl fmt::Debug for Server {
     }
 }
 
-/// A service object with methods that are tools, prompts and resources. Implemented by `#[server]`.
+/// An object with methods that are tools, prompts and resources. Implemented by `#[handlers]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no tools, prompts or resources",
-    note = "put `#[server]` on its `impl` block and `#[tool]`, `#[prompt]` or `#[resource(..)]` on the methods"
+    note = "put `#[handlers]` on its `impl` block and `#[tool]`, `#[prompt]` or `#[resource(..)]` on the methods"
 )]
 pub trait Handlers: Send + Sync + 'static {
     /// Registers the tools, prompts and resources of the object.
-    fn add_to(self: Arc<Self>, server: Server) -> Server;
+    fn register(self: Arc<Self>, server: Server) -> Server;
+}
+
+/// For applications that keep a reference to the object.
+impl<H: Handlers> Handlers for Arc<H> {
+    fn register(self: Arc<Self>, server: Server) -> Server {
+        H::register(Self::clone(&self), server)
+    }
 }

@@ -79,7 +79,6 @@ impl Tool {
             output: None,
             annotations: ToolAnnotations::new(),
             layers: LayerStack::default(),
-            blocking: false,
             task: None,
             task_ttl: None,
         }
@@ -192,7 +191,6 @@ pub struct ToolBuilder {
     output: Option<Object>,
     annotations: ToolAnnotations,
     layers: LayerStack,
-    blocking: bool,
     task: Option<TaskMode>,
     task_ttl: Option<Duration>,
 }
@@ -260,12 +258,6 @@ impl ToolBuilder {
         self
     }
 
-    /// Runs the handler on a blocking thread. Applies only to [`ToolBuilder::handler_sync`]. Default: off.
-    pub fn blocking(mut self) -> Self {
-        self.blocking = true;
-        self
-    }
-
     /// Runs the tool as a task for clients that support tasks, so that no request stays open while it runs. In
     /// 2026-07-28, a handler that is ready at once returns its result instead of a task. Input requests of the handler
     /// become input requests of the task. Cancelling the task drops the handler.
@@ -316,18 +308,28 @@ impl ToolBuilder {
         self.finish(boxed, H::input_schema(), <H::Output as IntoCallToolResult>::output_schema())
     }
 
-    /// Sets a handler that is not async and finishes the tool. It must not block the connection: a handler that
-    /// computes for long, reads files or sleeps needs [`ToolBuilder::blocking`] as well.
+    /// Sets a handler that is not async and finishes the tool. It must not block the connection: use
+    /// [`ToolBuilder::handler_blocking`] for a handler that computes for long, reads files or sleeps.
     pub fn handler_sync<H: SyncHandler<X>, X>(self, handler: H) -> Tool
     where
         H::Output: IntoCallToolResult,
     {
-        let is_blocking = self.blocking;
+        let boxed: ToolHandler = Box::new(move |core, call| {
+            let handler = handler.clone();
+            Box::pin(core.run(call, async move |mut call| Ok(handler.call(&mut call)?.into_call_tool_result()?)))
+        });
+        self.finish(boxed, H::input_schema(), <H::Output as IntoCallToolResult>::output_schema())
+    }
+
+    /// Sets a handler that is not async and blocks, and finishes the tool. It runs on a blocking thread.
+    pub fn handler_blocking<H: SyncHandler<X>, X>(self, handler: H) -> Tool
+    where
+        H::Output: IntoCallToolResult,
+    {
         let boxed: ToolHandler = Box::new(move |core, call| {
             let handler = handler.clone();
             Box::pin(core.run(call, async move |mut call| {
-                let mut run = move || Ok(handler.call(&mut call)?.into_call_tool_result()?);
-                if is_blocking { run_on_blocking_thread(run).await } else { run() }
+                run_on_blocking_thread(move || Ok(handler.call(&mut call)?.into_call_tool_result()?)).await
             }))
         });
         self.finish(boxed, H::input_schema(), <H::Output as IntoCallToolResult>::output_schema())

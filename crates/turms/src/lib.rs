@@ -22,7 +22,7 @@
 //! ```
 //!
 //! - Functions become part of a server with [`macro@tool`], [`macro@prompt`] and [`macro@resource`], and the methods of an
-//!   object with [`macro@server`]. The same can be written by hand with [`Tool::builder`], [`Prompt::builder`] and
+//!   object with [`macro@handlers`]. The same can be written by hand with [`Tool::builder`], [`Prompt::builder`] and
 //!   [`Resource::builder`].
 //! - What a function may take beside its arguments implements [`FromCall`]; what it may return implements
 //!   [`IntoCallToolResult`], [`IntoGetPromptResult`] or [`IntoReadResourceResult`]. [`ToolError`] is for functions that meet errors of
@@ -101,8 +101,8 @@ pub use turms_macros::prompt;
 pub use turms_macros::resource;
 
 #[cfg(feature = "server")]
-#[doc = include_str!("../docs/server.md")]
-pub use turms_macros::server;
+#[doc = include_str!("../docs/handlers.md")]
+pub use turms_macros::handlers;
 
 /// What comes of serving.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -125,7 +125,7 @@ pub mod prelude {
     #[doc(no_inline)]
     pub use crate::{
         Args, CancellationToken, ClientInfo, CompletionRequest, Context, Elicited, Extension, Json, Principal,
-        Progress, Prompt, Resource, Server, State, Tool, ToolError, prompt, resource, server, tool,
+        Progress, Prompt, Resource, Server, State, Tool, ToolError, handlers, prompt, resource, tool,
     };
 }
 

@@ -27,7 +27,7 @@ impl Notes {
     }
 }
 
-#[server]
+#[handlers]
 impl Notes {
     /// Writes a note, or replaces the one of the same name. Subscribers are notified.
     #[tool(idempotent)]

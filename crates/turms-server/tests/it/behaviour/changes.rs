@@ -131,7 +131,7 @@ async fn a_tool_that_blocks_keeps_nobody_waiting() {
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = Arc::new(std::sync::Mutex::new(gate));
     let router = Server::new("s", "1")
-        .tool(Tool::builder("block").blocking().handler_sync(move |Args(add): Args<Add>| {
+        .tool(Tool::builder("block").handler_blocking(move |Args(add): Args<Add>| {
             gate.lock().unwrap().recv().unwrap();
             add.a
         }))
