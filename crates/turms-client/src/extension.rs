@@ -27,7 +27,7 @@ use crate::client::Client;
 /// # struct Shop;
 /// # impl ServerExtension for Shop {
 /// #     fn id(&self) -> &str { "com.example/prices" }
-/// #     fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
+/// #     fn register(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
 /// #         scope.method("com.example/prices/get", |_: Object, context: Context| async move {
 /// #             context.peer().notify_raw(Notification::raw("com.example/prices/changed", None)).await.unwrap();
 /// #             Ok(Object::parse(r#"{"tea":250}"#).unwrap())

@@ -22,7 +22,7 @@
 //! ```
 //!
 //! - Functions become part of a server with [`macro@tool`], [`macro@prompt`] and [`macro@resource`], and the methods of an
-//!   object with [`macro@server`]. The same can be written by hand with [`Tool::builder`], [`Prompt::builder`] and
+//!   object with [`macro@handlers`]. The same can be written by hand with [`Tool::builder`], [`Prompt::builder`] and
 //!   [`Resource::builder`].
 //! - What a function may take beside its arguments implements [`FromCall`]; what it may return implements
 //!   [`IntoCallToolResult`], [`IntoGetPromptResult`] or [`IntoReadResourceResult`]. [`ToolError`] is for functions that meet errors of
@@ -68,12 +68,12 @@ pub use turms_proto as proto;
 pub use turms_proto::types;
 #[cfg(feature = "server")]
 pub use turms_server::{
-    App, Apps, Args, Call, CancellationToken, Change, ClientInfo, CompletionRequest, Context, Elicited, Extension,
-    ExtensionBuilder, FromCall, Handler, Handlers, Headers, InputError, IntoCallToolResult, IntoCompletion,
-    IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource, IntoTool, Item, Json, Principal, Progress,
-    Prompt, PromptBuilder, RegistrationError, Rejection, RequestStateKey, Resource, ResourceBuilder, Router,
-    SchemaError, Server, ServerExtension, ServerHandle, Session, State, SyncHandler, TaskOptions, Tool, ToolBuilder,
-    ToolError, Uri, testing,
+    App, Apps, Args, CallParts, CancellationToken, ClientInfo, CompletionRequest, Component, Context, Elicited,
+    Extension, ExtensionBuilder, FromCall, Handler, Handlers, InputError, IntoCallToolResult, IntoCompletion,
+    IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource, IntoTool, Json, ListKind, Principal,
+    Progress, Prompt, PromptBuilder, RegistrationError, Rejection, RequestStateKey, Resource, ResourceBuilder,
+    ResourceUri, Router, SchemaError, Server, ServerExtension, ServerHandle, Session, State, SyncHandler, TaskOptions,
+    Tool, ToolBuilder, ToolError, testing,
 };
 // What the attributes write refers to, and compile errors name.
 #[cfg(feature = "server")]
@@ -101,8 +101,8 @@ pub use turms_macros::prompt;
 pub use turms_macros::resource;
 
 #[cfg(feature = "server")]
-#[doc = include_str!("../docs/server.md")]
-pub use turms_macros::server;
+#[doc = include_str!("../docs/handlers.md")]
+pub use turms_macros::handlers;
 
 /// What most servers name: `use turms::prelude::*;`.
 pub mod prelude {
@@ -121,8 +121,8 @@ pub mod prelude {
     #[cfg(feature = "server")]
     #[doc(no_inline)]
     pub use crate::{
-        Args, CancellationToken, ClientInfo, CompletionRequest, Context, Elicited, Extension, Headers, Json, Principal,
-        Progress, Prompt, Resource, Server, State, Tool, ToolError, prompt, resource, server, tool,
+        Args, CancellationToken, ClientInfo, CompletionRequest, Context, Elicited, Extension, Json, Principal,
+        Progress, Prompt, Resource, Server, State, Tool, ToolError, handlers, prompt, resource, tool,
     };
 }
 

@@ -86,7 +86,7 @@ async fn calls(client: &Client) {
     assert!(client.list_tools().await.unwrap().iter().any(|tool| tool.name == "sign_up"));
     assert_eq!(call(client, "add", json!({ "a": 1, "b": 2 })).await, "3");
     let failed = client.call_tool("divide", json!({ "a": 1, "b": 0 })).await.unwrap();
-    assert!(failed.failed() && failed.text().contains("divide by zero"), "{failed:?}");
+    assert!(failed.is_error() && failed.text().contains("divide by zero"), "{failed:?}");
     let unknown = client.call_tool("no-such-tool", ()).await.unwrap_err();
     assert_eq!(unknown.error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
     let mut sums = tokio::task::JoinSet::new();
@@ -157,7 +157,7 @@ async fn receives(events: &mut Events, mut wanted: impl FnMut(&Event) -> bool) {
 
 async fn call(client: &Client, tool: &str, arguments: impl serde::Serialize) -> String {
     let result = client.call_tool(tool, arguments).await.unwrap_or_else(|error| panic!("{tool}: {error:?}"));
-    assert!(!result.failed(), "{tool}: {result:?}");
+    assert!(!result.is_error(), "{tool}: {result:?}");
     result.text()
 }
 

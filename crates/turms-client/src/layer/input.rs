@@ -198,7 +198,7 @@ mod tests {
     }
 
     fn done(_: &CallRequest) -> Result<CallOutput, CallError> {
-        Ok(CallOutput::complete(Payload::new(CallToolResult::of_text("done"))))
+        Ok(CallOutput::complete(Payload::new(CallToolResult::from_text("done"))))
     }
 
     async fn rounds(inner: Scripted) -> InputRounds<Scripted> {

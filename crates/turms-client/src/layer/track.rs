@@ -165,7 +165,7 @@ mod tests {
     #[tokio::test]
     async fn a_result_leaves_the_table_empty() {
         let inner =
-            Scripted::default().then(|_| Ok(CallOutput::complete(Payload::new(CallToolResult::of_text("done")))));
+            Scripted::default().then(|_| Ok(CallOutput::complete(Payload::new(CallToolResult::from_text("done")))));
         let (track, pending) = tracked(inner);
         track.call(&call("a")).await.unwrap();
         assert!(pending.list().is_empty());

@@ -80,7 +80,7 @@ impl Conversation {
         let sum = self.client.call_tool("add", json!({ "a": 2, "b": 3.5 })).await.unwrap();
         assert_eq!(serde_json::from_str::<Value>(&sum.text()).unwrap(), json!({ "sum": 5.5 }));
         // Nothing in the older revisions forbids it.
-        assert_eq!(sum.structured_as::<Value>().unwrap().unwrap(), json!({ "sum": 5.5 }));
+        assert_eq!(sum.structured::<Value>().unwrap(), json!({ "sum": 5.5 }));
 
         let text = "Grüße,\n\"Welt\" \u{1F30D}\u{2028}\\";
         assert_eq!(self.say("echo", json!({ "text": text })).await, text);
@@ -88,7 +88,7 @@ impl Conversation {
         assert_eq!(self.say("echo", json!({ "text": much })).await, much);
 
         let failed = self.client.call_tool("fail", ()).await.unwrap();
-        assert!(failed.failed() && failed.text().ends_with("it failed, as asked"), "{failed:?}");
+        assert!(failed.is_error() && failed.text().ends_with("it failed, as asked"), "{failed:?}");
     }
 
     /// What does not exist is refused, and the connection outlives it.
@@ -97,7 +97,7 @@ impl Conversation {
         if *self.peer == NODE_STATELESS {
             assert_eq!(unknown.unwrap_err().error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
         } else {
-            assert!(unknown.unwrap().failed());
+            assert!(unknown.unwrap().is_error());
         }
         assert!(self.client.read_resource("memo://nowhere").await.unwrap_err().error_response().is_some());
         assert!(self.client.get_prompt("no-such-prompt", ()).await.unwrap_err().error_response().is_some());
@@ -164,7 +164,7 @@ impl Conversation {
         assert_eq!(self.say("roots", ()).await, "file:///srv/project project\nfile:///srv/other");
 
         let refused = match self.client.call_tool("think", json!({ "question": "A secret?" })).await {
-            Ok(result) if result.failed() => result.text(),
+            Ok(result) if result.is_error() => result.text(),
             other => other.unwrap_err().to_string(),
         };
         assert!(refused.contains("it is a secret"), "{refused}");
@@ -176,7 +176,7 @@ impl Conversation {
         } else {
             // The client does not say that it can be asked what its revision does not have.
             let greeting = self.client.call_tool("greet", ()).await;
-            assert!(greeting.as_ref().map_or(true, |greeting| greeting.failed()), "{greeting:?}");
+            assert!(greeting.as_ref().map_or(true, |greeting| greeting.is_error()), "{greeting:?}");
         }
     }
 
@@ -261,7 +261,7 @@ impl Conversation {
 
     async fn say(&self, tool: &str, arguments: impl serde::Serialize) -> String {
         let result = self.client.call_tool(tool, arguments).await.unwrap();
-        assert!(!result.failed(), "{tool}: {result:?}");
+        assert!(!result.is_error(), "{tool}: {result:?}");
         result.text()
     }
 

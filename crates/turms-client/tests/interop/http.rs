@@ -180,7 +180,7 @@ async fn everything_is_understood_over_both_transports() {
         let (sender, reports) = mpsc::channel();
         let long = client.call_tool("trigger-long-running-operation", json!({ "duration": 0.2, "steps": 2 }));
         let long = long.on_progress(move |report| sender.send(report.progress.as_f64()).unwrap());
-        assert!(!long.await.unwrap().failed());
+        assert!(!long.await.unwrap().is_error());
         assert_eq!(reports.try_iter().collect::<Vec<_>>(), [1.0, 2.0], "{transport}");
         let mut events = client.events();
         while !client.list_tools().await.unwrap().iter().any(|tool| tool.name == "trigger-sampling-request") {

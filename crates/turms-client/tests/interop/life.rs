@@ -115,7 +115,7 @@ async fn a_client_that_cannot_be_asked_is_not_asked() {
             if peer.is_stateless() {
                 assert_eq!(asked.unwrap_err().error_response().unwrap().code, ErrorCode::MISSING_CLIENT_CAPABILITY);
             } else {
-                assert!(asked.unwrap().failed());
+                assert!(asked.unwrap().is_error());
             }
         }
         client.close().await;

@@ -46,7 +46,7 @@ impl ServerExtension for Singer {
         Object::parse(r#"{"voice":"bass"}"#).unwrap()
     }
 
-    fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
+    fn register(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
         scope.method(Sing::NAME, |verse: Verse, context: Context| async move {
             context.peer().notify_raw(Notification::raw("duet/sung", None)).await.unwrap();
             let mut text = verse.text;

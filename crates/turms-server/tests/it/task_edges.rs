@@ -32,7 +32,7 @@ fn server(store: Arc<dyn TaskStore>) -> Server {
         std::future::pending::<()>().await;
         ""
     });
-    let tasks = TaskOptions::new().shared_store(store).poll_interval(Duration::from_millis(20));
+    let tasks = TaskOptions::new().store(store).poll_interval(Duration::from_millis(20));
     Server::new("tasks", "1").tool(asking).tool(endless).tasks(tasks)
 }
 

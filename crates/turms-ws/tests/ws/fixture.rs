@@ -12,7 +12,7 @@ use turms_core::Error;
 use turms_core::Limits;
 use turms_http::Listener;
 use turms_proto::types::{CreateMessageResult, ElicitResult};
-use turms_server::{Args, Extension, Headers, Router, Tool};
+use turms_server::{Args, Extension, Router, Tool};
 use turms_testkit::behaviour_server::server_with;
 use turms_testkit::{CallCounters, TIMEOUT, tools, within};
 use turms_ws::{ServeWs as _, WsConnector, WsService};
@@ -39,7 +39,7 @@ fn limited_server(counters: &Arc<CallCounters>, limits: Limits) -> Router {
             Tool::builder("repeat")
                 .handler_sync(|Args(arguments): Args<RepeatArguments>| "0123456789".repeat(arguments.tens)),
         )
-        .tool(Tool::builder("header").handler_sync(|Headers(headers): Headers| {
+        .tool(Tool::builder("header").handler_sync(|headers: http::HeaderMap| {
             headers.get("x-test").map_or("none", |value| value.to_str().unwrap_or("unreadable")).to_owned()
         }))
         .tool(Tool::builder("uri").handler_sync(|Extension(uri): Extension<http::Uri>| uri.to_string()))

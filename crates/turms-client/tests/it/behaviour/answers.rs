@@ -33,7 +33,7 @@ async fn questions_one_after_the_other_are_answered_and_effects_happen_once() {
             let runs = if client.version.has(Ability::InputRequired) { 3 } else { 1 };
             assert_eq!((client.count("runs").await, client.count("effects").await), (runs, 1));
         } else {
-            assert!(result.failed());
+            assert!(result.is_error());
             assert_eq!(result.text(), "the client did not declare the capability elicitation.form");
         }
     })
@@ -92,7 +92,7 @@ async fn a_form_that_is_filled_in_wrong_never_leaves() {
             assert!(reason.contains(complaint), "{reason}");
         } else {
             let result = answer.unwrap();
-            assert!(result.failed());
+            assert!(result.is_error());
         }
     })
     .await;
@@ -131,7 +131,7 @@ async fn a_page_is_visited_where_the_revision_has_pages() {
     everywhere_as(builder, async |client| {
         let result = client.call_tool("visit", ()).await.unwrap();
         let visited = client.version.has(Ability::UrlElicitation);
-        assert_eq!((result.failed(), visits.swap(0, Ordering::SeqCst)), (!visited, usize::from(visited)));
+        assert_eq!((result.is_error(), visits.swap(0, Ordering::SeqCst)), (!visited, usize::from(visited)));
         if visited {
             assert_eq!(result.text(), "accept");
         }
@@ -165,8 +165,8 @@ async fn the_model_is_offered_tools_only_if_it_takes_them() {
     };
     everywhere_as(builder, async |client| {
         let result = client.call_tool("think_with_tools", ()).await.unwrap();
-        assert_eq!(result.failed(), !client.version.has(Ability::SamplingTools));
-        if !result.failed() {
+        assert_eq!(result.is_error(), !client.version.has(Ability::SamplingTools));
+        if !result.is_error() {
             assert_eq!(result.text(), "3");
         }
     })
@@ -174,7 +174,7 @@ async fn the_model_is_offered_tools_only_if_it_takes_them() {
     everywhere(async |client| {
         let complaint = "the client did not declare the capability sampling.tools";
         match client.call_tool("think_with_tools", ()).await {
-            Ok(result) => assert_eq!((result.failed(), result.text()), (true, complaint.to_owned())),
+            Ok(result) => assert_eq!((result.is_error(), result.text()), (true, complaint.to_owned())),
             Err(error) => assert_eq!(error.error_response().unwrap().message, complaint),
         }
     })
@@ -191,7 +191,7 @@ async fn a_model_that_refuses_ends_the_call() {
             let CallErrorKind::Input(InputCause::Refused { method, reason }) = error.kind() else { panic!("{error}") };
             assert_eq!((method.as_str(), reason.as_str()), ("sampling/createMessage", "rejected: not today"));
         } else {
-            assert!(answer.unwrap().failed());
+            assert!(answer.unwrap().is_error());
         }
     })
     .await;
@@ -293,7 +293,7 @@ async fn a_client_that_declares_nothing_is_not_asked() {
                 assert_eq!((told.code, &told.message), (ErrorCode::MISSING_CLIENT_CAPABILITY, &complaint));
             } else {
                 let result = answer.unwrap();
-                assert_eq!((result.failed(), result.text()), (true, complaint));
+                assert_eq!((result.is_error(), result.text()), (true, complaint));
             }
         }
     })

@@ -19,7 +19,7 @@ async fn a_watched_resource_is_watched_by_another_when_its_member_goes() {
             one.asked(asks).await;
             let mut events = client.events();
             let updated = |event: &Event| matches!(event, Event::ResourceUpdated { uri } if uri == URI);
-            one.router.handle().resource_updated(URI);
+            one.router.handle().notify_resource_updated(URI);
             hear(&mut events, updated).await;
             let kept = match removed {
                 true => pool.remove(ids(&pool)[0]),
@@ -46,7 +46,7 @@ impl Site {
             let updated = events.find(|event| matches!(event, Event::ResourceUpdated { .. }).then_some(()));
             tokio::select! {
                 found = updated => return found.unwrap(),
-                () = self.asked(asks) => self.router.handle().resource_updated(URI),
+                () = self.asked(asks) => self.router.handle().notify_resource_updated(URI),
             }
         }
     }
@@ -82,7 +82,7 @@ async fn whoever_gives_up_watching_does_not_take_it_from_others() {
         assert!(first.await.unwrap_err().is_cancelled());
         second.await.unwrap().unwrap();
         let mut events = client.events();
-        one.router.handle().resource_updated(URI);
+        one.router.handle().notify_resource_updated(URI);
         hear(&mut events, |event| matches!(event, Event::ResourceUpdated { .. })).await;
 
         client.unsubscribe(URI).await.unwrap();
@@ -110,11 +110,11 @@ async fn listening_goes_on_with_another_member() {
         let filter = SubscriptionFilter::new().resource_subscriptions([URI.to_owned()]);
         let mut changes = pool.as_client().listen(filter).await.unwrap();
         assert!(changes.acknowledged().resource_subscriptions.is_some());
-        one.router.handle().resource_updated(URI);
+        one.router.handle().notify_resource_updated(URI);
         assert_eq!(changes.next().await, Some(Change::Resource { uri: URI.to_owned() }));
         one.hang_up().await;
         two.asked(asks).await;
-        two.router.handle().resource_updated(URI);
+        two.router.handle().notify_resource_updated(URI);
         assert_eq!(changes.next().await, Some(Change::Resource { uri: URI.to_owned() }));
         assert!(changes.is_open());
         pool.close().await;

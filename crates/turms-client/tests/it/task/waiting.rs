@@ -177,7 +177,7 @@ async fn each_end_of_a_task_is_told_apart() {
                 assert_eq!(error.to_string(), expected);
                 assert!(!error.may_have_run());
             }
-            Ok(result) => assert!(result.failed() && expected.is_empty()),
+            Ok(result) => assert!(result.is_error() && expected.is_empty()),
         }
         peer.expect_nothing(client).await;
     }

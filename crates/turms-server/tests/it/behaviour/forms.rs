@@ -208,7 +208,7 @@ async fn several_choices_are_answered() {
         if version.has(Ability::RichElicitation) {
             assert_eq!(result.text(), format!("{:?}", Some(expected)), "{version}");
         } else {
-            assert!(result.failed(), "{version}");
+            assert!(result.is_error(), "{version}");
             let complaint = "a client of 2025-06-18 cannot be asked this: its forms have no fields with several choices, \
                              which \"sizes\" is";
             assert_eq!(result.text(), complaint);
@@ -223,7 +223,7 @@ async fn refused<T: JsonSchema + serde::de::DeserializeOwned + std::fmt::Debug +
         let person = Script::new().elicit(|params| panic!("sent: {params:?}"));
         let client = TestClient::connect_with(&asking::<T>(), version, person).await;
         let result = client.call_tool("ask", json!({})).await.unwrap();
-        assert!(result.failed(), "{version}");
+        assert!(result.is_error(), "{version}");
         texts.insert(result.text());
     }
     assert_eq!(texts.len(), 1, "{texts:?}");
@@ -305,7 +305,7 @@ async fn a_form_made_by_hand_is_checked_too() {
         for version in revisions() {
             let client = TestClient::connect_with(&router, version, person()).await;
             let result = client.call_tool("ask", json!({})).await.unwrap();
-            assert!(result.failed());
+            assert!(result.is_error());
             assert_eq!(result.text(), format!("not a valid elicitation form: field \"f\": {reason}"), "{version}");
         }
     }
