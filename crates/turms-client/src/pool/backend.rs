@@ -176,7 +176,7 @@ impl PoolShared {
     }
 
     pub(super) async fn close(&self) {
-        let Some(clients) = self.shut() else { return };
+        let clients = self.shut();
         join_all(clients.iter().map(|client| client.close())).await;
         self.events.connection(ConnectionEvent::Closed);
         self.events.close();

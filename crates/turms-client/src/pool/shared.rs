@@ -45,7 +45,8 @@ struct Table {
     entries: Vec<PoolEntry>,
     /// The position of round robin.
     turn: usize,
-    closed: bool,
+    /// The clients of a closed pool, for every caller that waits until they are closed.
+    closed: Option<Vec<Client>>,
     /// The number of members that the pool makes itself.
     size: usize,
     /// The task that makes them.
@@ -72,7 +73,7 @@ impl PoolShared {
         let table = Table {
             entries: Vec::new(),
             turn: 0,
-            closed: false,
+            closed: None,
             size,
             maker: None,
             hopeful: false,
@@ -110,7 +111,7 @@ impl PoolShared {
         let refused = {
             let entry = PoolEntry { member, _tasks: tasks };
             let mut table = self.table.lock();
-            match table.closed {
+            match table.closed.is_some() {
                 true => Some(entry),
                 false => {
                     table.entries.push(entry);
@@ -155,7 +156,7 @@ impl PoolShared {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.table.lock().closed
+        self.table.lock().closed.is_some()
     }
 
     /// Chooses a member and counts it as busy, in one step: two calls at once must not find the same one idle.
@@ -210,20 +211,19 @@ impl PoolShared {
         }
     }
 
-    /// Ends everything but the connections. Returns the clients, unless the pool was closed before.
-    pub(super) fn shut(&self) -> Option<Vec<Client>> {
-        let (entries, maker) = {
+    /// Ends everything but the connections. Returns the clients.
+    pub(super) fn shut(&self) -> Vec<Client> {
+        let (entries, maker, clients) = {
             let mut table = self.table.lock();
-            if std::mem::replace(&mut table.closed, true) {
-                return None;
-            }
-            (std::mem::take(&mut table.entries), table.maker.take())
+            let entries = std::mem::take(&mut table.entries);
+            let clients = || entries.iter().map(|entry| entry.member.client.clone()).collect();
+            let clients = table.closed.get_or_insert_with(clients).clone();
+            (entries, table.maker.take(), clients)
         };
         let watched = std::mem::take(&mut *self.watched.lock());
-        let clients = entries.iter().map(|entry| entry.member.client.clone()).collect();
         drop((entries, maker, watched));
         self.notify_changed();
-        Some(clients)
+        clients
     }
 
     /// Replaces members that are missing, from now on.

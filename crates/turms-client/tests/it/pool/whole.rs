@@ -130,6 +130,20 @@ async fn a_closed_pool_takes_nobody() {
 }
 
 #[tokio::test]
+async fn every_caller_that_closes_a_pool_waits_for_its_members() {
+    let mut one = Site::new("one");
+    let member = one.remote().await;
+    let pool = pool_of(PoolStrategy::RoundRobin, [member.clone()]).await;
+    tokio::select! {
+        biased;
+        () = pool.close() => {}
+        () = pool.close() => {}
+    }
+    assert_eq!(member.status(), ConnectionStatus::Closed);
+    one.deserted().await;
+}
+
+#[tokio::test]
 async fn nothing_is_left_when_the_last_handle_is_dropped() {
     let (mut one, mut two, made) = (Site::new("one"), Site::new("two"), Site::new("made"));
     let factory = Factory::new(&made);
