@@ -190,6 +190,8 @@ impl GroupMembers {
 
     fn subscribe(&mut self, with_events: bool) -> mpsc::UnboundedReceiver<MembershipChange> {
         let (sender, changes) = mpsc::unbounded_channel();
+        // Without changes, notifying does not notice dropped watchers.
+        self.watchers.retain(|watcher| !watcher.sender.is_closed());
         if !self.closed {
             self.watchers.push(MembershipWatcher { sender, with_events });
         }
@@ -215,4 +217,18 @@ fn changes(client: &Client) -> Vec<Event> {
         (capabilities.resources.is_some(), Event::ResourcesChanged),
     ];
     changes.into_iter().filter_map(|(has, change)| has.then_some(change)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropped_watchers_are_removed() {
+        let mut members = GroupMembers::default();
+        for _ in 0..10 {
+            drop((members.watch(), members.events()));
+        }
+        assert!(members.watchers.len() <= 2);
+    }
 }
