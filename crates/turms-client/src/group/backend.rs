@@ -18,7 +18,7 @@ use super::connectors::Connectors;
 use super::events::Nameless;
 use super::list_cache::ListKind;
 use super::member::MemberEntry;
-use super::members::GroupMembers;
+use super::members::{GroupMembers, GroupWatch};
 use super::naming::Naming;
 use super::routing::{self, Location};
 use super::subscriptions;
@@ -251,14 +251,15 @@ impl GroupBackend {
         if let (Some(error), true) = (failed, servers.is_empty()) {
             return Err(error);
         }
-        self.0.members.lock().watched.insert(uri, servers);
+        self.0.members.lock().watches.push(GroupWatch { uri, servers });
         Ok(())
     }
 
     async fn unsubscribe(&self, uri: String, options: &CallOptions) -> Result<(), CallError> {
         let clients: Vec<_> = {
             let mut members = self.0.members.lock();
-            let servers = members.watched.remove(&uri).unwrap_or_default().into_iter();
+            let Some(at) = members.watches.iter().position(|watch| watch.uri == uri) else { return Ok(()) };
+            let servers = members.watches.remove(at).servers.into_iter();
             let client = |server: Arc<str>| Some((server.clone(), members.get(&server)?.client().cloned()?));
             servers.filter_map(client).collect()
         };

@@ -71,8 +71,8 @@ impl GroupShared {
     async fn restore(&self, name: &str, client: &Client) {
         let (level, watched) = {
             let members = self.members.lock();
-            let watched = members.watched.iter().filter(|(_, servers)| servers.iter().any(|server| **server == *name));
-            (members.log_level, watched.map(|(uri, _)| uri.clone()).collect::<Vec<_>>())
+            let watched = members.watches.iter().filter(|watch| watch.servers.iter().any(|server| **server == *name));
+            (members.log_level, watched.map(|watch| watch.uri.clone()).collect::<Vec<_>>())
         };
         let logs = client.server_capabilities().is_none_or(|capabilities| capabilities.logging.is_some());
         let options = CallOptions::default();

@@ -1,6 +1,5 @@
 //! The servers of a group.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -24,9 +23,15 @@ pub(super) struct GroupMembers {
     last_id: u64,
     /// Also for servers that come later.
     pub(super) log_level: Option<LoggingLevel>,
-    /// The watched resources, and at which servers.
-    pub(super) watched: BTreeMap<String, Vec<Arc<str>>>,
+    /// One for each call that subscribed, because the clients of the servers count them.
+    pub(super) watches: Vec<GroupWatch>,
     watchers: Vec<MembershipWatcher>,
+}
+
+/// A watched resource, and the servers that watch it.
+pub(super) struct GroupWatch {
+    pub(super) uri: String,
+    pub(super) servers: Vec<Arc<str>>,
 }
 
 /// A receiver of membership changes.
@@ -133,9 +138,9 @@ impl GroupMembers {
 
     pub(super) fn remove(&mut self, name: &str) -> Option<Client> {
         let entry = self.entries.shift_remove(name)?;
-        self.watched.retain(|_, servers| {
-            servers.retain(|server| **server != *name);
-            !servers.is_empty()
+        self.watches.retain_mut(|watch| {
+            watch.servers.retain(|server| **server != *name);
+            !watch.servers.is_empty()
         });
         let client = entry.client?;
         let announce = changes(&client);

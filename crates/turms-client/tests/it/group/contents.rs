@@ -151,6 +151,32 @@ async fn events_of_all_servers_come_with_their_names() {
 }
 
 #[tokio::test]
+async fn a_resource_that_was_subscribed_to_twice_is_unsubscribed() {
+    let home = notes("home").versions([OLDEST]).build().unwrap();
+    let group = ClientGroup::builder(app())
+        .server("home", Plug::default().connector("home", home.clone()))
+        .server("math", local(math()))
+        .connect()
+        .await;
+    let client = group.as_client();
+    let mut events = client.events();
+    for _ in 0..2 {
+        client.subscribe("home://index").await.unwrap();
+    }
+    for _ in 0..2 {
+        client.unsubscribe("home://index").await.unwrap();
+    }
+    client.subscribe("home://note/1").await.unwrap();
+    home.handle().resource_updated("home://index");
+    home.handle().resource_updated("home://note/1");
+    let updated = events.find(|event| match event {
+        Event::ResourceUpdated { uri } => Some(uri),
+        _ => None,
+    });
+    assert_eq!(within("an event", updated).await.unwrap(), "home://note/1");
+}
+
+#[tokio::test]
 async fn listening_reaches_every_server() {
     let home = notes("home").build().unwrap();
     let work = notes("work").protocol_versions([OLDEST]).build().unwrap();
