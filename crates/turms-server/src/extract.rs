@@ -7,12 +7,13 @@ use http::HeaderMap;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use turms_proto::types::{Implementation, Meta};
+use turms_proto::types::{Implementation, Meta, ProgressParams};
 use turms_proto::{DecodeError, ErrorObject, Number};
 
 use crate::context::Context;
 use crate::handle::ServerHandle;
 use crate::handler::{CallParts, FromCall, Rejection, schema_of};
+use crate::input_call::ProgressReport;
 use crate::session::Session;
 use turms_core::{CancellationToken, Principal};
 
@@ -111,19 +112,15 @@ impl FromCall for Context {
 pub struct Progress(Context);
 
 impl Progress {
-    /// Reports the progress.
-    pub async fn report(&self, progress: impl Into<Number>) {
-        self.0.progress(progress, None, None).await;
+    pub(crate) fn new(context: Context) -> Self {
+        Self(context)
     }
 
-    /// Reports the progress and the total.
-    pub async fn report_of(&self, progress: impl Into<Number>, total: f64) {
-        self.0.progress(progress, Some(total), None).await;
-    }
-
-    /// Reports the progress, the total and a status message.
-    pub async fn say(&self, progress: impl Into<Number>, total: Option<f64>, message: &str) {
-        self.0.progress(progress, total, Some(message)).await;
+    /// Reports the progress. [`ProgressReport::total`] and [`ProgressReport::message`] add the total and a message:
+    /// `progress.report(3).total(10).message("deleting").await`.
+    pub fn report(&self, progress: impl Into<Number>) -> ProgressReport<'_> {
+        let token = self.0.progress_token();
+        ProgressReport { context: &self.0, params: token.map(|token| ProgressParams::new(token, progress)) }
     }
 }
 

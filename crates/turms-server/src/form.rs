@@ -20,10 +20,10 @@ use crate::schema;
     label = "not a type that a form can be generated from",
     note = "add `#[derive(serde::Deserialize, schemars::JsonSchema)]` to the type"
 )]
-pub trait FormType: DeserializeOwned + JsonSchema {}
+pub trait FormType: DeserializeOwned + JsonSchema + 'static {}
 
 #[diagnostic::do_not_recommend]
-impl<T: DeserializeOwned + JsonSchema> FormType for T {}
+impl<T: DeserializeOwned + JsonSchema + 'static> FormType for T {}
 
 /// Generates the form of a type.
 ///

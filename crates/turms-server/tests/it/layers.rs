@@ -171,7 +171,7 @@ async fn a_layer_of_the_server_sees_every_message_in_both_directions() {
     let handled = counters.clone();
     let router = Server::new("s", "1")
         .tool(Tool::builder("greet").handler(|context: Context| async move {
-            context.progress(1, None, None).await;
+            context.progress().report(1).await;
             let name = context.elicit::<Name>("Who are you?").await?.accepted();
             Ok::<_, InputError>(name.map(|name| name.name).unwrap_or_default())
         }))
