@@ -8,9 +8,9 @@ use crate::text::error_chain;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// A tool, prompt, resource or extension is invalid.
-    #[error("cannot build server: {0}")]
-    Registered(String),
+    /// The server cannot be built: a tool, prompt, resource or extension is invalid.
+    #[error(transparent)]
+    Build(Box<dyn std::error::Error + Send + Sync>),
     /// Standard input or output cannot be used.
     #[error("cannot use standard input and output")]
     Stdio(#[source] io::Error),

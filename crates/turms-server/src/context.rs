@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::store::{StoreError, TaskAnswer};
-use turms_core::{CallContext, CancellationToken, Peer, PeerError, random_id};
+use turms_core::{CallContext, CancellationToken, Peer, PeerError, error_chain, random_id};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{Translate as _, UnsupportedFeatureError, lower_elicitation};
 use turms_proto::session::{RequestError, RequestOptions};
@@ -295,7 +295,7 @@ impl Context {
             Ok(match answer.action {
                 ElicitAction::Accept => {
                     let content = form::without_nulls(&form, answer.content.unwrap_or_default());
-                    Elicited::Accepted(content.decode().map_err(|error| InputError::Answer(error.within("content")))?)
+                    Elicited::Accepted(content.decode().map_err(|error| InputError::Decode(error.within("content")))?)
                 }
                 ElicitAction::Decline => Elicited::Declined,
                 _ => Elicited::Cancelled,
@@ -402,7 +402,7 @@ impl Context {
             return Ok(outcome.decode()?);
         }
         let outcome = work.await;
-        let text = RawJson::encode(&outcome).map_err(|error| InputError::Answer(DecodeError::custom(error)))?;
+        let text = RawJson::encode(&outcome).map_err(|error| InputError::Decode(DecodeError::custom(error)))?;
         rounds.save_outcome(key, &text);
         Ok(outcome)
     }
@@ -468,9 +468,11 @@ impl Context {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let decoded = match running.ask(key, question.clone()).await?.ok_or(InputError::TaskOver)? {
+            let decoded = match running.ask(key, question.clone()).await?.ok_or(InputError::TaskEnded)? {
                 TaskAnswer::Given(answer) => answer.decode::<M::Result>(),
-                TaskAnswer::Refused(error) => return Err(InputError::Refused(Box::new(error))),
+                TaskAnswer::Refused(error) => {
+                    return Err(PeerError::Request(RequestError::Peer(Box::new(error))).into());
+                }
                 _ => return Err(PeerError::Closed.into()),
             };
             match decoded {
@@ -523,34 +525,53 @@ pub enum InputError {
     Unsupported(Box<ErrorObject>),
     /// The client's revision cannot express the request.
     #[error(transparent)]
-    UnsupportedFeatureError(#[from] UnsupportedFeatureError),
-    /// A field of the form has a type that forms do not allow. The message names the field.
+    UnsupportedByProtocol(#[from] UnsupportedFeatureError),
+    /// The form is invalid, such as one with a field of a type that forms do not allow. The message names the field.
     #[error("{0}")]
-    Form(String),
-    /// The client responded with an error. It is not the `source` of this error, so that it is not mistaken for an
-    /// error of the server.
-    #[error("the client responded with an error: {0}")]
-    Refused(Box<ErrorObject>),
-    /// The client could not be reached, or did not respond.
-    #[error(transparent)]
+    Schema(String),
+    /// The client responded with an error, could not be reached, or did not respond in time. It is not the `source` of
+    /// this error, so that an error response of the client is not mistaken for an error of the server.
+    #[error("{}", peer_message(.0))]
     Peer(PeerError),
     /// The task store failed to store the input request.
     #[error("the input request could not be stored")]
     Store(#[from] StoreError),
     /// The task was cancelled or has expired.
-    #[error("the task has ended: its input requests are not answered any more")]
-    TaskOver,
+    #[error("the task has ended; input requests are no longer possible")]
+    TaskEnded,
     /// The response could not be decoded.
     #[error("the client's response could not be decoded: {0}")]
-    Answer(#[from] DecodeError),
+    Decode(#[from] DecodeError),
+}
+
+impl InputError {
+    /// Returns the client's error response, with its own code and message.
+    #[must_use]
+    pub fn error_response(&self) -> Option<&ErrorObject> {
+        match self {
+            Self::Peer(PeerError::Request(RequestError::Peer(error))) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Returns `true` if the client did not respond in time.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        let Self::Peer(PeerError::Request(error)) = self else { return false };
+        matches!(error, RequestError::TimedOut(_) | RequestError::MaxDuration(_))
+    }
+}
+
+fn peer_message(error: &PeerError) -> String {
+    match error {
+        PeerError::Request(RequestError::Peer(error)) => format!("the client responded with an error: {error}"),
+        error => error_chain(error),
+    }
 }
 
 impl From<PeerError> for InputError {
     fn from(error: PeerError) -> Self {
-        match error {
-            PeerError::Request(RequestError::Peer(error)) => Self::Refused(error),
-            error => Self::Peer(error),
-        }
+        Self::Peer(error)
     }
 }
 

@@ -11,6 +11,7 @@ use turms_core::{Payload, Service, ServiceError, SharedService};
 use turms_proto::types::{ClientCapability, Meta, ResultType, is_extension_id};
 use turms_proto::{ErrorObject, Object, RawJson};
 
+use crate::build_error::ComponentError;
 use crate::context::Context;
 use crate::handle::ServerHandle;
 use crate::prompt::IntoPrompt;
@@ -122,7 +123,7 @@ impl Server {
         let id: Arc<str> = extension.id().into();
         if !is_extension_id(&id) {
             let problem = "its id has to be a prefix, a slash and a name, such as com.example/prices";
-            self.faults.push(format!("extension {id:?}: {problem}"));
+            self.problems.push(ComponentError::new("extension", &*id, problem));
             return self;
         }
         if !self.claim("extension", &id, format!("at {}", Location::caller())) {
@@ -133,14 +134,15 @@ impl Server {
         extension.register(ExtensionBuilder { server: self, id }).server
     }
 
-    /// Returns an error message for each required extension that is missing.
-    pub(crate) fn missing_extensions(&self) -> Vec<String> {
+    /// Returns an error for each required extension that is missing.
+    pub(crate) fn missing_extensions(&self) -> Vec<ComponentError> {
         let has = |id: &str| self.settings.extensions.as_ref().is_some_and(|declared| declared.contains(id));
         let missing = self.required_extensions.iter().filter(|(_, required)| !has(required));
-        let fault = |(id, required): &(Arc<str>, String)| {
-            format!("extension {id:?} requires extension {required:?}, which the server does not have")
+        let error = |(id, required): &(Arc<str>, String)| {
+            let reason = format!("requires extension {required:?}, which the server does not have");
+            ComponentError::new("extension", &**id, reason)
         };
-        missing.map(fault).collect()
+        missing.map(error).collect()
     }
 }
 
@@ -188,7 +190,7 @@ impl ExtensionBuilder {
 
     /// Adds an error, so that building the server fails.
     pub fn error(mut self, problem: impl fmt::Display) -> Self {
-        self.server.faults.push(format!("extension {:?}: {problem}", self.id));
+        self.server.problems.push(ComponentError::new("extension", &*self.id, problem.to_string()));
         self
     }
 
@@ -236,7 +238,8 @@ impl ExtensionBuilder {
     /// fails.
     fn claim_method(&mut self, name: &str) -> bool {
         if router::is_reserved_method(name) {
-            self.server.faults.push(format!("extension {:?}: {}", self.id, reserved_method_error(name)));
+            let reason = format!("method {name:?}: {RESERVED_METHOD}");
+            self.server.problems.push(ComponentError::new("extension", &*self.id, reason));
             return false;
         }
         self.server.claim("method", name, format!("by extension {:?}", self.id))
@@ -335,10 +338,8 @@ impl fmt::Debug for ExtensionBuilder {
     }
 }
 
-/// Returns the error message for registering a method of the protocol.
-pub(crate) fn reserved_method_error(method: &str) -> String {
-    format!("the method {method:?} is reserved: the server implements it")
-}
+/// The reason why a method of the protocol cannot be registered.
+pub(crate) const RESERVED_METHOD: &str = "the method is reserved: the server implements it";
 
 /// Adds `resultType` and the server info to the result of a custom method. Without `server`, the revision has neither.
 pub(crate) fn with_server_info(result: Payload, server: Option<Meta>) -> Result<Payload, ServiceError> {

@@ -73,7 +73,7 @@ fn decoded<T: DeserializeOwned>(call: &CallParts) -> Result<T, Rejection> {
 
 #[cold]
 fn invalid_arguments(error: DecodeError) -> Rejection {
-    Rejection::Arguments(error.within("arguments").to_string())
+    Rejection::InvalidArguments(error.within("arguments").to_string())
 }
 
 /// Extracts state that was added with [`Server::state`](crate::Server::state).
@@ -102,7 +102,7 @@ impl<T: Send + Sync + 'static> FromCall for State<T> {
 /// Checks the `requestState` of an earlier round first, because a handler with a context can request input.
 impl FromCall for Context {
     fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
-        call.context.check_rounds().map_err(|error| Rejection::Protocol(Box::new(error)))?;
+        call.context.check_rounds().map_err(|error| Rejection::Error(Box::new(error)))?;
         Ok(call.context.clone())
     }
 }
@@ -209,7 +209,7 @@ impl<T: FromCall> FromCall for Option<T> {
     fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         match T::from_call(call) {
             Ok(value) => Ok(Some(value)),
-            Err(rejection @ Rejection::Arguments(_)) => Err(rejection),
+            Err(rejection @ Rejection::InvalidArguments(_)) => Err(rejection),
             Err(_) => Ok(None),
         }
     }

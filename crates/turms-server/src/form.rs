@@ -30,8 +30,9 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FormType for T {}
 /// # Errors
 /// If a field has a type that forms do not allow. The error names the field.
 pub(crate) fn of<T: JsonSchema>() -> Result<FormSchema, InputError> {
-    form(&schema::inlined::<T>())
-        .map_err(|reason| InputError::Form(format!("`{}` is not a valid elicitation form: {reason}", T::schema_name())))
+    form(&schema::inlined::<T>()).map_err(|reason| {
+        InputError::Schema(format!("`{}` is not a valid elicitation form: {reason}", T::schema_name()))
+    })
 }
 
 /// Checks the fields of a handwritten form.
@@ -40,7 +41,7 @@ pub(crate) fn of<T: JsonSchema>() -> Result<FormSchema, InputError> {
 /// If a field has a type that forms do not allow. The error names the field.
 pub(crate) fn check(form: &FormSchema) -> Result<(), InputError> {
     let refuse = |name: &str, reason: &str| {
-        Err(InputError::Form(format!("not a valid elicitation form: field {name:?}: {reason}")))
+        Err(InputError::Schema(format!("not a valid elicitation form: field {name:?}: {reason}")))
     };
     for (name, field) in &form.properties {
         match field {

@@ -28,6 +28,7 @@
 //! the request `id` and the error `code`; arguments and results are never logged. Without a subscriber they cost nothing.
 
 mod app;
+mod build_error;
 mod call_log;
 mod catalog;
 mod completion;
@@ -61,6 +62,7 @@ mod tool_error;
 mod uri_spelling;
 
 pub use self::app::{App, Apps};
+pub use self::build_error::{BuildError, ComponentError};
 pub use self::completion::CompletionRequest;
 pub use self::context::{Context, Elicited, InputError};
 pub use self::extension::{ExtensionBuilder, ServerExtension};

@@ -21,6 +21,7 @@ use turms_proto::types::{CacheScope, Icon, Implementation, Meta, key};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
 
 use crate::app;
+use crate::build_error::{BuildError, ComponentError};
 use crate::catalog::{Catalog, ListStyle};
 use crate::context::Context;
 use crate::extension;
@@ -53,7 +54,7 @@ pub struct Server {
     request_state_keys: Vec<RequestStateKey>,
     seal_lifetime: Duration,
     layers: LayerStack,
-    pub(crate) faults: Vec<String>,
+    pub(crate) problems: Vec<ComponentError>,
     /// Source locations at which tools, prompts and resources were registered, by kind and name.
     places: HashMap<(&'static str, String), &'static Location<'static>>,
     /// Source locations at which methods and extensions were registered, by kind and name.
@@ -162,7 +163,7 @@ impl Server {
             request_state_keys: Vec::new(),
             seal_lifetime: Duration::from_secs(60 * 60),
             layers: LayerStack::default(),
-            faults: Vec::new(),
+            problems: Vec::new(),
             places: HashMap::new(),
             claims: HashMap::new(),
             required_extensions: Vec::new(),
@@ -246,9 +247,12 @@ impl Server {
             Err(RegistrationError::Duplicate { .. }) => {
                 let first = self.places.get(&key);
                 let first = first.map_or_else(|| "through a handle".to_owned(), |first| format!("at {first}"));
-                self.faults.push(format!("{kind} {name:?} is registered twice: {first} and at {place}"));
+                let reason = format!("registered twice: {first} and at {place}");
+                self.problems.push(ComponentError::new(kind, name, reason));
             }
-            Err(error) => self.faults.push(error.to_string()),
+            Err(RegistrationError::Invalid { reason, .. }) => {
+                self.problems.push(ComponentError::new(kind, name, reason));
+            }
         }
     }
 
@@ -354,7 +358,7 @@ impl Server {
     {
         let name = name.into();
         if router::is_reserved_method(&name) {
-            self.faults.push(extension::reserved_method_error(&name));
+            self.problems.push(ComponentError::new("method", name, extension::RESERVED_METHOD));
             return self;
         }
         if self.claim("method", &name, format!("at {}", Location::caller())) {
@@ -372,7 +376,8 @@ impl Server {
                 true
             }
             Entry::Occupied(first) => {
-                self.faults.push(format!("{kind} {name:?} is registered twice: {} and {place}", first.get()));
+                let reason = format!("registered twice: {} and {place}", first.get());
+                self.problems.push(ComponentError::new(kind, name, reason));
                 false
             }
         }
@@ -516,11 +521,11 @@ impl Server {
     ///
     /// # Errors
     /// If a registration is invalid, such as a tool with an invalid schema or a duplicate name.
-    pub fn build(mut self) -> Result<Router, ServeError> {
-        self.faults.extend(app::faults(&self.handle.catalog()));
-        self.faults.extend(self.missing_extensions());
-        if !self.faults.is_empty() {
-            return Err(ServeError::Registered(self.faults.join("; ")));
+    pub fn build(mut self) -> Result<Router, BuildError> {
+        self.problems.extend(app::problems(&self.handle.catalog()));
+        self.problems.extend(self.missing_extensions());
+        if !self.problems.is_empty() {
+            return Err(BuildError::new(self.info.server_info.name, self.problems));
         }
         let info = RawJson::encode(&self.info.server_info).unwrap_or_default();
         self.settings.lists.server_meta.insert_raw(key::SERVER_INFO, &info);

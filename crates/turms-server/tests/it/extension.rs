@@ -215,10 +215,16 @@ impl ServerExtension for Usurper {
 fn a_method_that_the_server_answers_itself_keeps_it_from_being_built() {
     for name in ["tools/call", "tools/list", "ping", "initialize", "server/discover", "subscriptions/listen"] {
         let fault = Server::new("s", "1").extension(Usurper(name)).build().unwrap_err().to_string();
-        let problem = format!("the method {name:?} is reserved: the server implements it");
-        assert_eq!(fault, format!(r#"cannot build server: extension "com.example/usurper": {problem}"#));
+        let reason = "the method is reserved: the server implements it";
+        assert_eq!(
+            fault,
+            format!(r#"cannot build server "s": extension "com.example/usurper": method {name:?}: {reason}"#)
+        );
         let server = Server::new("s", "1").method(name, |_: Object, _| async { Ok(Object::new()) });
-        assert_eq!(server.build().unwrap_err().to_string(), format!("cannot build server: {problem}"));
+        assert_eq!(
+            server.build().unwrap_err().to_string(),
+            format!(r#"cannot build server "s": method {name:?}: {reason}"#)
+        );
     }
 }
 
@@ -227,18 +233,18 @@ async fn an_extension_that_cannot_be_declared_keeps_the_server_from_being_built(
     let fault = |server: Server| server.build().unwrap_err().to_string();
     assert_eq!(
         fault(Server::new("echo", "1").extension(Echo::new("echo").0)),
-        r#"cannot build server: extension "echo": its id has to be a prefix, a slash and a name, such as com.example/prices"#
+        r#"cannot build server "echo": extension "echo": its id has to be a prefix, a slash and a name, such as com.example/prices"#
     );
     let twice = fault(Server::new("echo", "1").extension(Echo::new(ID).0).extension(Echo::new(ID).0));
     assert!(
-        twice.starts_with(r#"cannot build server: extension "com.example/echo" is registered twice: at "#),
+        twice.starts_with(r#"cannot build server "echo": extension "com.example/echo": registered twice: at "#),
         "{twice}"
     );
     assert_eq!(twice.matches("extension.rs:").count(), 2, "{twice}");
     let twice = fault(Server::new("echo", "1").extension(Echo::new(ID).0).extension(Echo::new("com.example/other").0));
-    let both = r#"is registered twice: by extension "com.example/echo" and by extension "com.example/other""#;
-    assert!(twice.contains(&format!(r#"method "echo/say" {both}"#)), "{twice}");
-    assert!(twice.contains(&format!(r#"notification "notifications/echo/ring" {both}"#)), "{twice}");
+    let both = r#"registered twice: by extension "com.example/echo" and by extension "com.example/other""#;
+    assert!(twice.contains(&format!(r#"method "echo/say": {both}"#)), "{twice}");
+    assert!(twice.contains(&format!(r#"notification "notifications/echo/ring": {both}"#)), "{twice}");
 }
 
 #[test]
@@ -246,7 +252,7 @@ fn a_method_of_one_name_is_registered_once() {
     let answer = |_: Object, _| async { Ok(Object::new()) };
     let fault = |server: Server| server.build().unwrap_err().to_string();
     let twice = fault(Server::new("s", "1").method("own/method", answer).method("own/method", answer));
-    assert!(twice.contains(r#"method "own/method" is registered twice: at "#), "{twice}");
+    assert!(twice.contains(r#"method "own/method": registered twice: at "#), "{twice}");
     assert_eq!(twice.matches("extension.rs:").count(), 2, "{twice}");
     let twice = fault(Server::new("s", "1").method("echo/say", answer).extension(Echo::new(ID).0));
     assert!(twice.contains(r#"and by extension "com.example/echo""#), "{twice}");
@@ -269,8 +275,8 @@ impl ServerExtension for Dependent {
 fn an_extension_that_another_one_requires_may_come_later_but_must_come() {
     let fault = Server::new("s", "1").extension(Dependent).build().unwrap_err().to_string();
     let problem =
-        r#"extension "com.example/dependent" requires extension "com.example/echo", which the server does not have"#;
-    assert_eq!(fault, format!("cannot build server: {problem}"));
+        r#"extension "com.example/dependent": requires extension "com.example/echo", which the server does not have"#;
+    assert_eq!(fault, format!(r#"cannot build server "s": {problem}"#));
     Server::new("s", "1").extension(Dependent).extension(Echo::new(ID).0).build().unwrap();
     Server::new("s", "1").extension(Echo::new(ID).0).extension(Dependent).build().unwrap();
 }

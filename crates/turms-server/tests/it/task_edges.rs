@@ -183,7 +183,7 @@ async fn work_beside_the_handler_hears_that_nobody_answers_a_task_that_is_over()
         // Unless it is cancelled, it expires.
         let heard = tokio::time::timeout(Duration::from_secs(2 * 60 * 60), hears.recv()).await;
         let error = heard.expect("the question comes to an end").unwrap().unwrap_err();
-        assert_eq!(error.to_string(), "the task has ended: its input requests are not answered any more");
+        assert_eq!(error.to_string(), "the task has ended; input requests are no longer possible");
     }
 }
 

@@ -329,12 +329,12 @@ async fn hooks_hear_of_sessions_and_shutdown_ends_them() {
 async fn a_tool_that_cannot_be_served_is_found_before_it_serves() {
     let bad_name = Tool::builder("no spaces").handler_sync(|| "");
     let error = Server::new("s", "1").tool(bad_name).build().unwrap_err();
-    assert!(error.to_string().starts_with("cannot build server: tool \"no spaces\": a name is"), "{error}");
+    assert!(error.to_string().starts_with("cannot build server \"s\": tool \"no spaces\": a name is"), "{error}");
     let remote = Object::encode(&json!({ "type": "object", "$ref": "https://example.com/x.json" })).unwrap();
     let error = Server::new("s", "1").tool(Tool::builder("t").input_schema(remote).handler_sync(|| "")).build();
-    assert!(error.unwrap_err().to_string().contains("not a usable JSON Schema"));
+    assert!(error.unwrap_err().to_string().contains("tool \"t\": invalid input schema: "));
     let error = Server::new("s", "1").resource(Resource::builder("x://{").handler_sync(|| "")).build().unwrap_err();
-    assert!(error.to_string().starts_with("cannot build server: resource \"x://{\":"), "{error}");
+    assert!(error.to_string().starts_with("cannot build server \"s\": resource \"x://{\":"), "{error}");
 }
 
 #[tokio::test]

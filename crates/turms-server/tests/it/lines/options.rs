@@ -89,3 +89,29 @@ async fn logs_and_progress_have_their_options() {
         );
     }
 }
+
+#[tokio::test]
+async fn an_error_response_of_the_client_keeps_its_code_and_message() {
+    let roots = |context: Context| async move {
+        let error = context.list_roots().await.unwrap_err();
+        let response = error.error_response().unwrap();
+        let is_protocol = std::error::Error::source(&error).is_some() || error.is_timeout();
+        format!("{} {} {is_protocol} / {error}", response.code.0, response.message)
+    };
+    for version in LEGACY {
+        let mut wire = Wire::of(Server::new("s", "1").tool(Tool::builder("roots").handler(roots)));
+        let params = json!({
+            "protocolVersion": version, "capabilities": { "roots": {} }, "clientInfo": { "name": "raw", "version": "1" }
+        });
+        wire.ask(json!({ "jsonrpc": "2.0", "id": "init", "method": "initialize", "params": params })).await;
+        wire.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+        let request = wire.ask(call("roots", json!({}))).await;
+        let error = json!({ "code": -1, "message": "no roots today" });
+        let result = wire.ask(json!({ "jsonrpc": "2.0", "id": request["id"], "error": error })).await;
+        let text = result["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+        assert!(
+            text.starts_with("-1 no roots today false / the client responded with an error: "),
+            "{version}: {text}"
+        );
+    }
+}
