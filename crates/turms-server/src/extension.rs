@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::layer::Layer;
-use turms_core::{Payload, Service, ServiceError, SharedService};
+use turms_core::{CloseReason, Payload, Service, ServiceError, SharedService};
 use turms_proto::types::{ClientCapability, Meta, ResultType, is_extension_id};
 use turms_proto::{ErrorObject, Object, RawJson};
 
@@ -319,15 +319,20 @@ impl ExtensionBuilder {
         self
     }
 
-    /// Adds a callback for clients that complete the handshake, including those that do not declare the extension.
-    pub fn on_open(mut self, opened: impl Fn(&Session) + Send + Sync + 'static) -> Self {
-        self.server = self.server.on_open(opened);
+    /// Adds an async callback for a session that starts, also of clients that do not declare the extension: see
+    /// [`Server::on_session_start`].
+    pub fn on_session_start<F, Fut>(mut self, started: F) -> Self
+    where
+        F: Fn(Session, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), ErrorObject>> + Send + 'static,
+    {
+        self.server = self.server.on_session_start(started);
         self
     }
 
-    /// Adds a callback for the end of a session for which [`on_open`](Self::on_open) was called.
-    pub fn on_close(mut self, closed: impl Fn(&Session) + Send + Sync + 'static) -> Self {
-        self.server = self.server.on_close(closed);
+    /// Adds a callback for the end of a session that was started: see [`Server::on_session_end`].
+    pub fn on_session_end(mut self, ended: impl Fn(Session, CloseReason) + Send + Sync + 'static) -> Self {
+        self.server = self.server.on_session_end(ended);
         self
     }
 }

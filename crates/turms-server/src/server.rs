@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 use turms_core::layer::Layer;
 use turms_core::transport::stdio;
 use turms_core::{
-    Connection, Endpoint, EndpointInfo, IntoEndpoint, Limits, NotifyFuture, Payload, ResponseFuture, ServeError,
-    Service, ServiceError, SharedService,
+    BoxFuture, CloseReason, Connection, Endpoint, EndpointInfo, IntoEndpoint, Limits, NotifyFuture, Payload,
+    ResponseFuture, ServeError, Service, ServiceError, SharedService,
 };
 use turms_proto::types::{CacheScope, Icon, Implementation, Meta, key};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
@@ -75,13 +75,14 @@ pub(crate) struct Settings {
     pub(crate) forward_tracing: bool,
     pub(crate) methods: HashMap<String, MethodAction>,
     pub(crate) fallback: Option<MethodAction>,
-    pub(crate) on_open: Option<SessionHook>,
-    pub(crate) on_close: Option<SessionHook>,
+    pub(crate) on_session_start: Vec<SessionStartHook>,
+    pub(crate) on_session_end: Vec<SessionEndHook>,
     pub(crate) notifications: HashMap<String, NotificationHook>,
     pub(crate) notification_fallback: Option<NotificationHook>,
 }
 
-type SessionHook = Box<dyn Fn(&Session) + Send + Sync>;
+type SessionStartHook = Box<dyn Fn(Session, Context) -> BoxFuture<'static, Result<(), ErrorObject>> + Send + Sync>;
+type SessionEndHook = Box<dyn Fn(Session, CloseReason) + Send + Sync>;
 type NotificationHook = Box<dyn Fn(&str, Option<RawJson>, Context) -> NotifyFuture + Send + Sync>;
 type Visible = Box<dyn Fn(Component<'_>, &Context) -> bool + Send + Sync>;
 type MethodAction = Arc<dyn Fn(&str, Payload, Context) -> ResponseFuture + Send + Sync>;
@@ -155,8 +156,8 @@ impl Server {
                 forward_tracing: false,
                 methods: HashMap::new(),
                 fallback: None,
-                on_open: None,
-                on_close: None,
+                on_session_start: Vec::new(),
+                on_session_end: Vec::new(),
                 notifications: HashMap::new(),
                 notification_fallback: None,
             },
@@ -473,18 +474,39 @@ impl Server {
         self
     }
 
-    /// Adds a callback for clients that complete the handshake (`notifications/initialized`). Callbacks run in the
-    /// order in which they were added.
-    pub fn on_open(mut self, opened: impl Fn(&Session) + Send + Sync + 'static) -> Self {
-        self.settings.on_open = Some(chain_hooks(self.settings.on_open.take(), opened));
+    /// Adds an async callback for a session that starts: it runs before the response to `initialize`, which fails with
+    /// the error of a callback that refuses the session. Further requests of a refused session are rejected, and so is another `initialize` on its connection. Callbacks
+    /// run in the order in which they were added. Default: none. There are no sessions in 2026-07-28.
+    ///
+    /// The client accepts no requests before it has received the response. With a shared session store, the callbacks
+    /// run in every process that serves the session.
+    ///
+    /// ```
+    /// use turms_server::Server;
+    ///
+    /// #[derive(Default)]
+    /// struct Cart;
+    ///
+    /// let server = Server::new("shop", "1.0.0").on_session_start(|session, _context| async move {
+    ///     session.insert(Cart::default());
+    ///     Ok(())
+    /// });
+    /// # server.build().unwrap();
+    /// ```
+    pub fn on_session_start<F, Fut>(mut self, started: F) -> Self
+    where
+        F: Fn(Session, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), ErrorObject>> + Send + 'static,
+    {
+        self.settings.on_session_start.push(Box::new(move |session, context| Box::pin(started(session, context))));
         self
     }
 
-    /// Adds a callback for the end of a session for which [`on_open`](Self::on_open) was called: the client
-    /// disconnects, or starts another session with a second `initialize`. Callbacks run in the order in which they were
-    /// added.
-    pub fn on_close(mut self, closed: impl Fn(&Session) + Send + Sync + 'static) -> Self {
-        self.settings.on_close = Some(chain_hooks(self.settings.on_close.take(), closed));
+    /// Adds a callback for the end of a session that was started: the client disconnects, deletes the session or starts
+    /// another one with a second `initialize`, or the server closes it. Callbacks run in the order in which they were
+    /// added. Default: none.
+    pub fn on_session_end(mut self, ended: impl Fn(Session, CloseReason) + Send + Sync + 'static) -> Self {
+        self.settings.on_session_end.push(Box::new(ended));
         self
     }
 
@@ -587,16 +609,6 @@ where
             }
         }
     })
-}
-
-fn chain_hooks(earlier: Option<SessionHook>, hook: impl Fn(&Session) + Send + Sync + 'static) -> SessionHook {
-    match earlier {
-        None => Box::new(hook),
-        Some(earlier) => Box::new(move |session| {
-            earlier(session);
-            hook(session);
-        }),
-    }
 }
 
 impl IntoEndpoint for Server {

@@ -68,7 +68,7 @@ pub use turms_proto as proto;
 pub use turms_proto::types;
 #[cfg(feature = "server")]
 pub use turms_server::{
-    App, Apps, Args, BuildError, CallParts, CancellationToken, ClientInfo, CompletionRequest, Component,
+    App, Apps, Args, BuildError, CallParts, CancellationToken, ClientInfo, CloseReason, CompletionRequest, Component,
     ComponentError, Context, Elicited, Extension, ExtensionBuilder, FromCall, Handler, Handlers, InputCall, InputError,
     IntoCallToolResult, IntoCompletion, IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource,
     IntoTool, Json, ListKind, LogCall, Principal, Progress, ProgressReport, Prompt, PromptBuilder, RegistrationError,

@@ -55,8 +55,9 @@ impl ServerExtension for Echo {
             })
             .tool(Tool::builder("shout").handler_sync(|| "HEY"))
             .visible_if(|item, context| item.name() != "shout" || context.client_extension(ID).is_some())
-            .on_open(move |_| {
+            .on_session_start(move |_, _| {
                 opened.fetch_add(1, Ordering::Relaxed);
+                async { Ok(()) }
             })
     }
 }
@@ -167,14 +168,19 @@ async fn the_hooks_of_an_extension_do_not_take_the_place_of_others() {
     let (before, after) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let count = |counter: &Arc<AtomicUsize>| {
         let counter = counter.clone();
-        move |_: &turms_server::Session| {
+        move |_, _| {
             counter.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(Ok(()))
         }
     };
     let echo = Echo::new(ID).0;
     let opened = echo.opened.clone();
-    let server =
-        Server::new("echo", "1").on_open(count(&before)).extension(echo).on_open(count(&after)).build().unwrap();
+    let server = Server::new("echo", "1")
+        .on_session_start(count(&before))
+        .extension(echo)
+        .on_session_start(count(&after))
+        .build()
+        .unwrap();
     let client = TestClient::connect(&server, ProtocolVersion::LATEST_WITH_HANDSHAKE).await;
     client.request_raw("echo/open", Object::new()).await.unwrap();
     assert_eq!([&before, &opened, &after].map(|counter| counter.load(Ordering::Relaxed)), [1, 1, 1]);

@@ -307,12 +307,17 @@ async fn hooks_hear_of_sessions_and_shutdown_ends_them() {
     let (open, close) = (opened.clone(), closed.clone());
     let once = std::sync::Mutex::new(false);
     let router = Server::new("s", "1")
-        .on_open(move |session| {
-            assert!(!std::mem::replace(&mut *once.lock().unwrap(), true), "a session opens once");
+        .on_session_start(move |session, context| {
+            assert!(!std::mem::replace(&mut *once.lock().unwrap(), true), "a session starts once");
             assert_eq!(session.client_info().unwrap().name, "test-client");
+            assert_eq!(context.client_info().unwrap().name, "test-client");
             open.notify_one();
+            async { Ok(()) }
         })
-        .on_close(move |_| close.notify_one())
+        .on_session_end(move |_, reason| {
+            assert_eq!(reason, turms_server::CloseReason::Shutdown);
+            close.notify_one();
+        })
         .build()
         .unwrap();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_11_25).await;
