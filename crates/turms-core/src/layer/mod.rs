@@ -1,8 +1,9 @@
 //! Layers around a [`Service`](crate::Service): timeouts, limits and tracing.
 //!
-//! [`tower()`] adapts middleware that is written for `tower`.
+//! [`from_fn`] creates a layer from an async function. [`tower()`] adapts middleware that is written for `tower`.
 
 mod concurrency;
+mod from_fn;
 mod rate;
 mod size;
 mod timeout;
@@ -12,6 +13,7 @@ mod trace;
 pub use tower_layer::Layer;
 
 pub use self::concurrency::{ConcurrencyLimit, ConcurrencyLimitService};
+pub use self::from_fn::{FromFn, FromFnLayer, Next, from_fn};
 pub use self::rate::{RateLimit, RateLimitService};
 pub use self::size::{ResponseSizeLimit, ResponseSizeLimitService};
 pub use self::timeout::{Timeout, TimeoutService};
