@@ -20,7 +20,7 @@ async fn wait(
 ) -> String {
     for second in 1..=seconds {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        progress.report_of(second, f64::from(seconds)).await;
+        progress.report(second).total(seconds).await;
     }
     format!("waited {seconds} seconds")
 }

@@ -77,10 +77,10 @@ impl Notebook {
     #[tool(read_only)]
     async fn summarize(&self, context: Context, progress: Progress) -> Result<String, InputError> {
         let notes = self.with(|notes| notes.values().cloned().collect::<Vec<_>>().join("\n"));
-        progress.say(1, Some(2.0), "asking the model").await;
+        progress.report(1).total(2).message("asking the model").await;
         let message = SamplingMessage::user(format!("Summarize these notes in one sentence:\n{notes}"));
         let response = context.sample(CreateMessageParams::new([message], 200)).await?;
-        progress.say(2, Some(2.0), "done").await;
+        progress.report(2).total(2).message("done").await;
         Ok(response.content.as_slice().iter().filter_map(Content::as_text).collect())
     }
 

@@ -28,14 +28,14 @@ async fn test_input_required_result_elicitation(context: Context) -> Result<Stri
 /// Asks the model.
 #[tool]
 async fn test_input_required_result_sampling(context: Context) -> Result<String, InputError> {
-    let answer = context.sample_as("capital_question", question("What is the capital of France?", 100)).await?;
+    let answer = context.sample(question("What is the capital of France?", 100)).key("capital_question").await?;
     Ok(text_of(&answer))
 }
 
 /// Asks for the roots.
 #[tool]
 async fn test_input_required_result_list_roots(context: Context) -> Result<String, InputError> {
-    let roots = context.roots_as("client_roots").await?;
+    let roots = context.list_roots().key("client_roots").await?;
     Ok(roots.iter().map(|root| root.uri.as_str()).collect::<Vec<_>>().join(", "))
 }
 
@@ -52,8 +52,8 @@ async fn test_input_required_result_request_state(context: Context) -> Result<St
 async fn test_input_required_result_multiple_inputs(context: Context) -> Result<String, InputError> {
     let (name, greeting, roots) = tokio::join!(
         ask_text(&context, "user_name", "What is your name?", "name"),
-        context.sample_as("greeting", question("Generate a greeting", 50)),
-        context.roots_as("client_roots"),
+        context.sample(question("Generate a greeting", 50)).key("greeting"),
+        context.list_roots().key("client_roots"),
     );
     Ok(format!("{} {} {}", text_of(&greeting?), name?, roots?.len()))
 }
@@ -78,7 +78,7 @@ async fn test_input_required_result_tampered_state(context: Context) -> Result<&
 async fn test_input_required_result_capabilities(context: Context) -> Result<String, InputError> {
     let client = context.client_capabilities();
     if client.sampling.is_some() {
-        return Ok(text_of(&context.sample_as("question", question("What is the capital of France?", 100)).await?));
+        return Ok(text_of(&context.sample(question("What is the capital of France?", 100)).key("question").await?));
     }
     if client.elicitation.is_some() {
         return ask_text(&context, "user_name", "What is your name?", "name").await;
@@ -89,12 +89,12 @@ async fn test_input_required_result_capabilities(context: Context) -> Result<Str
 /// Asks for one line of text; nothing if there is none.
 pub(crate) async fn ask_text(context: &Context, key: &str, message: &str, field: &str) -> Result<String, InputError> {
     let form = FormSchema::new().required_field(field, StringField::new());
-    let answer = context.elicit_as(key, ElicitParams::form(message, form)).await?;
+    let answer = context.elicit_with(ElicitParams::form(message, form)).key(key).await?;
     let text = answer.content.and_then(|content| content.get(field)?.decode().ok());
     Ok(text.unwrap_or_default())
 }
 
 pub(crate) async fn confirm(context: &Context, key: &str) -> Result<ElicitResult, InputError> {
     let form = FormSchema::new().required_field("ok", BooleanField::new());
-    context.elicit_as(key, ElicitParams::form("Please confirm", form)).await
+    context.elicit_with(ElicitParams::form("Please confirm", form)).key(key).await
 }

@@ -48,7 +48,7 @@ async fn test_logging_tool(context: Context) -> &'static str {
 #[tool]
 async fn test_tool_with_progress(progress: Progress) -> &'static str {
     for step in [0, 50, 100] {
-        progress.report_of(step, 100.0).await;
+        progress.report(step).total(100).await;
         tokio::time::sleep(PAUSE).await;
     }
     "done"
@@ -68,7 +68,7 @@ async fn test_tool_slow(
     let duration = duration_ms.unwrap_or(5000);
     for elapsed in (0..duration).step_by(STEP as usize) {
         if context.progress_token().is_some() {
-            progress.report_of(elapsed, f64::from(duration)).await;
+            progress.report(elapsed).total(duration).await;
         } else {
             // It fails when the client is gone, which also ends the call.
             let _ = context.peer().notify_raw(Notification::raw("notifications/com.example.slow", None)).await;

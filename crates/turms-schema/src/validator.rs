@@ -71,6 +71,14 @@ pub struct Violation {
 #[error("not a usable JSON Schema: {0}")]
 pub struct SchemaError(String);
 
+impl SchemaError {
+    /// Returns the reason, without the sentence that the schema is unusable.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.0
+    }
+}
+
 impl Validator {
     /// Maximum number of reported violations (8).
     pub const MAX_VIOLATIONS: usize = 8;

@@ -8,6 +8,7 @@ use turms_proto::types::{
     ToolAppMeta, ToolAudience,
 };
 
+use crate::build_error::ComponentError;
 use crate::catalog::Catalog;
 use crate::context::Context;
 use crate::extension::{ExtensionBuilder, ServerExtension};
@@ -146,9 +147,9 @@ fn is_for_hosts(item: Component<'_>) -> bool {
     }
 }
 
-/// Returns an error message for each tool that is linked to a missing page.
-pub(crate) fn faults(catalog: &Catalog) -> Vec<String> {
-    let fault = |tool: &Tool| {
+/// Returns an error for each tool that is linked to a missing page.
+pub(crate) fn problems(catalog: &Catalog) -> Vec<ComponentError> {
+    let check = |tool: &Tool| {
         let uri = tool.definition().app_meta()?.ok()?.resource_uri?;
         let is_there = catalog.resource_at(&uri).is_some();
         let problem = match is_there {
@@ -156,9 +157,9 @@ pub(crate) fn faults(catalog: &Catalog) -> Vec<String> {
             false => format!("there is no page at {uri:?}"),
             true => return None,
         };
-        Some(format!("tool {:?}: {problem}", tool.name()))
+        Some(ComponentError::new("tool", tool.name(), problem))
     };
-    catalog.tools.iter().filter_map(fault).collect()
+    catalog.tools.iter().filter_map(check).collect()
 }
 
 impl Context {

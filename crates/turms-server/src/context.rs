@@ -6,20 +6,22 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::store::{StoreError, TaskAnswer};
-use turms_core::{CallContext, CancellationToken, Peer, PeerError, random_id};
+use turms_core::{CallContext, CancellationToken, Peer, PeerError, error_chain, random_id};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{Translate as _, UnsupportedFeatureError, lower_elicitation};
 use turms_proto::session::{RequestError, RequestOptions};
 use turms_proto::types::{
     ClientCapabilities, ClientCapability, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit,
     ElicitAction, ElicitParams, ElicitResult, EmptyParams, Implementation, InputRequest, ListRoots, ListRootsResult,
-    Log, LogMessage, LoggingLevel, Meta, Progress as ProgressNotification, ProgressParams, Root,
+    LogMessage, LoggingLevel, Meta, Progress as ProgressNotification, ProgressParams, Root,
 };
-use turms_proto::{Ability, DecodeError, ErrorObject, Number, ProgressToken, ProtocolVersion, RawJson, RequestId};
+use turms_proto::{Ability, DecodeError, ErrorObject, ProgressToken, ProtocolVersion, RawJson, RequestId};
 
+use crate::extract::Progress;
 use crate::form::{self, FormType};
 use crate::handle::ServerHandle;
 use crate::input::InputRounds;
+use crate::input_call::{InputCall, InputOptions, LogCall};
 use crate::session::Session;
 use crate::task::{DetachPoint, RunningTask};
 use turms_core::Principal;
@@ -200,7 +202,7 @@ impl Context {
     }
 
     /// Sends a notification to the caller, or to the session of the task.
-    async fn send_notification<N: NotificationMethod>(&self, params: &N::Params) {
+    pub(crate) async fn send_notification<N: NotificationMethod>(&self, params: &N::Params) {
         match self.running_task() {
             Some(running) => running.notify::<N>(params).await,
             // Errors are ignored: the client has disconnected.
@@ -208,15 +210,15 @@ impl Context {
         }
     }
 
-    /// Sends a progress notification, if the client requested them.
-    pub async fn progress(&self, progress: impl Into<Number>, total: Option<f64>, message: Option<&str>) {
-        if let Some(token) = self.progress_token() {
-            let mut params = ProgressParams::new(token, progress);
-            params.total = total.map(Number::from);
-            params.message = message.map(str::to_owned);
-            params.lower(self.protocol_version());
-            self.send_notification::<ProgressNotification>(&params).await;
-        }
+    /// Returns the reporter of progress. It does nothing if the client did not request progress notifications.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        Progress::new(self.clone())
+    }
+
+    pub(crate) async fn send_progress(&self, mut params: ProgressParams) {
+        params.lower(self.protocol_version());
+        self.send_notification::<ProgressNotification>(&params).await;
     }
 
     /// Returns the progress token, if the client requested progress notifications.
@@ -225,20 +227,11 @@ impl Context {
         self.meta()?.progress_token().ok().flatten()
     }
 
-    /// Sends a log message, if the client requested messages of this level.
-    pub async fn log(&self, level: LoggingLevel, data: impl Serialize) {
-        self.log_as(level, None, data).await;
-    }
-
-    /// Same as [`Context::log`], with the name of a logger.
-    pub async fn log_as(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) {
-        if !self.log_enabled(level) {
-            return;
-        }
-        let Ok(data) = RawJson::encode(&data) else { return };
-        let mut message = LogMessage::new(level, data);
-        message.logger = logger.map(str::to_owned);
-        self.send_notification::<Log>(&message).await;
+    /// Sends a log message, if the client requested messages of this level. [`LogCall::logger`] sets the name of the
+    /// logger.
+    pub fn log(&self, level: LoggingLevel, data: impl Serialize) -> LogCall<'_> {
+        let data = if self.log_enabled(level) { RawJson::encode(&data).ok() } else { None };
+        LogCall { context: self, message: data.map(|data| LogMessage::new(level, data)) }
     }
 
     /// Returns `true` if the client requested log messages of this level.
@@ -295,16 +288,19 @@ impl Context {
     ///
     /// # Errors
     /// If a field of `T` has another type, the client does not support forms, or it does not respond.
-    pub async fn elicit<T: FormType>(&self, message: impl Into<String>) -> Result<Elicited<T>, InputError> {
-        let form = form::of::<T>()?;
-        let answer = self.elicit_with(ElicitParams::form(message, form.clone())).await?;
-        Ok(match answer.action {
-            ElicitAction::Accept => {
-                let content = form::without_nulls(&form, answer.content.unwrap_or_default());
-                Elicited::Accepted(content.decode().map_err(|error| InputError::Answer(error.within("content")))?)
-            }
-            ElicitAction::Decline => Elicited::Declined,
-            _ => Elicited::Cancelled,
+    pub fn elicit<T: FormType>(&self, message: impl Into<String>) -> InputCall<Elicited<T>> {
+        let (context, message) = (self.clone(), message.into());
+        InputCall::new(async move |options| {
+            let form = form::of::<T>()?;
+            let answer = context.send_elicit(options, ElicitParams::form(message, form.clone())).await?;
+            Ok(match answer.action {
+                ElicitAction::Accept => {
+                    let content = form::without_nulls(&form, answer.content.unwrap_or_default());
+                    Elicited::Accepted(content.decode().map_err(|error| InputError::Decode(error.within("content")))?)
+                }
+                ElicitAction::Decline => Elicited::Declined,
+                _ => Elicited::Cancelled,
+            })
         })
     }
 
@@ -316,12 +312,9 @@ impl Context {
     ///
     /// # Errors
     /// If the client does not support URLs, or does not respond.
-    pub async fn elicit_url(
-        &self,
-        message: impl Into<String>,
-        url: impl Into<String>,
-    ) -> Result<ElicitAction, InputError> {
-        Ok(self.elicit_with(ElicitParams::url(message, url)).await?.action)
+    pub fn elicit_url(&self, message: impl Into<String>, url: impl Into<String>) -> InputCall<ElicitAction> {
+        let (context, params) = (self.clone(), ElicitParams::url(message, url));
+        InputCall::new(async move |options| Ok(context.send_elicit(options, params).await?.action))
     }
 
     /// Asks the user with custom elicitation parameters.
@@ -332,19 +325,12 @@ impl Context {
     ///
     /// # Errors
     /// If the form is invalid, the client does not support it, or it does not respond.
-    pub async fn elicit_with(&self, params: ElicitParams) -> Result<ElicitResult, InputError> {
-        self.elicit_as(None, params).await
+    pub fn elicit_with(&self, params: ElicitParams) -> InputCall<ElicitResult> {
+        let context = self.clone();
+        InputCall::new(async move |options| context.send_elicit(options, params).await)
     }
 
-    /// Same as [`Context::elicit_with`], with an explicit key, which a client of 2026-07-28 receives.
-    ///
-    /// # Errors
-    /// If the form is invalid, the client does not support it, or it does not respond.
-    pub async fn elicit_as(
-        &self,
-        key: impl Into<Option<&str>>,
-        mut params: ElicitParams,
-    ) -> Result<ElicitResult, InputError> {
+    async fn send_elicit(&self, options: InputOptions, mut params: ElicitParams) -> Result<ElicitResult, InputError> {
         let needed = match &params {
             ElicitParams::Form(params) => {
                 form::check(&params.requested_schema)?;
@@ -357,7 +343,7 @@ impl Context {
         if !self.protocol_version().has(Ability::InputRequired) {
             lower_elicitation(&mut params, self.protocol_version(), random_id)?;
         }
-        self.ask::<Elicit>(key.into(), "elicit", params, |params| InputRequest::Elicit(Box::new(params))).await
+        self.ask::<Elicit>(options, "elicit", params, |params| InputRequest::Elicit(Box::new(params))).await
     }
 
     /// Requests a completion from the client's model.
@@ -371,24 +357,16 @@ impl Context {
     #[doc(alias = "sampling")]
     #[doc(alias = "create_message")]
     #[doc(alias = "llm")]
-    pub async fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, InputError> {
-        self.sample_as(None, params).await
-    }
-
-    /// Same as [`Context::sample`], with an explicit key.
-    ///
-    /// # Errors
-    /// If the client does not support sampling, or does not respond.
-    pub async fn sample_as(
-        &self,
-        key: impl Into<Option<&str>>,
-        params: CreateMessageParams,
-    ) -> Result<CreateMessageResult, InputError> {
-        self.require(ClientCapability::Sampling)?;
-        if params.tools.is_some() || params.tool_choice.is_some() {
-            self.require(ClientCapability::SamplingTools)?;
-        }
-        self.ask::<CreateMessage>(key.into(), "sample", params, |params| InputRequest::Sample(Box::new(params))).await
+    pub fn sample(&self, params: CreateMessageParams) -> InputCall<CreateMessageResult> {
+        let context = self.clone();
+        InputCall::new(async move |options| {
+            context.require(ClientCapability::Sampling)?;
+            if params.tools.is_some() || params.tool_choice.is_some() {
+                context.require(ClientCapability::SamplingTools)?;
+            }
+            let request = |params| InputRequest::Sample(Box::new(params));
+            context.ask::<CreateMessage>(options, "sample", params, request).await
+        })
     }
 
     /// Requests the client's roots.
@@ -399,19 +377,14 @@ impl Context {
     ///
     /// # Errors
     /// If the client does not support roots, or does not respond.
-    pub async fn list_roots(&self) -> Result<Vec<Root>, InputError> {
-        self.roots_as(None).await
-    }
-
-    /// Same as [`Context::list_roots`], with an explicit key.
-    ///
-    /// # Errors
-    /// If the client does not support roots, or does not respond.
-    pub async fn roots_as(&self, key: impl Into<Option<&str>>) -> Result<Vec<Root>, InputError> {
-        self.require(ClientCapability::Roots)?;
-        let answer: ListRootsResult =
-            self.ask::<ListRoots>(key.into(), "roots", EmptyParams::new(), InputRequest::Roots).await?;
-        Ok(answer.roots)
+    pub fn list_roots(&self) -> InputCall<Vec<Root>> {
+        let context = self.clone();
+        InputCall::new(async move |options| {
+            context.require(ClientCapability::Roots)?;
+            let answer: ListRootsResult =
+                context.ask::<ListRoots>(options, "roots", EmptyParams::new(), InputRequest::Roots).await?;
+            Ok(answer.roots)
+        })
     }
 
     /// Runs a future once per call, even if the handler runs again because of input requests: the outcome is saved and
@@ -434,7 +407,7 @@ impl Context {
             return Ok(outcome.decode()?);
         }
         let outcome = work.await;
-        let text = RawJson::encode(&outcome).map_err(|error| InputError::Answer(DecodeError::custom(error)))?;
+        let text = RawJson::encode(&outcome).map_err(|error| InputError::Decode(DecodeError::custom(error)))?;
         rounds.save_outcome(key, &text);
         Ok(outcome)
     }
@@ -454,22 +427,29 @@ impl Context {
 
     async fn ask<M: Method>(
         &self,
-        key: Option<&str>,
+        options: InputOptions,
         kind: &'static str,
         mut params: M::Params,
         question: impl FnOnce(M::Params) -> InputRequest,
     ) -> Result<M::Result, InputError> {
         if let Some(running) = self.running_task() {
-            return self.ask_as_task::<M>(running, key.unwrap_or(kind), question(params)).await;
+            let asked = self.ask_as_task::<M>(running, options.key.as_deref().unwrap_or(kind), question(params));
+            return match options.timeout {
+                None => asked.await,
+                Some(limit) => tokio::time::timeout(limit, asked)
+                    .await
+                    .unwrap_or_else(|_| Err(PeerError::Request(RequestError::TimedOut(limit)).into())),
+            };
         }
         let Some(rounds) = self.rounds() else {
             params.lower(self.protocol_version());
-            let mut result = self.peer().request::<M>(&params, RequestOptions::default().timeout(ASK_TIMEOUT)).await?;
+            let timeout = options.timeout.unwrap_or(ASK_TIMEOUT);
+            let mut result = self.peer().request::<M>(&params, RequestOptions::default().timeout(timeout)).await?;
             result.raise(self.protocol_version());
             return Ok(result);
         };
         let principal = self.principal_subject();
-        let key = key.map_or_else(|| rounds.next_key(principal, kind), str::to_owned);
+        let key = options.key.unwrap_or_else(|| rounds.next_key(principal, kind));
         let mut question = question(params);
         question.lower(self.protocol_version());
         let answer = rounds.ask(principal, &key, question.clone()).await;
@@ -493,9 +473,11 @@ impl Context {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let decoded = match running.ask(key, question.clone()).await?.ok_or(InputError::TaskOver)? {
+            let decoded = match running.ask(key, question.clone()).await?.ok_or(InputError::TaskEnded)? {
                 TaskAnswer::Given(answer) => answer.decode::<M::Result>(),
-                TaskAnswer::Refused(error) => return Err(InputError::Refused(Box::new(error))),
+                TaskAnswer::Refused(error) => {
+                    return Err(PeerError::Request(RequestError::Peer(Box::new(error))).into());
+                }
                 _ => return Err(PeerError::Closed.into()),
             };
             match decoded {
@@ -514,7 +496,7 @@ impl Context {
 /// Maximum number of times a task requests input after invalid responses.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Timeout for a response of the user or the model.
+/// Default timeout for a response of the user or the model.
 pub(crate) const ASK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10 * 60);
 
 /// The user's response to a form.
@@ -550,34 +532,53 @@ pub enum InputError {
     Unsupported(Box<ErrorObject>),
     /// The client's revision cannot express the request.
     #[error(transparent)]
-    UnsupportedFeatureError(#[from] UnsupportedFeatureError),
-    /// A field of the form has a type that forms do not allow. The message names the field.
+    UnsupportedByProtocol(#[from] UnsupportedFeatureError),
+    /// The form is invalid, such as one with a field of a type that forms do not allow. The message names the field.
     #[error("{0}")]
-    Form(String),
-    /// The client responded with an error. It is not the `source` of this error, so that it is not mistaken for an
-    /// error of the server.
-    #[error("the client responded with an error: {0}")]
-    Refused(Box<ErrorObject>),
-    /// The client could not be reached, or did not respond.
-    #[error(transparent)]
+    Schema(String),
+    /// The client responded with an error, could not be reached, or did not respond in time. It is not the `source` of
+    /// this error, so that an error response of the client is not mistaken for an error of the server.
+    #[error("{}", peer_message(.0))]
     Peer(PeerError),
     /// The task store failed to store the input request.
     #[error("the input request could not be stored")]
     Store(#[from] StoreError),
     /// The task was cancelled or has expired.
-    #[error("the task has ended: its input requests are not answered any more")]
-    TaskOver,
+    #[error("the task has ended; input requests are no longer possible")]
+    TaskEnded,
     /// The response could not be decoded.
     #[error("the client's response could not be decoded: {0}")]
-    Answer(#[from] DecodeError),
+    Decode(#[from] DecodeError),
+}
+
+impl InputError {
+    /// Returns the client's error response, with its own code and message.
+    #[must_use]
+    pub fn error_response(&self) -> Option<&ErrorObject> {
+        match self {
+            Self::Peer(PeerError::Request(RequestError::Peer(error))) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Returns `true` if the client did not respond in time.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        let Self::Peer(PeerError::Request(error)) = self else { return false };
+        matches!(error, RequestError::TimedOut(_) | RequestError::MaxDuration(_))
+    }
+}
+
+fn peer_message(error: &PeerError) -> String {
+    match error {
+        PeerError::Request(RequestError::Peer(error)) => format!("the client responded with an error: {error}"),
+        error => error_chain(error),
+    }
 }
 
 impl From<PeerError> for InputError {
     fn from(error: PeerError) -> Self {
-        match error {
-            PeerError::Request(RequestError::Peer(error)) => Self::Refused(error),
-            error => Self::Peer(error),
-        }
+        Self::Peer(error)
     }
 }
 

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::layer::Layer;
-use turms_core::{Payload, Service, ServiceError, SharedService};
+use turms_core::{CloseReason, Payload, Service, ServiceError, SharedService};
 use turms_proto::types::{ClientCapability, Meta, ResultType, is_extension_id};
 use turms_proto::{ErrorObject, Object, RawJson};
 
+use crate::build_error::ComponentError;
 use crate::context::Context;
 use crate::handle::ServerHandle;
 use crate::prompt::IntoPrompt;
@@ -122,7 +123,7 @@ impl Server {
         let id: Arc<str> = extension.id().into();
         if !is_extension_id(&id) {
             let problem = "its id has to be a prefix, a slash and a name, such as com.example/prices";
-            self.faults.push(format!("extension {id:?}: {problem}"));
+            self.problems.push(ComponentError::new("extension", &*id, problem));
             return self;
         }
         if !self.claim("extension", &id, format!("at {}", Location::caller())) {
@@ -133,14 +134,15 @@ impl Server {
         extension.register(ExtensionBuilder { server: self, id }).server
     }
 
-    /// Returns an error message for each required extension that is missing.
-    pub(crate) fn missing_extensions(&self) -> Vec<String> {
+    /// Returns an error for each required extension that is missing.
+    pub(crate) fn missing_extensions(&self) -> Vec<ComponentError> {
         let has = |id: &str| self.settings.extensions.as_ref().is_some_and(|declared| declared.contains(id));
         let missing = self.required_extensions.iter().filter(|(_, required)| !has(required));
-        let fault = |(id, required): &(Arc<str>, String)| {
-            format!("extension {id:?} requires extension {required:?}, which the server does not have")
+        let error = |(id, required): &(Arc<str>, String)| {
+            let reason = format!("requires extension {required:?}, which the server does not have");
+            ComponentError::new("extension", &**id, reason)
         };
-        missing.map(fault).collect()
+        missing.map(error).collect()
     }
 }
 
@@ -188,7 +190,7 @@ impl ExtensionBuilder {
 
     /// Adds an error, so that building the server fails.
     pub fn error(mut self, problem: impl fmt::Display) -> Self {
-        self.server.faults.push(format!("extension {:?}: {problem}", self.id));
+        self.server.problems.push(ComponentError::new("extension", &*self.id, problem.to_string()));
         self
     }
 
@@ -236,7 +238,8 @@ impl ExtensionBuilder {
     /// fails.
     fn claim_method(&mut self, name: &str) -> bool {
         if router::is_reserved_method(name) {
-            self.server.faults.push(format!("extension {:?}: {}", self.id, reserved_method_error(name)));
+            let reason = format!("method {name:?}: {RESERVED_METHOD}");
+            self.server.problems.push(ComponentError::new("extension", &*self.id, reason));
             return false;
         }
         self.server.claim("method", name, format!("by extension {:?}", self.id))
@@ -316,15 +319,20 @@ impl ExtensionBuilder {
         self
     }
 
-    /// Adds a callback for clients that complete the handshake, including those that do not declare the extension.
-    pub fn on_open(mut self, opened: impl Fn(&Session) + Send + Sync + 'static) -> Self {
-        self.server = self.server.on_open(opened);
+    /// Adds an async callback for a session that starts, also of clients that do not declare the extension: see
+    /// [`Server::on_session_start`].
+    pub fn on_session_start<F, Fut>(mut self, started: F) -> Self
+    where
+        F: Fn(Session, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), ErrorObject>> + Send + 'static,
+    {
+        self.server = self.server.on_session_start(started);
         self
     }
 
-    /// Adds a callback for the end of a session for which [`on_open`](Self::on_open) was called.
-    pub fn on_close(mut self, closed: impl Fn(&Session) + Send + Sync + 'static) -> Self {
-        self.server = self.server.on_close(closed);
+    /// Adds a callback for the end of a session that was started: see [`Server::on_session_end`].
+    pub fn on_session_end(mut self, ended: impl Fn(Session, CloseReason) + Send + Sync + 'static) -> Self {
+        self.server = self.server.on_session_end(ended);
         self
     }
 }
@@ -335,10 +343,8 @@ impl fmt::Debug for ExtensionBuilder {
     }
 }
 
-/// Returns the error message for registering a method of the protocol.
-pub(crate) fn reserved_method_error(method: &str) -> String {
-    format!("the method {method:?} is reserved: the server implements it")
-}
+/// The reason why a method of the protocol cannot be registered.
+pub(crate) const RESERVED_METHOD: &str = "the method is reserved: the server implements it";
 
 /// Adds `resultType` and the server info to the result of a custom method. Without `server`, the revision has neither.
 pub(crate) fn with_server_info(result: Payload, server: Option<Meta>) -> Result<Payload, ServiceError> {

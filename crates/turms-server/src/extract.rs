@@ -7,12 +7,13 @@ use http::HeaderMap;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use turms_proto::types::{Implementation, Meta};
+use turms_proto::types::{Implementation, Meta, ProgressParams};
 use turms_proto::{DecodeError, ErrorObject, Number};
 
 use crate::context::Context;
 use crate::handle::ServerHandle;
 use crate::handler::{CallParts, FromCall, Rejection, schema_of};
+use crate::input_call::ProgressReport;
 use crate::session::Session;
 use turms_core::{CancellationToken, Principal};
 
@@ -74,7 +75,7 @@ fn decoded<T: DeserializeOwned>(call: &CallParts) -> Result<T, Rejection> {
 
 #[cold]
 fn invalid_arguments(error: DecodeError) -> Rejection {
-    Rejection::Arguments(error.within("arguments").to_string())
+    Rejection::InvalidArguments(error.within("arguments").to_string())
 }
 
 /// Extracts state that was added with [`Server::state`](crate::Server::state).
@@ -103,7 +104,7 @@ impl<T: Send + Sync + 'static> FromCall for State<T> {
 /// Checks the `requestState` of an earlier round first, because a handler with a context can request input.
 impl FromCall for Context {
     fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
-        call.context.check_rounds().map_err(|error| Rejection::Protocol(Box::new(error)))?;
+        call.context.check_rounds().map_err(|error| Rejection::Error(Box::new(error)))?;
         Ok(call.context.clone())
     }
 }
@@ -113,19 +114,15 @@ impl FromCall for Context {
 pub struct Progress(Context);
 
 impl Progress {
-    /// Reports the progress.
-    pub async fn report(&self, progress: impl Into<Number>) {
-        self.0.progress(progress, None, None).await;
+    pub(crate) fn new(context: Context) -> Self {
+        Self(context)
     }
 
-    /// Reports the progress and the total.
-    pub async fn report_of(&self, progress: impl Into<Number>, total: f64) {
-        self.0.progress(progress, Some(total), None).await;
-    }
-
-    /// Reports the progress, the total and a status message.
-    pub async fn say(&self, progress: impl Into<Number>, total: Option<f64>, message: &str) {
-        self.0.progress(progress, total, Some(message)).await;
+    /// Reports the progress. [`ProgressReport::total`] and [`ProgressReport::message`] add the total and a message:
+    /// `progress.report(3).total(10).message("deleting").await`.
+    pub fn report(&self, progress: impl Into<Number>) -> ProgressReport<'_> {
+        let token = self.0.progress_token();
+        ProgressReport { context: &self.0, params: token.map(|token| ProgressParams::new(token, progress)) }
     }
 }
 
@@ -214,7 +211,7 @@ impl<T: FromCall> FromCall for Option<T> {
     fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         match T::from_call(call) {
             Ok(value) => Ok(Some(value)),
-            Err(rejection @ Rejection::Arguments(_)) => Err(rejection),
+            Err(rejection @ Rejection::InvalidArguments(_)) => Err(rejection),
             Err(_) => Ok(None),
         }
     }

@@ -20,18 +20,19 @@ use crate::schema;
     label = "not a type that a form can be generated from",
     note = "add `#[derive(serde::Deserialize, schemars::JsonSchema)]` to the type"
 )]
-pub trait FormType: DeserializeOwned + JsonSchema {}
+pub trait FormType: DeserializeOwned + JsonSchema + 'static {}
 
 #[diagnostic::do_not_recommend]
-impl<T: DeserializeOwned + JsonSchema> FormType for T {}
+impl<T: DeserializeOwned + JsonSchema + 'static> FormType for T {}
 
 /// Generates the form of a type.
 ///
 /// # Errors
 /// If a field has a type that forms do not allow. The error names the field.
 pub(crate) fn of<T: JsonSchema>() -> Result<FormSchema, InputError> {
-    form(&schema::inlined::<T>())
-        .map_err(|reason| InputError::Form(format!("`{}` is not a valid elicitation form: {reason}", T::schema_name())))
+    form(&schema::inlined::<T>()).map_err(|reason| {
+        InputError::Schema(format!("`{}` is not a valid elicitation form: {reason}", T::schema_name()))
+    })
 }
 
 /// Checks the fields of a handwritten form.
@@ -40,7 +41,7 @@ pub(crate) fn of<T: JsonSchema>() -> Result<FormSchema, InputError> {
 /// If a field has a type that forms do not allow. The error names the field.
 pub(crate) fn check(form: &FormSchema) -> Result<(), InputError> {
     let refuse = |name: &str, reason: &str| {
-        Err(InputError::Form(format!("not a valid elicitation form: field {name:?}: {reason}")))
+        Err(InputError::Schema(format!("not a valid elicitation form: field {name:?}: {reason}")))
     };
     for (name, field) in &form.properties {
         match field {

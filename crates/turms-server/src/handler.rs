@@ -102,21 +102,24 @@ impl Drop for CancelOnDrop {
 }
 
 /// The error of a call that is rejected before its handler runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejection {
-    /// The arguments are invalid. A model may correct them.
-    Arguments(String),
-    /// The request cannot be served.
-    Protocol(Box<ErrorObject>),
+    /// The arguments are invalid. A model may correct them: tools return a result with `isError` in revisions that have
+    /// it.
+    #[error("{0}")]
+    InvalidArguments(String),
+    /// The request fails with this error.
+    #[error(transparent)]
+    Error(#[from] Box<ErrorObject>),
 }
 
 impl Rejection {
     /// Converts to a protocol error.
     pub(crate) fn into_error(self) -> ErrorObject {
         match self {
-            Self::Arguments(message) => ErrorObject::invalid_params(message),
-            Self::Protocol(error) => *error,
+            Self::InvalidArguments(message) => ErrorObject::invalid_params(message),
+            Self::Error(error) => *error,
         }
     }
 
@@ -124,10 +127,10 @@ impl Rejection {
     /// missing client capability in revisions that have no error code for it.
     pub(crate) fn into_call_tool_result(self, version: ProtocolVersion) -> Result<CallToolResult, ErrorObject> {
         match self {
-            Self::Arguments(message) if version.has(Ability::ArgumentErrorsAsResults) => {
+            Self::InvalidArguments(message) if version.has(Ability::ArgumentErrorsAsResults) => {
                 Ok(CallToolResult::error(message))
             }
-            Self::Protocol(error)
+            Self::Error(error)
                 if error.code == ErrorCode::MISSING_CLIENT_CAPABILITY && !version.has(Ability::Stateless) =>
             {
                 Ok(CallToolResult::error(&error.message))
@@ -139,13 +142,13 @@ impl Rejection {
 
 impl From<schema::Violations> for Rejection {
     fn from(violations: schema::Violations) -> Self {
-        Self::Arguments(violations.0)
+        Self::InvalidArguments(violations.0)
     }
 }
 
 impl From<ErrorObject> for Rejection {
     fn from(error: ErrorObject) -> Self {
-        Self::Protocol(Box::new(error))
+        Self::Error(Box::new(error))
     }
 }
 
@@ -285,4 +288,18 @@ handlers!(A B C D E G H I);
 /// Returns the schema of `T`, for extractors that decode the arguments.
 pub(crate) fn schema_of<T: schemars::JsonSchema>() -> Option<Value> {
     Some(schema::of::<T>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rejection_is_an_error() {
+        let message =
+            |rejection: Rejection| (Box::new(rejection) as Box<dyn std::error::Error + Send + Sync>).to_string();
+        assert_eq!(message(Rejection::InvalidArguments("arguments.a: missing".to_owned())), "arguments.a: missing");
+        let error = ErrorObject::invalid_request("authentication is required");
+        assert_eq!(message(error.clone().into()), error.to_string());
+    }
 }

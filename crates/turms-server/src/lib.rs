@@ -28,6 +28,7 @@
 //! the request `id` and the error `code`; arguments and results are never logged. Without a subscriber they cost nothing.
 
 mod app;
+mod build_error;
 mod call_log;
 mod catalog;
 mod completion;
@@ -39,6 +40,7 @@ mod forward;
 mod handle;
 mod handler;
 mod input;
+mod input_call;
 mod into_error;
 mod layered;
 mod prompt;
@@ -61,6 +63,7 @@ mod tool_error;
 mod uri_spelling;
 
 pub use self::app::{App, Apps};
+pub use self::build_error::{BuildError, ComponentError};
 pub use self::completion::CompletionRequest;
 pub use self::context::{Context, Elicited, InputError};
 pub use self::extension::{ExtensionBuilder, ServerExtension};
@@ -72,6 +75,7 @@ pub use self::form::FormType;
 pub use self::forward::ForwardTracing;
 pub use self::handle::{RegistrationError, ServerHandle};
 pub use self::handler::{CallParts, FromCall, Handler, Rejection, SyncHandler};
+pub use self::input_call::{InputCall, LogCall, ProgressReport};
 pub use self::prompt::{IntoPrompt, Prompt, PromptBuilder};
 pub use self::resource::{IntoResource, Resource, ResourceBuilder, ResourceUri};
 pub use self::respond::{IntoCallToolResult, IntoCompletion, IntoGetPromptResult, IntoReadResourceResult, Json};
@@ -86,4 +90,4 @@ pub use self::subscriptions::ListKind;
 pub use self::task::TaskOptions;
 pub use self::tool::{IntoTool, Tool, ToolBuilder};
 pub use self::tool_error::ToolError;
-pub use turms_core::{CancellationToken, Principal, ServeError, SharedService};
+pub use turms_core::{CancellationToken, CloseReason, Principal, ServeError, SharedService};

@@ -194,7 +194,7 @@ impl PromptBuilder {
     fn finish(mut self, handler: BoxedHandler<GetPromptResult>, schema: Option<Value>) -> Prompt {
         let (constraints, fault) = match schema.as_ref().map(TextArguments::of_type).transpose() {
             Ok(constraints) => (constraints.flatten(), None),
-            Err(error) => (None, Some(error.to_string())),
+            Err(error) => (None, Some(format!("invalid schema of the arguments: {}", error.reason()))),
         };
         if self.definition.arguments.is_none()
             && let Some(schema) = schema

@@ -336,7 +336,10 @@ impl ResourceBuilder {
     fn finish(self, handler: ResourceHandler, schema: Option<&serde_json::Value>) -> Resource {
         let (constraints, fault) = match schema.map(TextArguments::of_type).transpose() {
             Ok(constraints) => (constraints.flatten(), self.fault),
-            Err(error) => (None, self.fault.or_else(|| Some(error.to_string()))),
+            Err(error) => {
+                let reason = || format!("invalid schema of the variables: {}", error.reason());
+                (None, Some(self.fault.unwrap_or_else(reason)))
+            }
         };
         let Self { definition, completers, cache, shown_if, layers, .. } = self;
         let core = Arc::new(ResourceCore { definition, constraints, handler, completers, cache, shown_if, fault });

@@ -14,13 +14,14 @@ use tokio::task::JoinSet;
 use turms_core::layer::Layer;
 use turms_core::transport::stdio;
 use turms_core::{
-    Connection, Endpoint, EndpointInfo, IntoEndpoint, Limits, NotifyFuture, Payload, ResponseFuture, ServeError,
-    Service, ServiceError, SharedService,
+    BoxFuture, CloseReason, Connection, Endpoint, EndpointInfo, IntoEndpoint, Limits, NotifyFuture, Payload,
+    ResponseFuture, ServeError, Service, ServiceError, SharedService,
 };
 use turms_proto::types::{CacheScope, Icon, Implementation, Meta, key};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
 
 use crate::app;
+use crate::build_error::{BuildError, ComponentError};
 use crate::catalog::{Catalog, ListStyle};
 use crate::context::Context;
 use crate::extension;
@@ -53,7 +54,7 @@ pub struct Server {
     request_state_keys: Vec<RequestStateKey>,
     seal_lifetime: Duration,
     layers: LayerStack,
-    pub(crate) faults: Vec<String>,
+    pub(crate) problems: Vec<ComponentError>,
     /// Source locations at which tools, prompts and resources were registered, by kind and name.
     places: HashMap<(&'static str, String), &'static Location<'static>>,
     /// Source locations at which methods and extensions were registered, by kind and name.
@@ -74,13 +75,14 @@ pub(crate) struct Settings {
     pub(crate) forward_tracing: bool,
     pub(crate) methods: HashMap<String, MethodAction>,
     pub(crate) fallback: Option<MethodAction>,
-    pub(crate) on_open: Option<SessionHook>,
-    pub(crate) on_close: Option<SessionHook>,
+    pub(crate) on_session_start: Vec<SessionStartHook>,
+    pub(crate) on_session_end: Vec<SessionEndHook>,
     pub(crate) notifications: HashMap<String, NotificationHook>,
     pub(crate) notification_fallback: Option<NotificationHook>,
 }
 
-type SessionHook = Box<dyn Fn(&Session) + Send + Sync>;
+type SessionStartHook = Box<dyn Fn(Session, Context) -> BoxFuture<'static, Result<(), ErrorObject>> + Send + Sync>;
+type SessionEndHook = Box<dyn Fn(Session, CloseReason) + Send + Sync>;
 type NotificationHook = Box<dyn Fn(&str, Option<RawJson>, Context) -> NotifyFuture + Send + Sync>;
 type Visible = Box<dyn Fn(Component<'_>, &Context) -> bool + Send + Sync>;
 type MethodAction = Arc<dyn Fn(&str, Payload, Context) -> ResponseFuture + Send + Sync>;
@@ -154,15 +156,15 @@ impl Server {
                 forward_tracing: false,
                 methods: HashMap::new(),
                 fallback: None,
-                on_open: None,
-                on_close: None,
+                on_session_start: Vec::new(),
+                on_session_end: Vec::new(),
                 notifications: HashMap::new(),
                 notification_fallback: None,
             },
             request_state_keys: Vec::new(),
             seal_lifetime: Duration::from_secs(60 * 60),
             layers: LayerStack::default(),
-            faults: Vec::new(),
+            problems: Vec::new(),
             places: HashMap::new(),
             claims: HashMap::new(),
             required_extensions: Vec::new(),
@@ -246,9 +248,12 @@ impl Server {
             Err(RegistrationError::Duplicate { .. }) => {
                 let first = self.places.get(&key);
                 let first = first.map_or_else(|| "through a handle".to_owned(), |first| format!("at {first}"));
-                self.faults.push(format!("{kind} {name:?} is registered twice: {first} and at {place}"));
+                let reason = format!("registered twice: {first} and at {place}");
+                self.problems.push(ComponentError::new(kind, name, reason));
             }
-            Err(error) => self.faults.push(error.to_string()),
+            Err(RegistrationError::Invalid { reason, .. }) => {
+                self.problems.push(ComponentError::new(kind, name, reason));
+            }
         }
     }
 
@@ -354,7 +359,7 @@ impl Server {
     {
         let name = name.into();
         if router::is_reserved_method(&name) {
-            self.faults.push(extension::reserved_method_error(&name));
+            self.problems.push(ComponentError::new("method", name, extension::RESERVED_METHOD));
             return self;
         }
         if self.claim("method", &name, format!("at {}", Location::caller())) {
@@ -372,7 +377,8 @@ impl Server {
                 true
             }
             Entry::Occupied(first) => {
-                self.faults.push(format!("{kind} {name:?} is registered twice: {} and {place}", first.get()));
+                let reason = format!("registered twice: {} and {place}", first.get());
+                self.problems.push(ComponentError::new(kind, name, reason));
                 false
             }
         }
@@ -471,18 +477,39 @@ impl Server {
         self
     }
 
-    /// Adds a callback for clients that complete the handshake (`notifications/initialized`). Callbacks run in the
-    /// order in which they were added.
-    pub fn on_open(mut self, opened: impl Fn(&Session) + Send + Sync + 'static) -> Self {
-        self.settings.on_open = Some(chain_hooks(self.settings.on_open.take(), opened));
+    /// Adds an async callback for a session that starts: it runs before the response to `initialize`, which fails with
+    /// the error of a callback that refuses the session. Further requests of a refused session are rejected, and so is another `initialize` on its connection. Callbacks
+    /// run in the order in which they were added. Default: none. There are no sessions in 2026-07-28.
+    ///
+    /// The client accepts no requests before it has received the response. With a shared session store, the callbacks
+    /// run in every process that serves the session.
+    ///
+    /// ```
+    /// use turms_server::Server;
+    ///
+    /// #[derive(Default)]
+    /// struct Cart;
+    ///
+    /// let server = Server::new("shop", "1.0.0").on_session_start(|session, _context| async move {
+    ///     session.insert(Cart::default());
+    ///     Ok(())
+    /// });
+    /// # server.build().unwrap();
+    /// ```
+    pub fn on_session_start<F, Fut>(mut self, started: F) -> Self
+    where
+        F: Fn(Session, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), ErrorObject>> + Send + 'static,
+    {
+        self.settings.on_session_start.push(Box::new(move |session, context| Box::pin(started(session, context))));
         self
     }
 
-    /// Adds a callback for the end of a session for which [`on_open`](Self::on_open) was called: the client
-    /// disconnects, or starts another session with a second `initialize`. Callbacks run in the order in which they were
-    /// added.
-    pub fn on_close(mut self, closed: impl Fn(&Session) + Send + Sync + 'static) -> Self {
-        self.settings.on_close = Some(chain_hooks(self.settings.on_close.take(), closed));
+    /// Adds a callback for the end of a session that was started: the client disconnects, deletes the session or starts
+    /// another one with a second `initialize`, or the server closes it. Callbacks run in the order in which they were
+    /// added. Default: none.
+    pub fn on_session_end(mut self, ended: impl Fn(Session, CloseReason) + Send + Sync + 'static) -> Self {
+        self.settings.on_session_end.push(Box::new(ended));
         self
     }
 
@@ -519,12 +546,11 @@ impl Server {
     ///
     /// # Errors
     /// If a registration is invalid, such as a tool with an invalid schema or a duplicate name.
-    pub fn build(mut self) -> Result<Router, ServeError> {
-        self.faults.extend(app::faults(&self.handle.catalog()));
-        self.faults.extend(self.missing_extensions());
-        if !self.faults.is_empty() {
-            let problems = self.faults.join("; ");
-            return Err(ServeError::new(turms_core::ErrorKind::Build, format!("cannot build server: {problems}")));
+    pub fn build(mut self) -> Result<Router, BuildError> {
+        self.problems.extend(app::problems(&self.handle.catalog()));
+        self.problems.extend(self.missing_extensions());
+        if !self.problems.is_empty() {
+            return Err(BuildError::new(self.info.server_info.name, self.problems));
         }
         let info = RawJson::encode(&self.info.server_info).unwrap_or_default();
         self.settings.lists.server_meta.insert_raw(key::SERVER_INFO, &info);
@@ -592,16 +618,6 @@ where
             }
         }
     })
-}
-
-fn chain_hooks(earlier: Option<SessionHook>, hook: impl Fn(&Session) + Send + Sync + 'static) -> SessionHook {
-    match earlier {
-        None => Box::new(hook),
-        Some(earlier) => Box::new(move |session| {
-            earlier(session);
-            hook(session);
-        }),
-    }
 }
 
 impl IntoEndpoint for Server {

@@ -10,12 +10,15 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use turms_core::{ClientRecord, CloseReason, Peer, SessionState};
+use turms_proto::ErrorObject;
 use turms_proto::types::{ClientCapabilities, Implementation};
 
 use crate::catalog::Catalog;
+use crate::context::Context;
 use crate::handle::{RegistrationError, ServerHandle, require_new, usable_prompt, usable_resource};
 use crate::prompt::IntoPrompt;
 use crate::resource::IntoResource;
+use crate::router;
 use crate::server::Settings;
 use crate::subscriptions::{Change, ListKind, notify_change};
 use crate::tool::IntoTool;
@@ -39,18 +42,20 @@ pub(crate) struct SessionCore {
     server: ServerHandle,
     client: OnceLock<Arc<ClientRecord>>,
     pub(crate) own: ArcSwapOption<Catalog>,
-    /// One of `NEW`, `OPEN` and `CLOSED`: records whether `on_open` and `on_close` have been called.
+    /// One of `NEW`, `REFUSED`, `STARTED` and `CLOSED`.
     stage: AtomicU8,
     /// State that most sessions do not need. Boxed to keep idle sessions small.
     extras: Mutex<Option<Box<SessionExtras>>>,
 }
 
-/// Before `notifications/initialized`.
+/// Before `initialize`.
 const NEW: u8 = 0;
-/// `on_open` has been called, and `on_close` will be.
-const OPEN: u8 = 1;
-/// Neither callback will be called again.
+/// All `on_session_start` callbacks have accepted the session, and the `on_session_end` callbacks will be called.
+const STARTED: u8 = 1;
+/// No callback will be called again.
 const CLOSED: u8 = 2;
+/// An `on_session_start` callback runs, has refused the session, or has panicked.
+const REFUSED: u8 = 3;
 
 /// The state of a session that idle ones do not have.
 #[derive(Default)]
@@ -308,13 +313,38 @@ impl SessionCore {
         self.client.get().is_some()
     }
 
-    /// Calls `on_open` once, after `notifications/initialized`, unless the session is closed.
-    pub(crate) fn open(self: &Arc<Self>, settings: &Settings) {
-        if self.is_initialized()
-            && self.stage.compare_exchange(NEW, OPEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            && let Some(hook) = &settings.on_open
-        {
-            hook(&Session(self.clone()));
+    /// Calls the `on_session_start` callbacks, once. Returns the error of the one that refuses the session.
+    pub(crate) async fn start(self: &Arc<Self>, settings: &Settings, context: &Context) -> Result<(), ErrorObject> {
+        // Refused unless all callbacks accept it, so that one that panics refuses it, too.
+        match self.stage.compare_exchange(NEW, REFUSED, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => {}
+            // The client has tried again. The record of a session's client is never replaced, so the first one counts.
+            Err(REFUSED) => return Err(router::refused_session()),
+            Err(_) => return Ok(()),
+        }
+        for hook in &settings.on_session_start {
+            if let Err(error) = hook(Session(self.clone()), context.clone()).await {
+                self.server.subscriptions().leave(self);
+                return Err(error);
+            }
+        }
+        // Closed while the callbacks ran.
+        if self.stage.compare_exchange(REFUSED, STARTED, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            let reason = context.call().session().and_then(|session| session.closed());
+            self.call_end_hooks(settings, reason.unwrap_or(CloseReason::Lost));
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if a callback has refused the session, or has not accepted it yet.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.stage.load(Ordering::Acquire) == REFUSED
+    }
+
+    fn call_end_hooks(self: &Arc<Self>, settings: &Settings, reason: CloseReason) {
+        for hook in &settings.on_session_end {
+            // A panic in a callback must prevent neither the others nor the end of the connection.
+            let _ = catch_unwind(AssertUnwindSafe(|| hook(Session(self.clone()), reason)));
         }
     }
 
@@ -375,15 +405,14 @@ impl SessionCore {
 }
 
 impl SessionState for SessionCore {
-    /// Calls `on_close` if `on_open` was called. A handler that is being polled meanwhile may finish that poll.
-    fn on_close(self: Arc<Self>, _: CloseReason) {
+    /// Calls the `on_session_end` callbacks if the session was started. A handler that is being polled meanwhile may
+    /// finish that poll.
+    fn on_close(self: Arc<Self>, reason: CloseReason) {
         self.server.subscriptions().leave(&self);
-        if self.stage.swap(CLOSED, Ordering::AcqRel) == OPEN
+        if self.stage.swap(CLOSED, Ordering::AcqRel) == STARTED
             && let Some(settings) = self.server.settings()
-            && let Some(hook) = &settings.on_close
         {
-            // A panic in the callback must not prevent the connection from closing.
-            let _ = catch_unwind(AssertUnwindSafe(|| hook(&Session(self.clone()))));
+            self.call_end_hooks(&settings, reason);
         }
     }
 }
@@ -399,39 +428,41 @@ impl fmt::Debug for Session {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
-
     use turms_core::{CallContext, Service as _, SessionHandle};
+    use turms_proto::ProtocolVersion;
     use turms_proto::session::Dialect;
     use turms_proto::types::{Initialize, InitializeParams};
-    use turms_proto::{Notification, ProtocolVersion};
 
     use super::*;
     use crate::server::Server;
 
-    /// Layers may delay the notification, and over HTTP its handler does not end with the session.
+    /// Over HTTP, a handler does not end with the session.
     #[tokio::test]
-    async fn a_session_that_is_closed_is_not_opened() {
-        let (opened, closed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let count = |counter: &Arc<AtomicUsize>| {
-            let counter = counter.clone();
-            move |_: &Session| {
-                counter.fetch_add(1, Ordering::Relaxed);
-            }
-        };
-        let router = Server::new("s", "1").on_open(count(&opened)).on_close(count(&closed)).build().unwrap();
+    async fn a_session_that_is_closed_while_it_starts_has_an_end() {
+        let (ended, gate) = (Arc::new(Mutex::new(Vec::new())), Arc::new(tokio::sync::Semaphore::new(0)));
+        let (reasons, waiting) = (ended.clone(), gate.clone());
+        let router = Server::new("s", "1")
+            .on_session_start(move |_, _| {
+                let waiting = waiting.clone();
+                async move {
+                    waiting.acquire().await.unwrap().forget();
+                    Ok(())
+                }
+            })
+            .on_session_end(move |_, reason| reasons.lock().push(reason))
+            .build()
+            .unwrap();
         let handle = SessionHandle::new(Peer::nobody());
         let version = ProtocolVersion::V2025_11_25;
-        let cx = |handle: &Arc<SessionHandle>| {
-            CallContext::new(Dialect::Handshake(version), Peer::nobody()).with_session(handle.clone())
-        };
+        let cx = CallContext::new(Dialect::Handshake(version), Peer::nobody()).with_session(handle.clone());
         let client =
             InitializeParams::new(version.as_str(), ClientCapabilities::default(), Implementation::new("c", "1"));
-        router.call(turms_core::Request::new::<Initialize>(client), cx(&handle)).await.unwrap();
-        let initialized = router.notify(Notification::raw("notifications/initialized", None), cx(&handle));
+        let starting = tokio::spawn(router.call(turms_core::Request::new::<Initialize>(client), cx));
+        tokio::task::yield_now().await;
         handle.close(CloseReason::Deleted);
-        initialized.await;
-        drop(handle);
-        assert_eq!(opened.load(Ordering::Relaxed), closed.load(Ordering::Relaxed));
+        assert_eq!(*ended.lock(), []);
+        gate.add_permits(1);
+        starting.await.unwrap().unwrap();
+        assert_eq!(*ended.lock(), [CloseReason::Deleted]);
     }
 }

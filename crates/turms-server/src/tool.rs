@@ -340,20 +340,21 @@ impl ToolBuilder {
         if !ToolDefinition::is_valid_name(&self.definition.name) {
             fault = Some("a name is 1 to 128 letters, digits, `_`, `-` and `.`".to_owned());
         }
-        let mut keep = |schema: Result<Schema, SchemaError>| match schema {
+        let mut keep = |schema: Result<Schema, SchemaError>, role: &str| match schema {
             Ok(schema) => Some(schema),
             Err(error) => {
-                fault.get_or_insert_with(|| error.to_string());
+                fault.get_or_insert_with(|| format!("invalid {role} schema: {}", error.reason()));
                 None
             }
         };
-        let input = keep(match self.input {
+        let input = match self.input {
             Some(own) => Schema::compile(own),
             None => input.map_or_else(|| Ok(Schema::empty()), |made| Schema::of_type(&made)),
-        });
+        };
+        let input = keep(input, "input");
         let output = match (self.output, output) {
-            (Some(own), _) => keep(Schema::compile(own)),
-            (None, Some(made)) => keep(Schema::of_type(&made)),
+            (Some(own), _) => keep(Schema::compile(own), "output"),
+            (None, Some(made)) => keep(Schema::of_type(&made), "output"),
             (None, None) => None,
         };
         if let Some(schema) = &input {

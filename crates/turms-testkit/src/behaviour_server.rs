@@ -163,7 +163,7 @@ fn with_tools(server: Server) -> Server {
         .tool(Tool::builder("slow").handler(slow))
         .tool(Tool::builder("steps").handler(|progress: Progress, context: Context| async move {
             for step in 1..=3 {
-                progress.say(step, Some(3.0), "on it").await;
+                progress.report(step).total(3).message("on it").await;
                 context.log(LoggingLevel::Info, json!({ "step": step })).await;
                 context.log(LoggingLevel::Debug, "detail").await;
             }
@@ -228,7 +228,7 @@ fn with_input_tools(server: Server) -> Server {
         .tool(Tool::builder("all_at_once").handler(|context: Context| async move {
             let name = context.elicit::<Name>("Your name?");
             let model = context.sample(CreateMessageParams::new([SamplingMessage::user("a greeting")], 10));
-            let roots = context.roots_as("places");
+            let roots = context.list_roots().key("places");
             let (name, model, roots) = tokio::join!(name, model, roots);
             let name = name?.accepted().map(|name| name.name).unwrap_or_default();
             Ok::<_, InputError>(format!("{} {name} {}", text_of(&model?), roots?.len()))
@@ -311,7 +311,7 @@ fn with_controls(server: Server) -> Server {
         }))
         .tool(Tool::builder("emit_log").handler(|Args(saying): Args<EmitLogArguments>, context: Context| async move {
             let level: LoggingLevel = RawJson::string(&saying.level).decode().map_err(|error| error.to_string())?;
-            context.log_as(level, Some("fixture"), saying.text).await;
+            context.log(level, saying.text).logger("fixture").await;
             Ok::<_, String>(())
         }))
         .tool(Tool::builder("end").handler_sync(|context: Context| context.server().shutdown()))

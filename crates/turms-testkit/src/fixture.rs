@@ -239,7 +239,7 @@ async fn count(
     State(traces): State<Traces>,
 ) -> String {
     for step in 1..=n {
-        progress.report_of(step, n as f64).await;
+        progress.report(step).total(n).await;
     }
     traces.returned.fetch_add(1, Ordering::SeqCst);
     format!("counted to {n}")
@@ -254,7 +254,7 @@ async fn steps(
     traces.stepping.fetch_add(1, Ordering::SeqCst);
     for step in 1..=n {
         traces.steps.acquire().await.unwrap().forget();
-        progress.report_of(step, n as f64).await;
+        progress.report(step).total(n).await;
     }
     traces.returned.fetch_add(1, Ordering::SeqCst);
     format!("counted to {n}")
@@ -265,7 +265,7 @@ async fn flood(Args(flood): Args<FloodArguments>, progress: Progress, State(trac
     let _running = RunningCall::new(&traces);
     let message = "x".repeat(flood.bytes);
     for step in 1..=flood.n {
-        progress.say(step, None, &message).await;
+        progress.report(step).message(&message).await;
         traces.said.fetch_add(1, Ordering::SeqCst);
     }
     "enough"

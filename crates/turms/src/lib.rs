@@ -68,12 +68,12 @@ pub use turms_proto as proto;
 pub use turms_proto::types;
 #[cfg(feature = "server")]
 pub use turms_server::{
-    App, Apps, Args, CallParts, CancellationToken, ClientInfo, CompletionRequest, Component, Context, Elicited,
-    Extension, ExtensionBuilder, FromCall, Handler, Handlers, InputError, IntoCallToolResult, IntoCompletion,
-    IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource, IntoTool, Json, ListKind, Principal,
-    Progress, Prompt, PromptBuilder, RegistrationError, Rejection, RequestStateKey, Resource, ResourceBuilder,
-    ResourceUri, Router, SchemaError, Server, ServerExtension, ServerHandle, Session, State, SyncHandler, TaskOptions,
-    Tool, ToolBuilder, ToolError, testing,
+    App, Apps, Args, BuildError, CallParts, CancellationToken, ClientInfo, CloseReason, CompletionRequest, Component,
+    ComponentError, Context, Elicited, Extension, ExtensionBuilder, FromCall, Handler, Handlers, InputCall, InputError,
+    IntoCallToolResult, IntoCompletion, IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource,
+    IntoTool, Json, ListKind, LogCall, Principal, Progress, ProgressReport, Prompt, PromptBuilder, RegistrationError,
+    Rejection, RequestStateKey, Resource, ResourceBuilder, ResourceUri, Router, SchemaError, Server, ServerExtension,
+    ServerHandle, Session, State, SyncHandler, TaskOptions, Tool, ToolBuilder, ToolError, testing,
 };
 // What the attributes write refers to, and compile errors name.
 #[cfg(feature = "server")]

@@ -79,7 +79,7 @@ pub(super) async fn countdown(
     context.log(LoggingLevel::Info, "countdown started").await;
     for step in 1..=steps {
         tokio::time::sleep(pause).await;
-        progress.say(step, Some(f64::from(steps)), &format!("{} left", steps - step)).await;
+        progress.report(step).total(steps).message(format!("{} left", steps - step)).await;
     }
     context.log(LoggingLevel::Notice, "countdown finished").await;
     format!("counted {steps} steps")

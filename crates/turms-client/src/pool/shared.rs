@@ -70,15 +70,8 @@ impl PoolShared {
         max_steps: u64,
         acquire_timeout: Duration,
     ) -> Arc<Self> {
-        let table = Table {
-            entries: Vec::new(),
-            turn: 0,
-            closed: None,
-            size,
-            maker: None,
-            hopeful: false,
-            last_failure: None,
-        };
+        let table =
+            Table { entries: Vec::new(), turn: 0, closed: None, size, maker: None, hopeful: false, last_failure: None };
         Arc::new(Self {
             strategy,
             check,

@@ -1,8 +1,10 @@
 //! Layers around a [`Service`](crate::Service): timeouts, limits and tracing.
 //!
-//! Each layer makes a service of the same name: a [`TimeoutLayer`] makes a [`Timeout`]. [`from_tower`] adapts middleware that is written for `tower`.
+//! Each layer makes a service of the same name: a [`TimeoutLayer`] makes a [`Timeout`]. [`from_fn`] creates a layer from an async function.
+//! [`from_tower`] adapts middleware that is written for `tower`.
 
 mod concurrency;
+mod from_fn;
 mod rate;
 mod size;
 mod timeout;
@@ -12,6 +14,7 @@ mod trace;
 pub use tower_layer::Layer;
 
 pub use self::concurrency::{ConcurrencyLimit, ConcurrencyLimitLayer};
+pub use self::from_fn::{FromFn, FromFnLayer, Next, from_fn};
 pub use self::rate::{RateLimit, RateLimitLayer};
 pub use self::size::{ResponseSizeLimit, ResponseSizeLimitLayer};
 pub use self::timeout::{Timeout, TimeoutLayer};

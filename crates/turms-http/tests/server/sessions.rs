@@ -174,8 +174,9 @@ async fn a_session_is_not_taken_up_by_whoever_is_not_its_owner() {
     let session = begin(&service(options()), Some("ann")).await;
     let opened = Arc::<AtomicUsize>::default();
     let counted = opened.clone();
-    let server = server(&Arc::default()).on_open(move |_| {
+    let server = server(&Arc::default()).on_session_start(move |_, _| {
         counted.fetch_add(1, Ordering::SeqCst);
+        async { Ok(()) }
     });
     let elsewhere = server.into_http_service().unwrap().sessions(options());
     for stranger in [Some("bob"), Some(""), None] {

@@ -306,7 +306,7 @@ async fn a_call_that_has_begun_is_answered_though_no_stream_is_left() {
         let counted = counted.clone();
         async move {
             counted.fetch_add(1, Ordering::SeqCst);
-            cx.progress(1.0, None, None).await;
+            cx.progress().report(1).await;
             "paid"
         }
     };

@@ -6,19 +6,20 @@ use turms_proto::types::{
     DiscoverResult, EmptyResult, InitializeParams, ServerCapabilities, ServerTasksCapability, SetLevelParams,
     TASKS_EXTENSION,
 };
-use turms_proto::{Object, RawJson};
+use turms_proto::{ErrorObject, Object, RawJson};
 
 use super::Router;
 use crate::context::Context;
 use crate::task;
 
 impl Router {
-    pub(super) fn initialize(&self, params: Payload, context: &Context) -> CallResult {
+    pub(super) async fn initialize(&self, params: Payload, context: &Context) -> CallResult {
         let params: InitializeParams = params.take()?;
         if let (Some(session), Some(handle)) = (context.session(), context.call().session()) {
             let client = self.0.handle.share_client(ClientRecord::new(params.client_info, params.capabilities));
             handle.set_client(client.clone());
             session.core().set_client(client);
+            session.core().start(&self.0.settings, context).await?;
         }
         let mut discovered = self.discover();
         if self.0.handle.has_tasks() {
@@ -53,6 +54,11 @@ impl Router {
         }
         capabilities
     }
+}
+
+/// Returns the error for requests of a session that a callback has refused.
+pub(crate) fn refused_session() -> ErrorObject {
+    ErrorObject::invalid_request("the server has not accepted the session")
 }
 
 /// Returns the tasks capability of 2025-11-25.

@@ -16,14 +16,15 @@ use turms_core::{
     CallContext, CallResult, Endpoint, EndpointInfo, IntoEndpoint, Limits, NotifyFuture, Payload, Request,
     ResponseFuture, ServeError, Service, ServiceError, SharedService,
 };
-use turms_proto::method::{Method as _, Notification as _};
+use turms_proto::method::Method as _;
 use turms_proto::revision::Translate;
 use turms_proto::types::{
-    CallTool, Complete, Discover, EmptyResult, GetPrompt, Initialize, Initialized, InputResponses, Listen, Meta, Ping,
-    ReadResource, SetLevel, Subscribe, Unsubscribe,
+    CallTool, Complete, Discover, EmptyResult, GetPrompt, Initialize, InputResponses, Listen, Meta, Ping, ReadResource,
+    SetLevel, Subscribe, Unsubscribe,
 };
 use turms_proto::{Ability, Notification, Object, ProtocolVersion};
 
+pub(crate) use self::lifecycle::refused_session;
 pub(crate) use self::resource::{find_resource, is_hidden};
 pub(crate) use self::tool::{ToolRequest, finish};
 use crate::call_log::CallLog;
@@ -164,13 +165,16 @@ impl Router {
         let (router, context) = (self.clone(), self.context(cx));
         let traced = self.0.settings.forward_tracing.then(|| context.clone());
         let Request { method, params, .. } = request;
+        if &*method != Initialize::NAME && context.session().is_some_and(|session| session.core().is_refused()) {
+            return Box::pin(async { Err(refused_session().into()) });
+        }
         let call: ResponseFuture = match &*method {
             CallTool::NAME => Box::pin(router.call_tool(params, context)),
             ReadResource::NAME => Box::pin(router.read_resource(params, context)),
             GetPrompt::NAME => Box::pin(router.get_prompt(params, context)),
             Complete::NAME => Box::pin(router.complete(params, context)),
             Listen::NAME => Box::pin(router.listen(params, context)),
-            Initialize::NAME => Box::pin(async move { router.initialize(params, &context) }),
+            Initialize::NAME => Box::pin(async move { router.initialize(params, &context).await }),
             Discover::NAME => Box::pin(async move { Ok(Payload::new(router.discover())) }),
             Ping::NAME => Box::pin(async { Ok(Payload::new(EmptyResult::new())) }),
             SetLevel::NAME => Box::pin(async move { lifecycle::set_level(params, &context) }),
@@ -210,10 +214,8 @@ impl Router {
         Box::pin(async move {
             let settings = &router.0.settings;
             let Notification { method, params, .. } = notification;
-            if &*method == Initialized::NAME
-                && let Some(session) = context.session()
-            {
-                session.core().open(settings);
+            if context.session().is_some_and(|session| session.core().is_refused()) {
+                return;
             }
             if let Some(handler) = settings.notifications.get(&*method).or(settings.notification_fallback.as_ref()) {
                 handler(&method, params, context).await;

@@ -108,7 +108,7 @@ fn a_link_to_a_page_that_is_not_there_keeps_the_server_from_being_built() {
     let linked = |uri: &str| Server::new("s", "1").tool(Tool::builder("t").app(uri).handler_sync(|| ""));
     for server in [linked(VIEW), linked(VIEW).extension(Apps::new().app(App::new("ui://other", "")))] {
         let fault = server.build().unwrap_err().to_string();
-        assert_eq!(fault, format!(r#"cannot build server: tool "t": there is no page at {VIEW:?}"#));
+        assert_eq!(fault, format!(r#"cannot build server "s": tool "t": there is no page at {VIEW:?}"#));
     }
     let fault = linked("https://example.com").build().unwrap_err().to_string();
     assert!(fault.contains(r#"tool "t": a page has to be at a ui:// URI, not at "https://example.com""#), "{fault}");

@@ -55,8 +55,9 @@ impl ServerExtension for Echo {
             })
             .tool(Tool::builder("shout").handler_sync(|| "HEY"))
             .visible_if(|item, context| item.name() != "shout" || context.client_extension(ID).is_some())
-            .on_open(move |_| {
+            .on_session_start(move |_, _| {
                 opened.fetch_add(1, Ordering::Relaxed);
+                async { Ok(()) }
             })
     }
 }
@@ -167,14 +168,19 @@ async fn the_hooks_of_an_extension_do_not_take_the_place_of_others() {
     let (before, after) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let count = |counter: &Arc<AtomicUsize>| {
         let counter = counter.clone();
-        move |_: &turms_server::Session| {
+        move |_, _| {
             counter.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(Ok(()))
         }
     };
     let echo = Echo::new(ID).0;
     let opened = echo.opened.clone();
-    let server =
-        Server::new("echo", "1").on_open(count(&before)).extension(echo).on_open(count(&after)).build().unwrap();
+    let server = Server::new("echo", "1")
+        .on_session_start(count(&before))
+        .extension(echo)
+        .on_session_start(count(&after))
+        .build()
+        .unwrap();
     let client = TestClient::connect(&server, ProtocolVersion::LATEST_WITH_HANDSHAKE).await;
     client.request_raw("echo/open", Object::new()).await.unwrap();
     assert_eq!([&before, &opened, &after].map(|counter| counter.load(Ordering::Relaxed)), [1, 1, 1]);
@@ -215,10 +221,16 @@ impl ServerExtension for Usurper {
 fn a_method_that_the_server_answers_itself_keeps_it_from_being_built() {
     for name in ["tools/call", "tools/list", "ping", "initialize", "server/discover", "subscriptions/listen"] {
         let fault = Server::new("s", "1").extension(Usurper(name)).build().unwrap_err().to_string();
-        let problem = format!("the method {name:?} is reserved: the server implements it");
-        assert_eq!(fault, format!(r#"cannot build server: extension "com.example/usurper": {problem}"#));
+        let reason = "the method is reserved: the server implements it";
+        assert_eq!(
+            fault,
+            format!(r#"cannot build server "s": extension "com.example/usurper": method {name:?}: {reason}"#)
+        );
         let server = Server::new("s", "1").method(name, |_: Object, _| async { Ok(Object::new()) });
-        assert_eq!(server.build().unwrap_err().to_string(), format!("cannot build server: {problem}"));
+        assert_eq!(
+            server.build().unwrap_err().to_string(),
+            format!(r#"cannot build server "s": method {name:?}: {reason}"#)
+        );
     }
 }
 
@@ -227,18 +239,18 @@ async fn an_extension_that_cannot_be_declared_keeps_the_server_from_being_built(
     let fault = |server: Server| server.build().unwrap_err().to_string();
     assert_eq!(
         fault(Server::new("echo", "1").extension(Echo::new("echo").0)),
-        r#"cannot build server: extension "echo": its id has to be a prefix, a slash and a name, such as com.example/prices"#
+        r#"cannot build server "echo": extension "echo": its id has to be a prefix, a slash and a name, such as com.example/prices"#
     );
     let twice = fault(Server::new("echo", "1").extension(Echo::new(ID).0).extension(Echo::new(ID).0));
     assert!(
-        twice.starts_with(r#"cannot build server: extension "com.example/echo" is registered twice: at "#),
+        twice.starts_with(r#"cannot build server "echo": extension "com.example/echo": registered twice: at "#),
         "{twice}"
     );
     assert_eq!(twice.matches("extension.rs:").count(), 2, "{twice}");
     let twice = fault(Server::new("echo", "1").extension(Echo::new(ID).0).extension(Echo::new("com.example/other").0));
-    let both = r#"is registered twice: by extension "com.example/echo" and by extension "com.example/other""#;
-    assert!(twice.contains(&format!(r#"method "echo/say" {both}"#)), "{twice}");
-    assert!(twice.contains(&format!(r#"notification "notifications/echo/ring" {both}"#)), "{twice}");
+    let both = r#"registered twice: by extension "com.example/echo" and by extension "com.example/other""#;
+    assert!(twice.contains(&format!(r#"method "echo/say": {both}"#)), "{twice}");
+    assert!(twice.contains(&format!(r#"notification "notifications/echo/ring": {both}"#)), "{twice}");
 }
 
 #[test]
@@ -246,7 +258,7 @@ fn a_method_of_one_name_is_registered_once() {
     let answer = |_: Object, _| async { Ok(Object::new()) };
     let fault = |server: Server| server.build().unwrap_err().to_string();
     let twice = fault(Server::new("s", "1").method("own/method", answer).method("own/method", answer));
-    assert!(twice.contains(r#"method "own/method" is registered twice: at "#), "{twice}");
+    assert!(twice.contains(r#"method "own/method": registered twice: at "#), "{twice}");
     assert_eq!(twice.matches("extension.rs:").count(), 2, "{twice}");
     let twice = fault(Server::new("s", "1").method("echo/say", answer).extension(Echo::new(ID).0));
     assert!(twice.contains(r#"and by extension "com.example/echo""#), "{twice}");
@@ -269,8 +281,8 @@ impl ServerExtension for Dependent {
 fn an_extension_that_another_one_requires_may_come_later_but_must_come() {
     let fault = Server::new("s", "1").extension(Dependent).build().unwrap_err().to_string();
     let problem =
-        r#"extension "com.example/dependent" requires extension "com.example/echo", which the server does not have"#;
-    assert_eq!(fault, format!("cannot build server: {problem}"));
+        r#"extension "com.example/dependent": requires extension "com.example/echo", which the server does not have"#;
+    assert_eq!(fault, format!(r#"cannot build server "s": {problem}"#));
     Server::new("s", "1").extension(Dependent).extension(Echo::new(ID).0).build().unwrap();
     Server::new("s", "1").extension(Echo::new(ID).0).extension(Dependent).build().unwrap();
 }

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytestring::ByteString;
 use parking_lot::Mutex;
 use serde_json::json;
-use turms_core::layer::Layer;
+use turms_core::layer::{Layer, Next, from_fn};
 use turms_core::{
     BoxFuture, CallContext, NotifyFuture, Payload, Peer, PeerError, PeerTransport, Request, ResponseFuture, Service,
 };
 use turms_proto::session::RequestOptions;
 use turms_proto::types::*;
-use turms_proto::{Notification, Object, ProtocolVersion, RawJson};
+use turms_proto::{ErrorObject, Notification, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
 use turms_server::{Args, Context, InputError, Prompt, Resource, ResourceUri, Server, Tool};
 use turms_testkit::tools::{Add, Name};
@@ -170,7 +170,7 @@ async fn a_layer_of_the_server_sees_every_message_in_both_directions() {
     let handled = counters.clone();
     let router = Server::new("s", "1")
         .tool(Tool::builder("greet").handler(|context: Context| async move {
-            context.progress(1, None, None).await;
+            context.progress().report(1).await;
             let name = context.elicit::<Name>("Who are you?").await?.accepted();
             Ok::<_, InputError>(name.map(|name| name.name).unwrap_or_default())
         }))
@@ -301,12 +301,12 @@ async fn a_side_effect_happens_once_if_a_layer_repeats_the_call() {
     static PAID: AtomicUsize = AtomicUsize::new(0);
     static CALLED: AtomicUsize = AtomicUsize::new(0);
 
-    async fn pay(context: Context) -> Result<String, turms_proto::ErrorObject> {
-        let internal = |error: InputError| turms_proto::ErrorObject::internal(error.to_string());
+    async fn pay(context: Context) -> Result<String, ErrorObject> {
+        let internal = |error: InputError| ErrorObject::internal(error.to_string());
         context.elicit::<Name>("Who pays?").await.map_err(internal)?;
         context.once("pay", async { PAID.fetch_add(1, Ordering::SeqCst) }).await.map_err(internal)?;
         match CALLED.fetch_add(1, Ordering::SeqCst) {
-            0 => Err(turms_proto::ErrorObject::internal("try again")),
+            0 => Err(ErrorObject::internal("try again")),
             _ => Ok("paid".to_owned()),
         }
     }
@@ -318,4 +318,35 @@ async fn a_side_effect_happens_once_if_a_layer_repeats_the_call() {
     let client = TestClient::connect_with(&server, ProtocolVersion::V2026_07_28, person).await;
     assert_eq!(client.call_tool("pay", json!({})).await.unwrap().text(), "paid");
     assert_eq!((CALLED.load(Ordering::SeqCst), PAID.load(Ordering::SeqCst)), (2, 1));
+}
+
+#[tokio::test]
+async fn a_function_is_a_layer() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let methods = seen.clone();
+    let layer = from_fn(move |request: Request, context: CallContext, next: Next| {
+        let methods = methods.clone();
+        async move {
+            methods.lock().push(request.method.to_string());
+            match &*request.method {
+                "tools/call" => {
+                    let mut result: CallToolResult = next.run(request, context).await?.take()?;
+                    result.content.push(Content::text("changed"));
+                    Ok(Payload::new(result))
+                }
+                "own/method" => Err(ErrorObject::invalid_request("answered by the layer").into()),
+                _ => next.run(request, context).await,
+            }
+        }
+    });
+    let router = Server::new("s", "1").tool(Tool::builder("a").handler_sync(|| "result")).layer(layer).build().unwrap();
+    for version in ProtocolVersion::ALL {
+        let client = TestClient::connect(&router, version).await;
+        assert_eq!(client.call_tool("a", json!({})).await.unwrap().text(), "result\nchanged", "{version}");
+        let answered = client.request_raw("own/method", Object::new()).await.unwrap_err();
+        assert_eq!(answered.server_error().message, "answered by the layer", "{version}");
+        assert!(client.request::<ListTools>(&PaginatedParams::new()).await.is_ok(), "{version}");
+        let seen = std::mem::take(&mut *seen.lock());
+        assert!(seen.ends_with(&["tools/call", "own/method", "tools/list"].map(str::to_owned)), "{version}: {seen:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! The responses of a server to valid and invalid raw lines.
 
 mod call_log;
+mod options;
 mod second_initialize;
 
 use std::sync::Arc;

@@ -63,8 +63,8 @@ fn server_on(stage: &Arc<Stage>) -> Server {
         ""
     });
     let asking = Tool::builder("asking").task().handler(|context: Context| async move {
-        let one = async { context.elicit_as("one", form("one")).await };
-        let two = async { context.elicit_as("two", form("two")).await };
+        let one = context.elicit_with(form("one")).key("one");
+        let two = context.elicit_with(form("two")).key("two");
         let (one, two) = tokio::join!(one, two);
         let name = |answer: ElicitResult| answer.content.unwrap().get("name").unwrap();
         Ok::<_, turms_server::InputError>(format!("{} {}", name(one?), name(two?)))
@@ -84,7 +84,7 @@ fn server_on(stage: &Arc<Stage>) -> Server {
     let plain = Tool::builder("plain").handler_sync(|| "plain");
     let loud = Tool::builder("loud").task().handler(|context: Context, _: CancellationToken| async move {
         tokio::task::yield_now().await;
-        context.progress(1, None, None).await;
+        context.progress().report(1).await;
         context.log(LoggingLevel::Error, "loud").await;
         "said"
     });

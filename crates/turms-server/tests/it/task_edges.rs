@@ -24,7 +24,7 @@ const QUESTIONS: usize = 20;
 fn server(store: Arc<dyn TaskStore>) -> Server {
     let asking = Tool::builder("asking").task().handler(|context: Context| async move {
         for number in 0..QUESTIONS {
-            context.elicit_as(format!("q{number}").as_str(), form("who?")).await?;
+            context.elicit_with(form("who?")).key(format!("q{number}")).await?;
         }
         Ok::<_, InputError>("asked")
     });
@@ -169,7 +169,7 @@ async fn work_beside_the_handler_hears_that_nobody_answers_a_task_that_is_over()
         let spawning = Tool::builder("spawning").task().handler(move |context: Context| {
             let told = told.clone();
             async move {
-                tokio::spawn(async move { told.send(context.elicit_as("who", form("who?")).await) });
+                tokio::spawn(async move { told.send(context.elicit_with(form("who?")).key("who").await) });
                 std::future::pending::<()>().await;
                 ""
             }
@@ -183,7 +183,7 @@ async fn work_beside_the_handler_hears_that_nobody_answers_a_task_that_is_over()
         // Unless it is cancelled, it expires.
         let heard = tokio::time::timeout(Duration::from_secs(2 * 60 * 60), hears.recv()).await;
         let error = heard.expect("the question comes to an end").unwrap().unwrap_err();
-        assert_eq!(error.to_string(), "the task has ended: its input requests are not answered any more");
+        assert_eq!(error.to_string(), "the task has ended; input requests are no longer possible");
     }
 }
 
@@ -362,4 +362,28 @@ async fn a_task_that_its_client_is_not_told_of_is_not_kept() {
     assert_eq!(client.call_tool("quick", json!({})).await.unwrap().text(), "at once");
     client.call_tool("panics", json!({})).await.unwrap_err();
     eventually("no task is kept", async || format!("{store:?}").contains("len: 0")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_request_of_a_task_has_a_timeout_if_it_is_given_one() {
+    let (send, mut received) = mpsc::unbounded_channel();
+    let late = Tool::builder("late").task().handler(move |context: Context| {
+        let send = send.clone();
+        async move {
+            let answered = context.elicit_with(form("who?")).timeout(Duration::from_secs(5)).await;
+            send.send(answered.map_err(|error| error.to_string())).unwrap();
+            // The default is to wait for as long as the task exists.
+            let _ = context.elicit_with(form("who?")).await;
+        }
+    });
+    let router = server(memory()).tool(late).build().unwrap();
+    for version in [D, E] {
+        let client = connect(&router, version).await;
+        let id = begin(&client, "late").await;
+        let error = received.recv().await.unwrap().unwrap_err();
+        assert!(error.contains("no response within 5"), "{version}: {error}");
+        tokio::time::sleep(Duration::from_secs(11 * 60)).await;
+        let status = client.request_raw("tasks/get", object(json!({ "taskId": id }))).await.unwrap();
+        assert_eq!(status.member("status").unwrap().text().as_deref(), Some("input_required"), "{version}");
+    }
 }

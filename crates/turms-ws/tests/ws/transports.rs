@@ -66,10 +66,11 @@ fn server(counters: &Arc<CallCounters>) -> Server {
             session.insert(Calls(calls));
             calls.to_string()
         }))
-        .on_open(move |_| {
+        .on_session_start(move |_, _| {
             opened.add("opened", 1);
+            async { Ok(()) }
         })
-        .on_close(move |_| {
+        .on_session_end(move |_, _| {
             closed.add("closed", 1);
         })
         .notification_fallback(move |method, _: RawJson, _| {
@@ -392,7 +393,7 @@ async fn a_shutdown_is_graceful_over_every_transport() {
         let handle = server.handle();
         let served = ServedEndpoint::start(transport, server.into_endpoint().unwrap()).await;
         let client = served.connect().await;
-        within("on_open", counters.reaches("opened", 1)).await;
+        within("on_session_start", counters.reaches("opened", 1)).await;
         check_shutdown(served, client, &counters, || handle.shutdown()).await;
     }
 }
@@ -443,16 +444,16 @@ async fn a_layer_keeps_versions_sessions_limits_notifications_and_shutdown() {
                 let served = ServedEndpoint::start(transport, endpoint).await;
                 // The handshake checks the revision.
                 let mut client = served.connect().await;
-                within("on_open", counters.reaches("opened", 1)).await;
+                within("on_session_start", counters.reaches("opened", 1)).await;
                 assert_eq!(client.call(2, "count").await, "1", "{transport:?}, {name}");
                 assert_eq!(client.call(3, "count").await, "2", "{transport:?}, {name}");
                 client.send(notification("notifications/custom")).await;
                 within("a notification", counters.reaches("notifications/custom", 1)).await;
                 check_message_limits(transport, served.connect().await, name).await;
-                within("on_open", counters.reaches("opened", 2)).await;
+                within("on_session_start", counters.reaches("opened", 2)).await;
                 if transport != Transport::HttpSession {
                     // That client has disconnected.
-                    within("on_close", counters.reaches("closed", 1)).await;
+                    within("on_session_end", counters.reaches("closed", 1)).await;
                 }
                 check_shutdown(served, client, &counters, || handle.shutdown()).await;
             }

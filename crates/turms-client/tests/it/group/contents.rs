@@ -152,7 +152,7 @@ async fn events_of_all_servers_come_with_their_names() {
 
 #[tokio::test]
 async fn a_resource_that_was_subscribed_to_twice_is_unsubscribed() {
-    let home = notes("home").versions([OLDEST]).build().unwrap();
+    let home = notes("home").protocol_versions([OLDEST]).build().unwrap();
     let group = ClientGroup::builder(app())
         .server("home", Plug::default().connector("home", home.clone()))
         .server("math", local(math()))

@@ -307,12 +307,17 @@ async fn hooks_hear_of_sessions_and_shutdown_ends_them() {
     let (open, close) = (opened.clone(), closed.clone());
     let once = std::sync::Mutex::new(false);
     let router = Server::new("s", "1")
-        .on_open(move |session| {
-            assert!(!std::mem::replace(&mut *once.lock().unwrap(), true), "a session opens once");
+        .on_session_start(move |session, context| {
+            assert!(!std::mem::replace(&mut *once.lock().unwrap(), true), "a session starts once");
             assert_eq!(session.client_info().unwrap().name, "test-client");
+            assert_eq!(context.client_info().unwrap().name, "test-client");
             open.notify_one();
+            async { Ok(()) }
         })
-        .on_close(move |_| close.notify_one())
+        .on_session_end(move |_, reason| {
+            assert_eq!(reason, turms_server::CloseReason::Shutdown);
+            close.notify_one();
+        })
         .build()
         .unwrap();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_11_25).await;
@@ -329,12 +334,12 @@ async fn hooks_hear_of_sessions_and_shutdown_ends_them() {
 async fn a_tool_that_cannot_be_served_is_found_before_it_serves() {
     let bad_name = Tool::builder("no spaces").handler_sync(|| "");
     let error = Server::new("s", "1").tool(bad_name).build().unwrap_err();
-    assert!(error.to_string().starts_with("cannot build server: tool \"no spaces\": a name is"), "{error}");
+    assert!(error.to_string().starts_with("cannot build server \"s\": tool \"no spaces\": a name is"), "{error}");
     let remote = Object::encode(&json!({ "type": "object", "$ref": "https://example.com/x.json" })).unwrap();
     let error = Server::new("s", "1").tool(Tool::builder("t").input_schema(remote).handler_sync(|| "")).build();
-    assert!(error.unwrap_err().to_string().contains("not a usable JSON Schema"));
+    assert!(error.unwrap_err().to_string().contains("tool \"t\": invalid input schema: "));
     let error = Server::new("s", "1").resource(Resource::builder("x://{").handler_sync(|| "")).build().unwrap_err();
-    assert!(error.to_string().starts_with("cannot build server: resource \"x://{\":"), "{error}");
+    assert!(error.to_string().starts_with("cannot build server \"s\": resource \"x://{\":"), "{error}");
 }
 
 #[tokio::test]

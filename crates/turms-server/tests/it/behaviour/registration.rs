@@ -19,7 +19,7 @@ fn resource(uri: &str) -> Resource {
 /// Returns the start of the error message for an item that is registered at two lines of this file.
 fn twice(what: &str, lines: [u32; 2]) -> [String; 2] {
     let file = file!();
-    [format!("{what} is registered twice: at {file}:{}:", lines[0]), format!(" and at {file}:{}:", lines[1])]
+    [format!("{what}: registered twice: at {file}:{}:", lines[0]), format!(" and at {file}:{}:", lines[1])]
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn the_first_may_have_been_added_through_a_handle() {
     let server = Server::new("s", "1");
     server.handle().add_tool(tool("a")).unwrap();
     let error = server.tool(tool("a")).build().unwrap_err().to_string();
-    assert!(error.contains("tool \"a\" is registered twice: through a handle and at "), "{error}");
+    assert!(error.contains("tool \"a\": registered twice: through a handle and at "), "{error}");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn what_cannot_be_used_is_not_added() {
     let schema = Object::encode(&json!({ "type": "object", "properties": { "a": { "type": 7 } } })).unwrap();
     let invalid = || Tool::builder("t").input_schema(schema.clone()).handler_sync(|| "");
     for refused in [message(handle.add_tool(invalid())), message(handle.replace_tool(invalid()))] {
-        assert!(refused.starts_with("tool \"t\": not a usable JSON Schema"), "{refused}");
+        assert!(refused.starts_with("tool \"t\": invalid input schema: "), "{refused}");
     }
     let refused = message(handle.add_resource(resource("x://{")));
     assert!(refused.starts_with("resource \"x://{\": "), "{refused}");
@@ -140,4 +140,23 @@ async fn a_server_whose_handle_is_taken_declares_that_anything_may_be_added() {
         let error = client.call_tool("none", json!({})).await.unwrap_err();
         assert_eq!(error.server_error().code.0, -32602, "{version}");
     }
+}
+
+#[test]
+fn every_problem_is_an_entry_with_component_name_and_reason() {
+    let server =
+        Server::new("shop", "1").tool(tool("two words")).resource(resource("x://{")).tool(tool("a")).tool(tool("a"));
+    let error = server.method("ping", |_: Object, _| async { Ok(Object::new()) }).build().unwrap_err();
+    let of = |index: usize| (error.problems()[index].component(), error.problems()[index].name());
+    assert_eq!(error.problems().len(), 4, "{error}");
+    assert_eq!(
+        [of(0), of(1), of(2), of(3)],
+        [("tool", "two words"), ("resource", "x://{"), ("tool", "a"), ("method", "ping")]
+    );
+    assert_eq!(error.problems()[3].reason(), "the method is reserved: the server implements it");
+    let messages: Vec<String> = error.problems().iter().map(ToString::to_string).collect();
+    let message = format!("cannot build server \"shop\": {}", messages.join("; "));
+    assert_eq!((error.to_string(), format!("{error:?}")), (message.clone(), message.clone()));
+    let serve_error: turms_server::ServeError = error.into();
+    assert_eq!(serve_error.to_string(), message);
 }

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use turms_core::PeerError;
-use turms_proto::Notification;
 use turms_proto::session::RequestOptions;
 use turms_proto::types::LoggingLevel;
+use turms_proto::{ErrorObject, Notification};
 use turms_server::{Context, ServerHandle, Session, Tool};
 use turms_testkit::behaviour_server::server_with;
-use turms_testkit::{CallCounters, eventually, within};
+use turms_testkit::{CallCounters, within};
 
 use super::Wire;
 
@@ -28,8 +28,14 @@ fn client_name(session: &Session) -> String {
 fn connect(seen: &Arc<Seen>) -> (Wire, ServerHandle) {
     let (opened, closed) = (seen.clone(), seen.clone());
     let server = server_with(&seen.counters)
-        .on_open(move |session| opened.opened.lock().unwrap().push(session.clone()))
-        .on_close(move |session| closed.closed.lock().unwrap().push(client_name(session)))
+        .on_session_start(move |session, _| {
+            let refused = client_name(&session) == "refused";
+            opened.opened.lock().unwrap().push(session);
+            async move { if refused { Err(ErrorObject::invalid_request("not you")) } else { Ok(()) } }
+        })
+        .on_session_end(move |session, reason| {
+            closed.closed.lock().unwrap().push(format!("{} {reason:?}", client_name(&session)));
+        })
         .tool(Tool::builder("session_client").handler(|session: Session, context: Context| async move {
             context.log(LoggingLevel::Info, "asked who").await;
             client_name(&session)
@@ -74,7 +80,7 @@ async fn a_second_initialize_ends_what_belongs_to_the_first_session() {
     let answer = wire.hear().await;
     assert_eq!((&answer["id"], &answer["result"]["protocolVersion"]), (&json!(0), &json!("2025-11-25")));
     within("the end of the call", seen.counters.reaches("stopped", 1)).await;
-    assert_eq!(*seen.closed.lock().unwrap(), ["one"]);
+    assert_eq!(*seen.closed.lock().unwrap(), ["one Client"]);
     wire.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
     wire.still_serves().await;
     let sessions = seen.opened.lock().unwrap().clone();
@@ -106,34 +112,43 @@ async fn an_initialize_that_is_refused_leaves_the_session_as_it_is() {
     assert_eq!(wire.hear().await["result"]["content"][0]["text"], "one");
 }
 
-/// A client that never sends `initialized` has no open session, so `on_close` is not called either.
 #[tokio::test]
-async fn on_close_runs_only_for_sessions_that_on_open_ran_for() {
-    let seen = Arc::<Seen>::default();
-    let (mut wire, handle) = connect(&seen);
-    for (id, name) in ["one", "two"].into_iter().enumerate() {
-        wire.ask(initialize(id, name, "2025-06-18")).await;
+async fn a_session_that_is_refused_serves_nothing_and_has_no_end() {
+    for version in super::LEGACY {
+        let seen = Arc::<Seen>::default();
+        let (mut wire, handle) = connect(&seen);
+        let refused = wire.ask(initialize(0, "refused", version)).await;
+        assert_eq!((&refused["error"]["code"], &refused["error"]["message"]), (&json!(-32600), &json!("not you")));
+        wire.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+        let rejected = wire.ask(call(1, "session_client")).await;
+        assert_eq!(rejected["error"]["code"], -32600, "{version}: {rejected}");
+        assert!(handle.sessions().is_empty(), "{version}");
+        assert_eq!(wire.ask(initialize(2, "two", version)).await["error"]["code"], -32600, "{version}");
+        assert_eq!(wire.ask(call(3, "session_client")).await["error"]["code"], -32600, "{version}");
+        drop(wire);
+        tokio::task::yield_now().await;
+        assert_eq!(*seen.closed.lock().unwrap(), [""; 0], "{version}");
+        assert_eq!(seen.opened.lock().unwrap().len(), 1, "{version}");
     }
-    assert_eq!(*seen.closed.lock().unwrap(), [""; 0]);
-    wire.ask(initialize(2, "three", "2025-06-18")).await;
-    wire.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
-    wire.still_serves().await;
-    wire.ask(initialize(3, "four", "2025-06-18")).await;
-    assert_eq!(*seen.closed.lock().unwrap(), ["three"]);
-    drop(wire);
-    eventually("the end of the session", async || handle.sessions().is_empty()).await;
-    assert_eq!(*seen.closed.lock().unwrap(), ["three"]);
-    assert_eq!(seen.opened.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn on_close_runs_without_a_hook_for_on_open() {
+async fn a_callback_that_panics_refuses_the_session() {
+    let server = server_with(&Arc::default()).on_session_start(|session, _| async move {
+        assert_ne!(client_name(&session), "one", "as asked");
+        Ok(())
+    });
+    let mut wire = Wire::of(server);
+    assert_eq!(wire.ask(initialize(0, "one", "2025-06-18")).await["error"]["code"], -32603);
+    assert_eq!(wire.ask(call(1, "add")).await["error"]["code"], -32600);
+}
+
+#[tokio::test]
+async fn on_session_end_runs_without_a_callback_for_the_start() {
     let closed = Arc::new(tokio::sync::Notify::new());
     let hook = closed.clone();
-    let mut wire = Wire::of(server_with(&Arc::default()).on_close(move |_| hook.notify_one()));
+    let mut wire = Wire::of(server_with(&Arc::default()).on_session_end(move |_, _| hook.notify_one()));
     wire.ask(initialize(0, "one", "2025-06-18")).await;
-    wire.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
-    wire.still_serves().await;
     drop(wire);
     within("the hook", closed.notified()).await;
 }
