@@ -253,7 +253,7 @@ async fn a_call_that_succeeds_ends_the_pause_before_listening_is_tried_again() {
     })
     .await;
     let client = connect(builder().reconnect(Backoff::new()), &server).await;
-    let mut changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+    let mut changes = client.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
     // The next pause would take 0.8 s or more.
     server.wait_for("subscriptions/listen", 6).await;
     down.store(false, Ordering::Relaxed);
@@ -270,7 +270,7 @@ async fn a_call_that_succeeds_ends_the_pause_before_listening_is_tried_again() {
 async fn a_server_that_cannot_be_heard_any_more_is_told_as_lost_and_then_as_back() {
     let server = FakeHttpServer::start(telling).await;
     let client = connect(supervised(), &server).await;
-    let mut changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+    let mut changes = client.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
     assert!(changes.next().await.is_some());
     let mut events = client.events();
     server.wait_for("subscriptions/listen", 2).await;

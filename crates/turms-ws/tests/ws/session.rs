@@ -68,7 +68,7 @@ async fn a_dropped_call_is_cancelled_at_the_server() {
 async fn subscribers_are_notified_of_changes() {
     in_every_revision(async |_, client| {
         let mut events = client.events();
-        client.subscribe("config://app").await.unwrap();
+        let _subscription = client.subscribe("config://app").await.unwrap();
         client.call_tool("touch", json!({ "uri": "config://app" })).await.unwrap();
         let uri = events.find(|event| match event {
             Event::ResourceUpdated { uri } => Some(uri),

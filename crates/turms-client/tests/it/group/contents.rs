@@ -114,8 +114,8 @@ async fn events_of_all_servers_come_with_their_names() {
     let client = group.as_client();
     let mut named = group.events();
     let mut events = client.events();
-    client.subscribe("home://index").await.unwrap();
-    client.subscribe("work://index").await.unwrap();
+    let _subscription = client.subscribe("home://index").await.unwrap();
+    let work_changes = client.subscribe("work://index").await.unwrap();
     home.handle().resource_updated("home://index");
     work.handle().resource_updated("work://index");
     let mut heard = Vec::new();
@@ -138,8 +138,9 @@ async fn events_of_all_servers_come_with_their_names() {
     assert_eq!(heard, [pair("home"), pair("work")]);
     assert_eq!(uris, ["home://index", "work://index"]);
 
-    client.unsubscribe("work://index").await.unwrap();
-    client.unsubscribe("work://index").await.unwrap();
+    drop(work_changes);
+    // The request to unsubscribe is sent in the background.
+    tokio::time::sleep(Duration::from_millis(50)).await;
     work.handle().resource_updated("work://index");
     work.handle().add_tool(ServerTool::builder("extra").handler_sync(|| "")).unwrap();
     home.handle().resource_updated("home://index");
@@ -164,7 +165,7 @@ async fn listening_reaches_every_server() {
         "work://note/1".to_owned(),
         "nowhere://x".to_owned(),
     ]);
-    let mut listening = within("a change", group.as_client().listen(filter).into_future()).await.unwrap();
+    let mut listening = within("a change", group.as_client().subscribe(filter).into_future()).await.unwrap();
     let mut acknowledged = listening.acknowledged().clone();
     acknowledged.resource_subscriptions.as_mut().unwrap().sort();
     // A server of the newest revision agrees to tell even of what it does not have.
