@@ -67,7 +67,7 @@ async fn the_server_has_the_tools_of_scenarios_to_come() {
     assert_eq!(output_type("sep_2106_primitive_output_tool"), "number");
     let structured = async |name| {
         let result = client.call_tool(name, ()).await.unwrap();
-        result.structured_as::<Value>().unwrap().unwrap()
+        result.structured::<Value>().unwrap()
     };
     assert_eq!(structured("sep_2106_array_output_tool").await[0], json!({ "day": "Monday", "celsius": 21.5 }));
     assert_eq!(structured("sep_2106_primitive_output_tool").await, 42.0);

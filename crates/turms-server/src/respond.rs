@@ -82,7 +82,7 @@ impl IntoCallToolResult for String {
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + JsonSchema> IntoCallToolResult for Json<T> {
     fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
-        CallToolResult::structured(&self.0).map_err(|error| encode_error(&error))
+        CallToolResult::from_structured(&self.0).map_err(|error| encode_error(&error))
     }
 
     fn output_schema() -> Option<Value> {

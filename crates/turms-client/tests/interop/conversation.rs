@@ -80,7 +80,7 @@ impl Conversation {
         let sum = self.client.call_tool("add", json!({ "a": 2, "b": 3.5 })).await.unwrap();
         assert_eq!(serde_json::from_str::<Value>(&sum.text()).unwrap(), json!({ "sum": 5.5 }));
         // Nothing in the older revisions forbids it.
-        assert_eq!(sum.structured_as::<Value>().unwrap().unwrap(), json!({ "sum": 5.5 }));
+        assert_eq!(sum.structured::<Value>().unwrap(), json!({ "sum": 5.5 }));
 
         let text = "Grüße,\n\"Welt\" \u{1F30D}\u{2028}\\";
         assert_eq!(self.say("echo", json!({ "text": text })).await, text);

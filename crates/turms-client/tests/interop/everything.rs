@@ -74,7 +74,7 @@ async fn its_tools_answer_with_content_of_every_kind() {
 
     let weather = client.call_tool("get-structured-content", json!({ "location": "New York" })).await.unwrap();
     let expected = json!({ "temperature": 33, "conditions": "Cloudy", "humidity": 82 });
-    assert_eq!(weather.structured_as::<Value>().unwrap().unwrap(), expected);
+    assert_eq!(weather.structured::<Value>().unwrap(), expected);
 
     let image = client.call_tool("get-tiny-image", ()).await.unwrap();
     let png = image.images().next().unwrap();

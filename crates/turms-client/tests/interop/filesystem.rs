@@ -52,7 +52,7 @@ async fn a_file_is_written_and_read_again() {
 
     let read = call(&client, "read_text_file", json!({ "path": path })).await;
     assert_eq!(read.text(), content);
-    assert_eq!(read.structured_as::<Value>().unwrap().unwrap(), json!({ "content": content }));
+    assert_eq!(read.structured::<Value>().unwrap(), json!({ "content": content }));
     assert_eq!(call(&client, "list_directory", json!({ "path": directory })).await.text(), "[FILE] note.txt");
     let info = call(&client, "get_file_info", json!({ "path": path })).await.text();
     assert!(info.starts_with(&format!("size: {}\n", content.len())), "{info}");

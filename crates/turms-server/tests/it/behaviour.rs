@@ -154,7 +154,7 @@ async fn structured_content_goes_where_it_is_understood() {
         let version = client.version();
         let result = client.call_tool("sum", json!({ "a": 1, "b": 2 })).await.unwrap();
         assert_eq!(text_of(&result), r#"{"sum":3.0}"#);
-        let sum = result.structured_as::<Sum>().map(Result::unwrap);
+        let sum = result.structured::<Sum>().ok();
         assert_eq!(sum, version.has(Ability::StructuredOutput).then_some(Sum { sum: 3.0 }));
         let result = client.call_tool("list", json!({})).await.unwrap();
         assert_eq!(text_of(&result), "[1,2,3]");

@@ -44,10 +44,10 @@ async fn structured_content_is_read_into_a_type() {
     everywhere(async |client| {
         let result = client.call_tool("sum", Add { a: 1.0, b: 2.0 }).await.unwrap();
         assert_eq!(result.text(), r#"{"sum":3.0}"#);
-        let sum = result.structured_as::<Sum>().map(Result::unwrap);
+        let sum = result.structured::<Sum>().ok();
         assert_eq!(sum, client.version.has(Ability::StructuredOutput).then_some(Sum { sum: 3.0 }));
         let result = client.call_tool("list", ()).await.unwrap();
-        let list = result.structured_as::<Vec<i64>>().map(Result::unwrap);
+        let list = result.structured::<Vec<i64>>().ok();
         assert_eq!(list, client.version.has(Ability::AnyStructuredOutput).then(|| vec![1, 2, 3]));
     })
     .await;

@@ -17,7 +17,7 @@ async fn servers_of_several_revisions_are_one_list_and_called_by_prefix() {
     assert_eq!(client.call_tool("home_read", ()).await.unwrap().text(), "notes of home");
     assert_eq!(client.call_tool("work_read", ()).await.unwrap().text(), "notes of work");
     let sum = client.call_tool("math_add", json!({ "a": 1, "b": 2 })).await.unwrap();
-    assert_eq!(sum.structured_as::<Sum>().unwrap().unwrap(), Sum { sum: 3.0 });
+    assert_eq!(sum.structured::<Sum>().unwrap(), Sum { sum: 3.0 });
     assert!(group.collisions().is_empty());
 
     let versions: Vec<_> = group.servers().into_iter().map(|server| (server.name, server.version.unwrap())).collect();
