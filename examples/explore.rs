@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use turms::http::HttpConnector;
+use turms::ConnectHttp as _;
 use turms::types::LoggingLevel;
 use turms::{Backoff, ChildCommand, Client};
 
@@ -28,7 +28,7 @@ async fn explore() -> Result<(), Box<dyn Error>> {
 
     let builder = Client::builder("explore", "1.0.0").reconnect(Backoff::new()).log_level(LoggingLevel::Warning);
     let client = if target.starts_with("http://") || target.starts_with("https://") {
-        builder.connect(HttpConnector::new(target)?).await?
+        builder.connect_http(target).await?
     } else {
         let command = ChildCommand::new(target).args(arguments).on_stderr(|line| eprintln!("server: {line:?}"));
         builder.connect_command(command).await?

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use turms_core::transport::{ChildCommand, LocalConnector, StreamConnector};
-use turms_core::{ConnectError, Connector, Service};
+use turms_core::{ConnectClient, ConnectError, Connector, Service};
 use turms_proto::session::{RequestOptions, VersionChoice};
 use turms_proto::types::{
     ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitForm, ElicitParams, ElicitResult, ElicitUrl,
@@ -467,6 +467,14 @@ impl ClientBuilder {
             extensions: self.extensions.into(),
         };
         Ok(ServerShared::new(settings, connector, Arc::new(incoming)))
+    }
+}
+
+impl ConnectClient for ClientBuilder {
+    type Client = Client;
+
+    fn connect_client(self, connector: impl Connector) -> impl Future<Output = Result<Client, ConnectError>> + Send {
+        self.connect(connector)
     }
 }
 

@@ -41,7 +41,7 @@ pub enum Event {
         id: String,
     },
     /// A task has changed. Servers of 2025-11-25 send this unasked, those of 2026-07-28 to a
-    /// [subscription](crate::Client::listen).
+    /// [subscription](crate::Client::subscribe).
     TaskUpdated(Arc<Task>),
     /// A call is retried.
     Retrying {

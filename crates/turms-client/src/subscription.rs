@@ -69,10 +69,11 @@ impl Change {
     }
 }
 
-/// A stream of changes. Dropping it ends the subscription.
+/// A stream of changes: see [`Client::subscribe`](crate::Client::subscribe). Dropping it ends the subscription.
 ///
-/// A client that reconnects opens the stream again. Changes in between are missed: read the lists anew when the events of the
-/// client are [`Lost`](crate::ConnectionEvent::Lost) and [`Connected`](crate::ConnectionEvent::Connected).
+/// A client that reconnects subscribes again. Changes in between are missed: read the lists and resources again after the events
+/// [`Lost`](crate::ConnectionEvent::Lost) and [`Connected`](crate::ConnectionEvent::Connected). Up to 1024 unread changes are kept;
+/// later ones are dropped.
 pub struct Subscription {
     changes: mpsc::Receiver<Change>,
     acknowledged: SubscriptionFilter,
@@ -92,15 +93,23 @@ impl Subscription {
         Self { changes, acknowledged, task }
     }
 
-    /// The part of the filter that the server acknowledged.
+    /// Returns the part of the filter that the server acknowledged.
     #[must_use]
     pub fn acknowledged(&self) -> &SubscriptionFilter {
         &self.acknowledged
     }
 
-    /// The next change; `None` when there will be no more.
+    /// Returns the next change; `None` after the subscription has ended.
     pub async fn next(&mut self) -> Option<Change> {
         self.changes.recv().await
+    }
+
+    /// Returns `true` if only resources are wanted, and changes of none of them were acknowledged.
+    pub(crate) fn offers_none_of(&self, wanted: &SubscriptionFilter) -> bool {
+        let mut others = wanted.clone();
+        let resources = others.resource_subscriptions.take();
+        let only_resources = resources.is_some_and(|resources| !resources.is_empty()) && is_empty(&others);
+        only_resources && self.acknowledged.resource_subscriptions.as_ref().is_none_or(Vec::is_empty)
     }
 
     /// Returns `true` if the server can still send changes.
@@ -129,9 +138,10 @@ pub(crate) async fn listen(shared: &Arc<ServerShared>, filter: SubscriptionFilte
     let (sender, changes) = mpsc::channel(Subscription::CAPACITY);
     let incoming = shared.incoming.clone();
     let forward = move |notification: Notification| {
-        incoming.forget(&notification);
-        if &*notification.method == TaskChanged::NAME {
-            incoming.on_notification(notification.clone());
+        match &*notification.method {
+            // Changes of lists are events only on request: see `request_lists`.
+            ResourceUpdated::NAME | TaskChanged::NAME => incoming.on_notification(notification.clone()),
+            _ => incoming.forget(&notification),
         }
         if let Some(change) = change_of(&notification) {
             // A reader that is too slow has to read the lists anew anyway.
@@ -153,7 +163,9 @@ pub(crate) fn filter_events(
     guard: impl Send + 'static,
 ) -> Subscription {
     let (sender, changes) = mpsc::channel(Subscription::CAPACITY);
-    let acknowledged = server.map_or_else(|| filter.clone(), |server| supported(&filter, server));
+    let mut acknowledged = server.map_or_else(|| filter.clone(), |server| supported(&filter, server));
+    // The server has accepted these, whatever it declares.
+    acknowledged.resource_subscriptions = filter.resource_subscriptions.clone();
     let task = tokio::spawn(async move {
         let _guard = guard;
         forward(events, filter, sender, watched).await;

@@ -94,8 +94,8 @@ fn some(number: usize) -> ClientBuilder {
 async fn use_and_end(client: Client, number: usize) {
     let events = number.is_multiple_of(5).then(|| client.events());
     let changes = match number % 7 {
-        0 => Some(client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap()),
-        1 => client.subscribe("config://app").await.map(|()| None).unwrap(),
+        0 => Some(client.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap()),
+        1 => Some(client.subscribe("config://app").await.unwrap()),
         _ => None,
     };
     assert_eq!(client.call_tool("hello", ()).await.unwrap().text(), "Hello!");
@@ -199,7 +199,7 @@ fn a_thousand_connections_that_are_lost_and_made_again_leave_nothing() {
             let builder = builder().reconnect(backoff);
             let client = builder.protocol_version([OLD, NEW][number % 2]).connect(connector).await.unwrap();
             let mut events = client.events();
-            client.subscribe("config://app").await.unwrap();
+            let _subscription = client.subscribe("config://app").await.unwrap();
             for _ in 0..100 {
                 kill();
                 let connected =

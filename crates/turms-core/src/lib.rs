@@ -12,6 +12,7 @@ mod blocking;
 mod cancellation;
 mod channel;
 mod clock;
+mod connect_client;
 mod connection;
 mod context;
 mod counters;
@@ -52,6 +53,7 @@ pub use self::channel::{
     InboundStream, ObservedCall, OpenChannel, OutgoingRequest, TransportInfo, write_params,
 };
 pub use self::clock::CallClock;
+pub use self::connect_client::ConnectClient;
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, OpenFailure};
 pub use self::context::{CallContext, RequestInfo};
 pub use self::counters::{CountedRequest, Counters};

@@ -24,7 +24,7 @@
 //!
 //! # Clients
 //!
-//! [`HttpConnector`] connects a client to a server and detects its protocol revision. [`HttpTransport`] does so for the
+//! [`ConnectHttp`] adds `connect_http(url)` to the builder of clients. [`HttpConnector`] has options and detects the protocol revision. [`HttpTransport`] does so for the
 //! URLs of a configuration. An [`Authorizer`] provides credentials.
 //!
 //! Types of other crates in the public API: `bytes` 1, `http` 1, `url` 2, and `tower-service` 0.3 and `http-body` 1 for
@@ -46,8 +46,8 @@ mod sse;
 
 #[cfg(feature = "client")]
 pub use self::client::{
-    Authorizable, AuthorizeError, Authorizer, BearerToken, Challenge, Decision, DialAddress, DialError, HttpConnector,
-    HttpError, HttpTransport,
+    Authorizable, AuthorizeError, Authorizer, BearerToken, Challenge, ConnectHttp, Decision, DialAddress, DialError,
+    HttpConnector, HttpError, HttpTransport,
 };
 /// For other crates of Turms. Not part of the API.
 #[doc(hidden)]

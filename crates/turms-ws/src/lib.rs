@@ -76,6 +76,8 @@ mod client_handshake;
 #[cfg(any(feature = "client", feature = "server"))]
 mod close;
 #[cfg(feature = "client")]
+mod connect_ws;
+#[cfg(feature = "client")]
 mod connector;
 #[cfg(any(feature = "client", feature = "server"))]
 mod handshake;
@@ -96,6 +98,8 @@ mod url;
 pub use self::body::WsBody;
 #[cfg(feature = "client")]
 pub use self::client_handshake::WsConnectError;
+#[cfg(feature = "client")]
+pub use self::connect_ws::ConnectWs;
 #[cfg(feature = "client")]
 pub use self::connector::WsConnector;
 #[cfg(feature = "server")]

@@ -30,7 +30,7 @@
 //! - A [`Client`] talks to servers of every revision: see [`client`].
 //! - Extensions of the protocol are [`ServerExtension`]s and [`ClientExtension`]s; those of your own as well.
 //! - With the feature `http`, servers are reached over HTTP (`serve_http`, or `http` to mount them into an application) and
-//!   clients connect to URLs (`http::HttpConnector`, and `http::HttpTransport` for those of a configuration). The feature `ws`
+//!   clients connect to URLs (`connect_http`, `http::HttpConnector` with options, and `http::HttpTransport` for those of a configuration). The feature `ws`
 //!   does the same for WebSocket, `tls` lets servers listen with a certificate, and `http2` lets them speak HTTP/2 without one.
 //! - Pages that hosts show are [`App`]s; a client that is a host says so with [`ClientBuilder::enable_apps`].
 //! - With the feature `skills`, servers have skills for models (`Skills`), and clients list, read and verify them.
@@ -60,6 +60,8 @@ pub use turms_core::{Error, ErrorKind, Result};
 #[cfg(any(feature = "http-client", feature = "http-server"))]
 #[doc(no_inline)]
 pub use turms_http as http;
+#[cfg(feature = "http-client")]
+pub use turms_http::ConnectHttp;
 #[cfg(feature = "http-server")]
 pub use turms_http::ServeHttp;
 #[doc(no_inline)]
@@ -85,6 +87,8 @@ pub use turms_server::{Skill, SkillError, Skills};
 #[cfg(feature = "ws")]
 #[doc(no_inline)]
 pub use turms_ws as ws;
+#[cfg(all(feature = "client", feature = "ws"))]
+pub use turms_ws::ConnectWs;
 #[cfg(all(feature = "server", feature = "ws"))]
 pub use turms_ws::ServeWs;
 
@@ -106,6 +110,12 @@ pub use turms_macros::handlers;
 
 /// What most servers name: `use turms::prelude::*;`.
 pub mod prelude {
+    #[cfg(feature = "http-client")]
+    #[doc(no_inline)]
+    pub use crate::ConnectHttp as _;
+    #[cfg(all(feature = "client", feature = "ws"))]
+    #[doc(no_inline)]
+    pub use crate::ConnectWs as _;
     #[cfg(feature = "http-server")]
     #[doc(no_inline)]
     pub use crate::ServeHttp;

@@ -16,7 +16,7 @@ pub(crate) async fn run(session: &CliSession, args: &ListenArgs) -> CliResult {
     if !args.resource.is_empty() {
         filter = filter.resource_subscriptions(args.resource.clone());
     }
-    let mut changes = session.call(session.client.listen(filter)).await?;
+    let mut changes = session.call(session.client.subscribe(filter)).await?;
     session.printer.note("listening; Ctrl-C stops");
     let mut left = args.count;
     while left != Some(0) && !session.printer.is_stdout_closed() {

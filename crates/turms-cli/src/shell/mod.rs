@@ -4,12 +4,15 @@ mod command;
 mod completer;
 mod tokens;
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use turms::client::Subscription;
 use turms::types::ListRootsResult;
 
 use self::command::ShellCommand;
@@ -187,6 +190,8 @@ struct Shell {
     session: CliSession,
     history: Vec<String>,
     events: tokio::task::JoinHandle<()>,
+    /// By URI. Their changes are printed as events.
+    subscriptions: Mutex<BTreeMap<String, Subscription>>,
 }
 
 impl Shell {
@@ -200,7 +205,7 @@ impl Shell {
                 }
             }
         });
-        Self { session, history, events }
+        Self { session, history, events, subscriptions: Mutex::default() }
     }
 
     fn prompt(&self) -> String {
@@ -228,10 +233,11 @@ impl Shell {
             Ok(command) => commands::run(session, &command).await?,
             Err(ShellCommand::Help { command }) => printer.line_or_note(command::help(command.as_deref())?)?,
             Err(ShellCommand::Subscribe(args)) => {
-                session.call(session.client.subscribe(&*args.uri)).await?;
+                let subscription = session.call(session.client.subscribe(&args.uri)).await?;
+                self.subscriptions.lock().insert(args.uri.clone(), subscription);
                 printer.note(format!("subscribed to {}", args.uri));
             }
-            Err(ShellCommand::Unsubscribe(args)) => session.call(session.client.unsubscribe(&*args.uri)).await?,
+            Err(ShellCommand::Unsubscribe(args)) => drop(self.subscriptions.lock().remove(&args.uri)),
             Err(ShellCommand::Log { level }) => session.call(session.client.set_log_level(level)).await?,
             Err(ShellCommand::Roots { change, path }) => self.roots(change.as_deref(), path.as_deref())?,
             Err(ShellCommand::State) if printer.is_json() => printer.json(&show::state_object(session))?,

@@ -140,7 +140,7 @@ async fn answers_requests(client: &Client, version: ProtocolVersion) {
 
 async fn notifies_of_changes(client: &Client) {
     let mut events = client.events();
-    client.subscribe("note://shopping").await.unwrap();
+    let _subscription = client.subscribe("note://shopping").await.unwrap();
     call(client, "remember", json!({ "name": "shopping", "text": "milk" })).await;
     receives(&mut events, |event| matches!(event, Event::ResourceUpdated { uri } if uri == "note://shopping")).await;
     assert_eq!(read(client, "note://shopping").await, b"milk");

@@ -31,14 +31,15 @@ use crate::task::TaskOwner;
 /// Dropping the future of a call cancels it: the server is notified in the way that its revision defines.
 ///
 /// ```no_run
-/// # async fn example(client: turms_client::Client) -> Result<(), turms_client::CallError> {
+/// # async fn example(client: turms_client::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
 ///
 /// let report = client
 ///     .call_tool("report", serde_json::json!({ "year": 2026 }))
 ///     .timeout(Duration::from_secs(120))
 ///     .on_progress(|progress| println!("{}", progress.progress))
-///     .await?;
+///     .await?
+///     .into_result()?;
 /// # Ok(())
 /// # }
 /// ```

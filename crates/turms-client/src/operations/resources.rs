@@ -1,9 +1,10 @@
+use turms_proto::ErrorObject;
 use turms_proto::types::{
-    Cursor, EmptyResult, ListResourceTemplates, ListResourceTemplatesResult, ListResources, ListResourcesResult,
+    Cursor, ListResourceTemplates, ListResourceTemplatesResult, ListResources, ListResourcesResult, ListenParams,
     ReadResource, ReadResourceParams, ReadResourceResult, Resource, ResourceTemplate, SubscriptionFilter,
 };
 
-use crate::call::{Call, CallRequest, SessionCall};
+use crate::call::{Call, CallError, CallRequest, SessionCall};
 use crate::client::Client;
 use crate::page::{self, Items};
 use crate::subscription::Subscription;
@@ -47,22 +48,41 @@ impl Client {
         Call::new(self, Ok(call), |call, output| output.take(call))
     }
 
-    /// Watches a resource: its changes are [events](Client::events), also after a reconnection.
-    pub fn subscribe(&self, uri: impl Into<String>) -> Call<()> {
-        Call::new(self, Ok(SessionCall::Subscribe(uri.into()).request()), |call, output| {
-            output.take::<EmptyResult>(call).map(drop)
+    /// Subscribes to changes: of one resource by its URI, or of all that a [`SubscriptionFilter`] names. Works in every revision.
+    ///
+    /// ```
+    /// use turms_client::{Change, Client};
+    /// # use turms_server::{Resource, Server};
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = Server::new("notes", "1").resource(Resource::builder("note://todo").handler_sync(|| "milk"));
+    /// # let handle = server.handle();
+    /// # let client = Client::builder("my-app", "1.0.0").connect_service(server.build()?).await?;
+    /// let mut changes = client.subscribe("note://todo").await?;
+    /// # handle.notify_resource_updated("note://todo");
+    /// while let Some(change) = changes.next().await {
+    ///     if let Change::Resource { uri } = change {
+    ///         println!("{uri} has changed");
+    /// #       break;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+    /// ```
+    ///
+    /// Changes of resources are also [events](Client::events). The call fails if it is about resources alone and the server offers
+    /// changes of none of them.
+    pub fn subscribe(&self, filter: impl Into<SubscriptionFilter>) -> Call<Subscription> {
+        let filter = filter.into();
+        Call::new(self, Ok(SessionCall::Listen(filter).request()), |call, output| {
+            let stream = output.subscription.ok_or_else(|| CallError::not_connected(call.target(), None))?;
+            let filter = call.params_as::<ListenParams>()?.notifications;
+            if stream.offers_none_of(&filter) {
+                let uris = filter.resource_subscriptions.unwrap_or_default().join(", ");
+                let error = ErrorObject::invalid_params(format!("the server offers no changes of {uris}"));
+                return Err(CallError::server(call.target(), error));
+            }
+            Ok(*stream)
         })
-    }
-
-    /// Stops watching a resource.
-    pub fn unsubscribe(&self, uri: impl Into<String>) -> Call<()> {
-        Call::new(self, Ok(SessionCall::Unsubscribe(uri.into()).request()), |call, output| {
-            output.take::<EmptyResult>(call).map(drop)
-        })
-    }
-
-    /// Opens a stream of changes of its own. Works in every revision.
-    pub fn listen(&self, filter: SubscriptionFilter) -> Call<Subscription> {
-        Call::new(self, Ok(SessionCall::Listen(filter).request()), |_, output| output.into_subscription())
     }
 }

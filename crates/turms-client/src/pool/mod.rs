@@ -87,8 +87,8 @@ impl Pool {
     ///   server send the same events several times.
     /// - A [log level](Client::set_log_level) is set for all, also for those that come later. What is
     ///   [notified](Client::notify) goes to all.
-    /// - A resource is [watched](Client::subscribe) by one member, and by another when that one goes; so is what
-    ///   [`Client::listen`] listens to. Changes in between are missed.
+    /// - A [subscription](Client::subscribe) is with one member, and moves to another when that one is lost. Changes in between are
+    ///   missed.
     /// - All pages of a list come from one member. A cursor that you keep yourself may come to another: take a
     ///   [member](Pool::acquire) to turn pages by hand.
     /// - Answers are not kept for reuse, because it is not known whether the members lead to the same server.

@@ -130,14 +130,13 @@ async fn its_resources_are_read_and_watched() {
 
     let mut events = client.events();
     let uri = "demo://resource/dynamic/text/1";
-    client.subscribe(uri).await.unwrap();
+    let _subscription = client.subscribe(uri).await.unwrap();
     say(&client, "toggle-subscriber-updates", json!({})).await;
     let updated = events.find(|event| match event {
         Event::ResourceUpdated { uri } => Some(uri),
         _ => None,
     });
     assert_eq!(within("an update", updated).await.unwrap(), uri);
-    client.unsubscribe(uri).await.unwrap();
     client.close().await;
 }
 
@@ -169,9 +168,9 @@ async fn it_logs_from_the_level_that_it_was_given() {
     let client = connect(peer::client()).await;
     let mut events = client.events();
     client.set_log_level(LoggingLevel::Error).await.unwrap();
-    client.subscribe("demo://resource/dynamic/text/1").await.unwrap();
+    let _subscription = client.subscribe("demo://resource/dynamic/text/1").await.unwrap();
     client.set_log_level(LoggingLevel::Debug).await.unwrap();
-    client.subscribe("demo://resource/dynamic/text/2").await.unwrap();
+    let _subscription = client.subscribe("demo://resource/dynamic/text/2").await.unwrap();
     say(&client, "toggle-simulated-logging", json!({})).await;
     let mut next = async || {
         let log = events.find(|event| match event {

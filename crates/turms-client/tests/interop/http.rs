@@ -155,7 +155,7 @@ async fn a_session_that_expired_is_begun_anew_with_all_it_had() {
     for builder in [peer::client(), peer::client().reconnect(Backoff::new())] {
         let client = server.connect(builder, "/mcp").await;
         let mut events = client.events();
-        client.subscribe("memo://counter").await.unwrap();
+        let _subscription = client.subscribe("memo://counter").await.unwrap();
         forget_sessions(&server).await;
         // The call that meets the end of the session has not run, and is made again.
         let count = client.call_tool("touch", ()).await.unwrap().text();

@@ -270,7 +270,7 @@ mod processes {
             let builder = peer::answering().reconnect(Backoff::new());
             let client = peer::connect(builder, command).await;
             let mut events = client.events();
-            client.subscribe("memo://counter").await.unwrap();
+            let _subscription = client.subscribe("memo://counter").await.unwrap();
             let first = child_with(&mark);
             kill(first);
             assert_eq!(reconnected(&mut events).await, ("was killed by signal 9".to_owned(), 2));

@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use turms_client::{Backoff, Client, ClientBuilder, ConnectionEvent, ConnectionStatus, Event, Events, VersionCache};
-use turms_http::HttpConnector;
+use turms_client::{
+    Backoff, Client, ClientBuilder, ConnectError, ConnectionEvent, ConnectionStatus, Event, Events, VersionCache,
+};
+use turms_http::{ConnectHttp as _, HttpConnector, Listener, ServeHttp as _};
 use turms_proto::ProtocolVersion;
 use turms_proto::types::SubscriptionFilter;
-
+use turms_server::Server;
 use turms_testkit::fake_http_server::{FakeHttpServer, Received, Reply};
 use turms_testkit::within;
 
@@ -62,6 +64,19 @@ fn supervised() -> ClientBuilder {
 
 async fn connect(builder: ClientBuilder, server: &FakeHttpServer) -> Client {
     builder.connect(HttpConnector::new(server.url()).unwrap().no_proxy()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_url_is_enough_to_connect_in_every_revision() {
+    for version in ProtocolVersion::ALL {
+        let listener = Listener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.address());
+        tokio::spawn(listener.serve(Server::new("clock", "1").into_http_service().unwrap()));
+        let client = within("a connection", builder().protocol_version(version).connect_http(&url)).await.unwrap();
+        assert_eq!((client.protocol_version(), client.server_info().unwrap().name.as_str()), (Some(version), "clock"));
+    }
+    let error = builder().connect_http("ftp://127.0.0.1/mcp").await.unwrap_err();
+    assert!(matches!(error, ConnectError::Unreachable { .. }), "{error:?}");
 }
 
 fn calls(server: &FakeHttpServer) -> usize {
@@ -253,7 +268,7 @@ async fn a_call_that_succeeds_ends_the_pause_before_listening_is_tried_again() {
     })
     .await;
     let client = connect(builder().reconnect(Backoff::new()), &server).await;
-    let mut changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+    let mut changes = client.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
     // The next pause would take 0.8 s or more.
     server.wait_for("subscriptions/listen", 6).await;
     down.store(false, Ordering::Relaxed);
@@ -270,7 +285,7 @@ async fn a_call_that_succeeds_ends_the_pause_before_listening_is_tried_again() {
 async fn a_server_that_cannot_be_heard_any_more_is_told_as_lost_and_then_as_back() {
     let server = FakeHttpServer::start(telling).await;
     let client = connect(supervised(), &server).await;
-    let mut changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+    let mut changes = client.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
     assert!(changes.next().await.is_some());
     let mut events = client.events();
     server.wait_for("subscriptions/listen", 2).await;

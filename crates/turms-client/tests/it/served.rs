@@ -99,12 +99,11 @@ async fn input_requests_reach_a_caller_that_gives_input() {
 async fn changes_reach_the_subscriptions_of_the_caller() {
     let (caller, handle) = caller(|builder| builder).await;
     let filter = SubscriptionFilter::new().tools_list_changed(true).resource_subscriptions(["memo://notes".to_owned()]);
-    let mut changes = caller.listen(filter.clone()).await.unwrap();
+    let mut changes = caller.subscribe(filter.clone()).await.unwrap();
     assert_eq!(*changes.acknowledged(), filter);
     handle.notify_resource_updated("memo://notes");
     assert_eq!(changes.next().await, Some(Change::Resource { uri: "memo://notes".to_owned() }));
-    caller.subscribe("memo://notes").await.unwrap();
-    caller.unsubscribe("memo://notes").await.unwrap();
+    let _subscription = caller.subscribe("memo://notes").await.unwrap();
 }
 
 #[tokio::test]

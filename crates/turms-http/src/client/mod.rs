@@ -2,6 +2,7 @@
 
 mod address_check;
 mod authorize;
+mod connect_http;
 mod connector;
 mod dial_options;
 mod dialed_stream;
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 pub use self::address_check::DialAddress;
 pub use self::authorize::{Authorizable, AuthorizeError, Authorizer, BearerToken, Challenge, Decision};
+pub use self::connect_http::ConnectHttp;
 pub use self::connector::HttpConnector;
 pub use self::dial_options::{DialOptions, DialOptionsError, DialProtocol};
 pub use self::dialed_stream::{DialedStream, RouteStream};

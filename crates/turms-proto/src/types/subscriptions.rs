@@ -25,6 +25,27 @@ pub struct SubscriptionFilter {
     pub extra: Object,
 }
 
+/// A filter for changes of one resource.
+impl From<String> for SubscriptionFilter {
+    fn from(uri: String) -> Self {
+        Self::new().resource_subscriptions([uri])
+    }
+}
+
+/// A filter for changes of one resource.
+impl From<&str> for SubscriptionFilter {
+    fn from(uri: &str) -> Self {
+        uri.to_owned().into()
+    }
+}
+
+/// A filter for changes of one resource.
+impl From<&String> for SubscriptionFilter {
+    fn from(uri: &String) -> Self {
+        uri.clone().into()
+    }
+}
+
 /// The parameters of `subscriptions/listen`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]

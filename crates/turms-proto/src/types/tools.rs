@@ -305,14 +305,44 @@ impl CallToolResult {
     /// Decodes the structured content.
     ///
     /// # Errors
-    /// If there is none, or it is not a `T`.
+    /// If there is none, or it does not match the type. Servers before 2025-06-18 send none.
     pub fn structured<'de, T: Deserialize<'de>>(&'de self) -> Result<T, DecodeError> {
-        let Some(content) = &self.structured_content else {
-            return Err(DecodeError::custom("the result has no structuredContent"));
-        };
-        content.decode().map_err(|error| error.within("structuredContent"))
+        let missing = || DecodeError::custom("the result has no structuredContent");
+        let value = self.structured_content.as_ref().ok_or_else(missing)?;
+        value.decode().map_err(|error| error.within("structuredContent"))
+    }
+
+    /// Turns the result of a tool that failed into an error.
+    ///
+    /// # Errors
+    /// If the tool [failed](Self::is_error).
+    pub fn into_result(self) -> Result<Self, ToolFailedError> {
+        if self.is_error() { Err(ToolFailedError(Box::new(self))) } else { Ok(self) }
     }
 }
+
+/// The error of a tool that failed: see [`CallToolResult::into_result`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolFailedError(Box<CallToolResult>);
+
+impl ToolFailedError {
+    /// Returns the result, which says what failed.
+    #[must_use]
+    pub fn result(&self) -> &CallToolResult {
+        &self.0
+    }
+}
+
+impl Display for ToolFailedError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0.text() {
+            text if text.is_empty() => f.write_str("the tool failed"),
+            text => write!(f, "the tool failed: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for ToolFailedError {}
 
 crate::types::multi_round!(CallToolResult without content, may be a task: true);
 
@@ -342,9 +372,18 @@ mod tests {
         assert_eq!(result.text(), "[1,2]\ntwo");
         assert_eq!(result.images().count(), 1);
         assert_eq!(result.structured::<Vec<i64>>().unwrap(), [1, 2]);
-        assert!(!result.is_error() && CallToolResult::error("no").is_error());
-        let missing = CallToolResult::from_text("one").structured::<Vec<i64>>().unwrap_err();
+        assert!(result.structured::<String>().unwrap_err().to_string().contains("structuredContent"));
+        let missing = CallToolResult::new().structured::<String>().unwrap_err();
         assert_eq!(missing.to_string(), "the result has no structuredContent");
+        assert!(!result.is_error() && CallToolResult::error("no").is_error());
+    }
+
+    #[test]
+    fn a_tool_that_failed_is_an_error_on_request() {
+        assert_eq!(CallToolResult::from_text("yes").into_result().unwrap().text(), "yes");
+        let error = CallToolResult::error("no").into_result().unwrap_err();
+        assert_eq!((error.to_string().as_str(), error.result().text().as_str()), ("the tool failed: no", "no"));
+        assert_eq!(CallToolResult::new().with_is_error(true).into_result().unwrap_err().to_string(), "the tool failed");
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::sync::{Arc, mpsc};
 
 use http::header::{HeaderName, HeaderValue};
 use serde_json::json;
-use turms_client::{Client, Event};
+use turms_client::{Client, ConnectError, Event};
 use turms_proto::ProtocolVersion;
 use turms_testkit::within;
+use turms_ws::ConnectWs as _;
 
 use crate::fixture::{TestServer, UserLabel, builder, connect, server};
 
@@ -26,6 +27,18 @@ async fn tools_are_called() {
         assert_eq!(sum.text(), "3");
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_url_is_enough_to_connect() {
+    for version in ProtocolVersion::ALL {
+        let server = TestServer::new().await;
+        let url = format!("ws://{}/", server.address);
+        let client = within("a connection", builder().protocol_version(version).connect_ws(&url)).await.unwrap();
+        assert_eq!(client.protocol_version(), Some(version));
+    }
+    let error = builder().connect_ws("http://127.0.0.1/").await.unwrap_err();
+    assert!(matches!(error, ConnectError::Unreachable { .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -68,7 +81,7 @@ async fn a_dropped_call_is_cancelled_at_the_server() {
 async fn subscribers_are_notified_of_changes() {
     in_every_revision(async |_, client| {
         let mut events = client.events();
-        client.subscribe("config://app").await.unwrap();
+        let _subscription = client.subscribe("config://app").await.unwrap();
         client.call_tool("touch", json!({ "uri": "config://app" })).await.unwrap();
         let uri = events.find(|event| match event {
             Event::ResourceUpdated { uri } => Some(uri),

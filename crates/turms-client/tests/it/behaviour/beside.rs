@@ -87,7 +87,7 @@ async fn the_first_tool_reaches_clients_that_connected_before_it() {
         assert!(client.list_prompts().await.unwrap().is_empty());
         assert!(client.list_resources().await.unwrap().is_empty());
         let filter = SubscriptionFilter::new().tools_list_changed(true).prompts_list_changed(true);
-        let mut changes = client.listen(filter).await.unwrap();
+        let mut changes = client.subscribe(filter).await.unwrap();
         shared.router.handle().add_tool(Tool::builder("first").handler_sync(|| "here")).unwrap();
         assert_eq!(changes.next().await, Some(Change::ToolList), "{:?} {version}", shared.way);
         assert_eq!(client.list_tools().await.unwrap()[0].name, "first");

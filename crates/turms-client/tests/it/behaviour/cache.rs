@@ -87,7 +87,7 @@ async fn an_answer_is_kept_no_longer_than_the_server_says() {
 async fn a_change_that_is_heard_makes_the_answer_stale() {
     everywhere(async |client| {
         let mut events = client.events();
-        client.subscribe("reads://kept").await.unwrap();
+        let _subscription = client.subscribe("reads://kept").await.unwrap();
         assert_eq!(read(&client, "reads://kept").await, "1");
         client.text("touch", json!({ "uri": "reads://kept" })).await;
         events.find(|event| matches!(event, Event::ResourceUpdated { .. }).then_some(())).await.unwrap();
@@ -100,7 +100,7 @@ async fn a_change_that_is_heard_makes_the_answer_stale() {
 async fn a_change_of_a_list_makes_the_list_stale() {
     everywhere(async |client| {
         let filter = SubscriptionFilter::new().prompts_list_changed(true).resources_list_changed(true);
-        let mut changes = client.listen(filter).await.unwrap();
+        let mut changes = client.subscribe(filter).await.unwrap();
         assert_eq!((client.list_prompts().await.unwrap().len(), client.list_resources().await.unwrap().len()), (4, 5));
         client.text("add_late_prompt", ()).await;
         assert_eq!(changes.next().await, Some(Change::PromptList));

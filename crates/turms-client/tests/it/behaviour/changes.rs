@@ -20,6 +20,16 @@ async fn touch(client: &Reached, uri: &str) {
     client.text("touch", json!({ "uri": uri })).await;
 }
 
+/// Waits until the server knows that subscriptions were dropped: by its open streams, of which the events have one, or by the
+/// requests to unsubscribe.
+async fn unsubscribed(client: &Reached, streams: i64, requests: i64) {
+    if client.version.has(Ability::ListenStreams) {
+        client.reaches("listening", streams + 1).await;
+    } else {
+        client.reaches("resources/unsubscribe", requests).await;
+    }
+}
+
 fn updates_of(uri: &str) -> SubscriptionFilter {
     SubscriptionFilter::new().resource_subscriptions([uri.to_owned()])
 }
@@ -28,7 +38,7 @@ fn updates_of(uri: &str) -> SubscriptionFilter {
 async fn a_resource_that_is_watched_tells_of_its_changes() {
     everywhere(async |client| {
         let mut events = client.events();
-        client.subscribe("config://app").await.unwrap();
+        let _subscription = client.subscribe("config://app").await.unwrap();
         touch(&client, "data://blob").await;
         touch(&client, "config://app").await;
         assert_eq!(updated(&mut events).await, "config://app");
@@ -40,15 +50,13 @@ async fn a_resource_that_is_watched_tells_of_its_changes() {
 async fn a_resource_that_is_watched_no_more_is_silent() {
     everywhere(async |client| {
         let mut events = client.events();
-        client.subscribe("data://blob").await.unwrap();
-        client.subscribe("config://app").await.unwrap();
-        client.unsubscribe("data://blob").await.unwrap();
+        let blob = client.subscribe("data://blob").await.unwrap();
+        let _app = client.subscribe("config://app").await.unwrap();
+        drop(blob);
+        unsubscribed(&client, 1, 1).await;
         touch(&client, "data://blob").await;
         touch(&client, "config://app").await;
         assert_eq!(updated(&mut events).await, "config://app");
-        client.unsubscribe("config://app").await.unwrap();
-        client.unsubscribe("config://app").await.unwrap();
-        client.unsubscribe("reads://fresh").await.unwrap();
     })
     .await;
 }
@@ -57,13 +65,18 @@ async fn a_resource_that_is_watched_no_more_is_silent() {
 async fn a_resource_that_two_watch_is_watched_until_both_have_had_enough() {
     everywhere(async |client| {
         let mut events = client.events();
-        client.subscribe("data://blob").await.unwrap();
-        client.subscribe("data://blob").await.unwrap();
-        client.subscribe("config://app").await.unwrap();
-        client.unsubscribe("data://blob").await.unwrap();
+        let one = client.subscribe("data://blob".to_owned()).await.unwrap();
+        let mut other = client.subscribe("data://blob").await.unwrap();
+        let _app = client.subscribe("config://app").await.unwrap();
+        drop(one);
+        if client.version.has(Ability::ListenStreams) {
+            unsubscribed(&client, 2, 0).await;
+        }
         touch(&client, "data://blob").await;
+        assert_eq!(other.next().await, Some(Change::Resource { uri: "data://blob".into() }));
         assert_eq!(updated(&mut events).await, "data://blob");
-        client.unsubscribe("data://blob").await.unwrap();
+        drop(other);
+        unsubscribed(&client, 1, 1).await;
         touch(&client, "data://blob").await;
         touch(&client, "config://app").await;
         assert_eq!(updated(&mut events).await, "config://app");
@@ -74,15 +87,16 @@ async fn a_resource_that_two_watch_is_watched_until_both_have_had_enough() {
 #[tokio::test]
 async fn watching_is_asked_for_as_the_revision_has_it() {
     everywhere(async |client| {
-        client.subscribe("config://app").await.unwrap();
+        let subscription = client.subscribe("config://app").await.unwrap();
         if client.version.has(Ability::ListenStreams) {
             client.reaches("listening", 1).await;
-            client.unsubscribe("config://app").await.unwrap();
+            drop(subscription);
             client.reaches("listening", 0).await;
         } else {
-            client.unsubscribe("config://app").await.unwrap();
-            let counts = (client.count("resources/subscribe").await, client.count("resources/unsubscribe").await);
-            assert_eq!(counts, (1, 1));
+            assert_eq!(client.count("resources/subscribe").await, 1);
+            drop(subscription);
+            client.reaches("resources/unsubscribe", 1).await;
+            assert_eq!(client.count("resources/subscribe").await, 1);
         }
     })
     .await;
@@ -118,7 +132,7 @@ async fn a_change_of_a_list_is_an_event() {
 async fn what_has_changed_can_be_used_at_once() {
     everywhere(async |client| {
         let filter = SubscriptionFilter::new().tools_list_changed(true);
-        let mut changes = client.listen(filter).await.unwrap();
+        let mut changes = client.subscribe(filter).await.unwrap();
         assert!(client.call_tool("late", ()).await.is_err());
         client.text("add_late_tool", ()).await;
         assert_eq!(changes.next().await, Some(Change::ToolList));
@@ -136,7 +150,7 @@ async fn what_has_changed_can_be_used_at_once() {
 async fn a_subscription_hears_what_its_filter_names_and_nothing_else() {
     everywhere(async |client| {
         let filter = updates_of("config://app").tools_list_changed(true);
-        let mut changes = client.listen(filter.clone()).await.unwrap();
+        let mut changes = client.subscribe(filter.clone()).await.unwrap();
         assert_eq!(*changes.acknowledged(), filter);
         assert!(changes.is_open());
         touch(&client, "data://blob").await;
@@ -155,7 +169,7 @@ async fn a_subscription_hears_what_its_filter_names_and_nothing_else() {
 #[tokio::test]
 async fn dropping_a_subscription_tells_the_server() {
     everywhere(async |client| {
-        let changes = client.listen(updates_of("config://app")).await.unwrap();
+        let changes = client.subscribe(updates_of("config://app")).await.unwrap();
         if client.version.has(Ability::ListenStreams) {
             client.reaches("listening", 1).await;
             drop(changes);
@@ -172,19 +186,15 @@ async fn dropping_a_subscription_tells_the_server() {
 async fn a_subscription_that_is_dropped_takes_nothing_from_others() {
     everywhere(async |client| {
         let mut events = client.events();
-        client.subscribe("config://app").await.unwrap();
+        let _subscription = client.subscribe("config://app").await.unwrap();
         let filter =
             SubscriptionFilter::new().resource_subscriptions(["config://app".to_owned(), "data://blob".to_owned()]);
-        let mut changes = client.listen(filter).await.unwrap();
+        let mut changes = client.subscribe(filter).await.unwrap();
         touch(&client, "config://app").await;
         assert_eq!(changes.next().await, Some(Change::Resource { uri: "config://app".into() }));
         assert_eq!(updated(&mut events).await, "config://app");
         drop(changes);
-        if client.version.has(Ability::ListenStreams) {
-            client.reaches("listening", 1).await;
-        } else {
-            client.reaches("resources/unsubscribe", 1).await;
-        }
+        unsubscribed(&client, 1, 1).await;
         touch(&client, "data://blob").await;
         touch(&client, "config://app").await;
         assert_eq!(updated(&mut events).await, "config://app");
@@ -195,7 +205,7 @@ async fn a_subscription_that_is_dropped_takes_nothing_from_others() {
 #[tokio::test]
 async fn a_subscription_ends_with_the_client() {
     everywhere(async |client| {
-        let mut changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+        let mut changes = client.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
         client.close().await;
         assert_eq!(changes.next().await, None);
     })
@@ -212,7 +222,7 @@ async fn a_resource_that_is_not_there_cannot_be_watched_by_older_clients() {
         assert!(error.error_response().unwrap().is_resource_not_found());
         assert_eq!(error.target(), "resources/subscribe \"config://other\"");
         let filter = updates_of("config://app").resource_subscriptions(["config://other".to_owned()]);
-        assert!(client.listen(filter).await.unwrap_err().error_response().unwrap().is_resource_not_found());
+        assert!(client.subscribe(filter).await.unwrap_err().error_response().unwrap().is_resource_not_found());
     })
     .await;
 }
@@ -231,15 +241,14 @@ async fn what_the_server_does_not_acknowledge_is_not_watched() {
     let error = subscribing.await.unwrap().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "subscriptions/listen \"config://app\": the server answered: the server will not tell of changes to it \
-         (-32602 invalid params)"
+        "subscriptions/listen: the server answered: the server offers no changes of config://app (-32602 invalid params)"
     );
 }
 
 #[tokio::test]
 async fn a_server_that_refuses_to_be_listened_to_says_why() {
     let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, nobody()).await;
-    let listening = tokio::spawn(client.listen(updates_of("config://app")).into_future());
+    let listening = tokio::spawn(client.subscribe(updates_of("config://app")).into_future());
     let listen = peer.expect("subscriptions/listen").await;
     peer.refuse(&listen, json!({ "code": -32601, "message": "not here" })).await;
     assert_eq!(listening.await.unwrap().unwrap_err().error_response().unwrap().message, "not here");
@@ -248,7 +257,7 @@ async fn a_server_that_refuses_to_be_listened_to_says_why() {
 #[tokio::test]
 async fn a_subscription_that_the_server_ends_is_over() {
     let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, nobody()).await;
-    let listening = tokio::spawn(client.listen(updates_of("a://b")).into_future());
+    let listening = tokio::spawn(client.subscribe(updates_of("a://b")).into_future());
     let listen = peer.expect("subscriptions/listen").await;
     let meta = json!({ "io.modelcontextprotocol/subscriptionId": listen["id"] });
     let acknowledged = json!({ "notifications": listen["params"]["notifications"], "_meta": meta });
@@ -280,7 +289,7 @@ async fn watching_that_is_given_up_while_it_is_asked_for_can_be_asked_for_again(
 async fn a_server_that_never_acknowledges_is_not_waited_for_for_ever() {
     let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, nobody()).await;
     let second = std::time::Duration::from_secs(1);
-    let error = client.listen(updates_of("a://b")).timeout(second).await.unwrap_err();
+    let error = client.subscribe(updates_of("a://b")).timeout(second).await.unwrap_err();
     assert!(error.is_timeout(), "{error}");
     assert!(client.subscribe("a://b").timeout(second).await.unwrap_err().is_timeout());
     for _ in 0..2 {

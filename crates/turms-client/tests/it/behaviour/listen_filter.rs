@@ -38,7 +38,7 @@ async fn an_acknowledgement_wider_than_the_filter_is_refused() {
         (json!({ "taskIds": ["t", "u"] }), "the task \"u\""),
     ] {
         let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, nobody()).await;
-        let listening = tokio::spawn(client.listen(filter()).into_future());
+        let listening = tokio::spawn(client.subscribe(filter()).into_future());
         let request = peer.expect("subscriptions/listen").await;
         acknowledge(&mut peer, &request, &wider).await;
         let error = within("the refusal", listening).await.unwrap().unwrap_err();
@@ -58,7 +58,7 @@ async fn an_acknowledgement_as_wide_as_the_filter_or_narrower_is_taken() {
         json!({}),
     ] {
         let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, nobody()).await;
-        let listening = tokio::spawn(client.listen(filter()).into_future());
+        let listening = tokio::spawn(client.subscribe(filter()).into_future());
         let request = peer.expect("subscriptions/listen").await;
         acknowledge(&mut peer, &request, &honoured).await;
         within("the subscription", listening).await.unwrap().unwrap();
@@ -68,7 +68,7 @@ async fn an_acknowledgement_as_wide_as_the_filter_or_narrower_is_taken() {
 #[tokio::test]
 async fn events_outside_the_filter_are_dropped() {
     let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, nobody()).await;
-    let listening = tokio::spawn(client.listen(filter()).into_future());
+    let listening = tokio::spawn(client.subscribe(filter()).into_future());
     let request = peer.expect("subscriptions/listen").await;
     acknowledge(&mut peer, &request, &json!({ "toolsListChanged": true, "resourceSubscriptions": ["file:///a"] }))
         .await;

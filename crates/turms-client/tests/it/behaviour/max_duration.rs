@@ -102,7 +102,7 @@ async fn a_subscription_lasts_longer() {
         || person().max_duration(SECOND),
         async |client| {
             let filter = SubscriptionFilter::new().resource_subscriptions(["config://app".to_owned()]);
-            let mut changes = client.listen(filter).await.unwrap();
+            let mut changes = client.subscribe(filter).await.unwrap();
             tokio::time::sleep(100 * SECOND).await;
             client.text("touch", json!({ "uri": "config://app" })).await;
             let change = changes.next().await;

@@ -243,7 +243,7 @@ async fn a_server_of_ours_that_starts_slowly_is_usable() {
         assert_eq!(client.call_tool("list", ()).await.unwrap().text(), "[1,2,3]");
         if expected == ProtocolVersion::LATEST {
             let filter = turms_proto::types::SubscriptionFilter::new().tools_list_changed(true);
-            drop(client.listen(filter).await.unwrap());
+            drop(client.subscribe(filter).await.unwrap());
         }
     }
 }

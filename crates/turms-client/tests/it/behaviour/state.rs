@@ -44,7 +44,7 @@ async fn a_closed_client_makes_no_calls() {
             other.subscribe("config://app").await.unwrap_err(),
             other.request_raw("fixture/twice", ()).await.unwrap_err(),
             other.notify_raw("fixture/ring", None).await.unwrap_err(),
-            other.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap_err(),
+            other.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap_err(),
         ] {
             assert!(matches!(error.kind(), CallErrorKind::Closed(ClosedCause::NotConnected(_))), "{error}");
         }

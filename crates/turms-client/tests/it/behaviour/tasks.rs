@@ -108,7 +108,7 @@ async fn whoever_listens_to_a_task_hears_how_it_stands() {
     along(&Way::ALL, &[ProtocolVersion::V2026_07_28], patient, async |client| {
         let task = client.call_tool_as_task("slow_job", ()).await.unwrap();
         let filter = SubscriptionFilter::new().task_ids(vec![task.id().unwrap().to_owned()]);
-        let mut changes = client.listen(filter).await.unwrap();
+        let mut changes = client.subscribe(filter).await.unwrap();
         assert!(changes.acknowledged().task_ids.is_some());
         task.cancel().await.unwrap();
         let Some(Change::Task { id, status }) = changes.next().await else { panic!("no change was told") };

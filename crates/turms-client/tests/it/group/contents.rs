@@ -114,8 +114,8 @@ async fn events_of_all_servers_come_with_their_names() {
     let client = group.as_client();
     let mut named = group.events();
     let mut events = client.events();
-    client.subscribe("home://index").await.unwrap();
-    client.subscribe("work://index").await.unwrap();
+    let _subscription = client.subscribe("home://index").await.unwrap();
+    let work_changes = client.subscribe("work://index").await.unwrap();
     home.handle().notify_resource_updated("home://index");
     work.handle().notify_resource_updated("work://index");
     let mut heard = Vec::new();
@@ -138,10 +138,25 @@ async fn events_of_all_servers_come_with_their_names() {
     assert_eq!(heard, [pair("home"), pair("work")]);
     assert_eq!(uris, ["home://index", "work://index"]);
 
-    client.unsubscribe("work://index").await.unwrap();
-    client.unsubscribe("work://index").await.unwrap();
-    work.handle().notify_resource_updated("work://index");
-    work.handle().add_tool(ServerTool::builder("extra").handler_sync(|| "")).unwrap();
+    // The request to unsubscribe is sent in the background: until it has arrived, updates still come.
+    drop(work_changes);
+    let unsubscribed = async {
+        loop {
+            work.handle().notify_resource_updated("work://index");
+            work.handle().add_tool(ServerTool::builder("extra").handler_sync(|| "")).unwrap();
+            let is_update = |server: &str, event: Event| match event {
+                Event::ResourceUpdated { .. } => Some(true),
+                Event::ToolsChanged if server == "work" => Some(false),
+                _ => None,
+            };
+            // The list changes after the resource, over the same connection.
+            if !named.find(is_update).await.unwrap() {
+                return;
+            }
+            work.handle().remove_tool("extra");
+        }
+    };
+    within("no update", unsubscribed).await;
     home.handle().notify_resource_updated("home://index");
     let next = named.find(|server, event| match event {
         Event::ResourceUpdated { .. } => Some(server.to_owned()),
@@ -160,20 +175,25 @@ async fn a_resource_that_was_subscribed_to_twice_is_unsubscribed() {
         .await;
     let client = group.as_client();
     let mut events = client.events();
-    for _ in 0..2 {
-        client.subscribe("home://index").await.unwrap();
-    }
-    for _ in 0..2 {
-        client.unsubscribe("home://index").await.unwrap();
-    }
-    client.subscribe("home://note/1").await.unwrap();
-    home.handle().resource_updated("home://index");
-    home.handle().resource_updated("home://note/1");
-    let updated = events.find(|event| match event {
-        Event::ResourceUpdated { uri } => Some(uri),
-        _ => None,
-    });
-    assert_eq!(within("an event", updated).await.unwrap(), "home://note/1");
+    let (one, two) = (client.subscribe("home://index").await.unwrap(), client.subscribe("home://index").await.unwrap());
+    let _note = client.subscribe("home://note/1").await.unwrap();
+    drop((one, two));
+    // The request to unsubscribe is sent in the background: until it has arrived, updates still come.
+    let unsubscribed = async {
+        loop {
+            home.handle().notify_resource_updated("home://index");
+            home.handle().notify_resource_updated("home://note/1");
+            let updated = |event| match event {
+                Event::ResourceUpdated { uri } => Some(uri),
+                _ => None,
+            };
+            if events.find(updated).await.unwrap() == "home://note/1" {
+                return;
+            }
+            events.find(updated).await.unwrap();
+        }
+    };
+    within("no update", unsubscribed).await;
 }
 
 #[tokio::test]
@@ -190,7 +210,7 @@ async fn listening_reaches_every_server() {
         "work://note/1".to_owned(),
         "nowhere://x".to_owned(),
     ]);
-    let mut listening = within("a change", group.as_client().listen(filter).into_future()).await.unwrap();
+    let mut listening = within("a change", group.as_client().subscribe(filter).into_future()).await.unwrap();
     let mut acknowledged = listening.acknowledged().clone();
     acknowledged.resource_subscriptions.as_mut().unwrap().sort();
     // A server of the newest revision agrees to tell even of what it does not have.

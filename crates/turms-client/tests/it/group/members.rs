@@ -206,7 +206,7 @@ async fn dropping_the_last_handle_ends_everything() {
         .await;
     let client = group.as_client();
     let (mut events, mut named) = (client.events(), group.events());
-    let mut listening = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+    let mut listening = client.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
     drop(group);
     assert_eq!(client.call_tool("home_read", ()).await.unwrap().text(), "notes of home");
     assert!(plug.is_in_use());

@@ -31,7 +31,7 @@ async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
     plug.put_back();
     let mut events = client.events();
     let mut named = group.events();
-    let mut listening = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+    let mut listening = client.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
     group.reconnect("home").await.unwrap();
     group.reconnect("home").await.unwrap();
     assert!(group.failures().is_empty());
@@ -79,7 +79,7 @@ async fn all_dead_is_an_error_and_none_at_all_is_not() {
     assert_eq!(failures.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
     assert!(error.is_disconnected());
     assert!(client.read_resource("a://b").await.unwrap_err().is_disconnected());
-    assert!(client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.is_ok());
+    assert!(client.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.is_ok());
 
     let empty = ClientGroup::builder(app()).connect().await;
     assert!(empty.as_client().list_tools().await.unwrap().is_empty());
@@ -103,7 +103,7 @@ async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
         let client = group.as_client();
         let mut events = group.events();
         assert_eq!(tools_of(&client).await.len(), 4);
-        client.subscribe("home://index").await.unwrap();
+        let _subscription = client.subscribe("home://index").await.unwrap();
         plug.pull();
         eventually("a status", async || group.servers()[1].status == ConnectionStatus::Closed).await;
         assert!(matches!(group.failures().as_slice(), [(name, GroupError::Disconnected)] if name == "home"));

@@ -1,6 +1,20 @@
 //! What is watched, heard and told.
 
+use turms_core::{Payload, ServiceError};
+use turms_proto::types::{ResourceParams, Subscribe, Unsubscribe};
+
 use super::*;
+
+/// Watches a resource as a caller of the served client does.
+fn watch(client: &Client, uri: &str) -> impl Future<Output = Result<Payload, ServiceError>> + use<> {
+    let request = Request::new::<Subscribe>(ResourceParams::new(uri));
+    Service::call(client, request, CallContext::in_process())
+}
+
+fn unwatch(client: &Client, uri: &str) -> impl Future<Output = Result<Payload, ServiceError>> + use<> {
+    let request = Request::new::<Unsubscribe>(ResourceParams::new(uri));
+    Service::call(client, request, CallContext::in_process())
+}
 
 #[tokio::test]
 async fn a_watched_resource_is_watched_by_another_when_its_member_goes() {
@@ -14,8 +28,8 @@ async fn a_watched_resource_is_watched_by_another_when_its_member_goes() {
             ];
             let pool = pool_of(PoolStrategy::RoundRobin, clients).await;
             let client = pool.as_client();
-            client.subscribe(URI).await.unwrap();
-            client.subscribe(URI).await.unwrap();
+            watch(&client, URI).await.unwrap();
+            watch(&client, URI).await.unwrap();
             one.asked(asks).await;
             let mut events = client.events();
             let updated = |event: &Event| matches!(event, Event::ResourceUpdated { uri } if uri == URI);
@@ -29,7 +43,7 @@ async fn a_watched_resource_is_watched_by_another_when_its_member_goes() {
                 }
             };
             two.until_watched(asks, &mut events).await;
-            client.unsubscribe(URI).await.unwrap();
+            unwatch(&client, URI).await.unwrap();
             if version != ProtocolVersion::LATEST {
                 two.asked("resources/unsubscribe").await;
             }
@@ -59,7 +73,7 @@ async fn a_watched_resource_is_watched_by_another_when_its_member_hangs() {
     let pool =
         Pool::builder().clients([one.remote().await, two.remote().await]).health_check(check).build().await.unwrap();
     let client = pool.as_client();
-    client.subscribe(URI).await.unwrap();
+    watch(&client, URI).await.unwrap();
     let mut events = client.events();
     one.set_silent(true);
     hear(&mut events, |event| matches!(event, Event::Unhealthy { .. })).await;
@@ -74,9 +88,9 @@ async fn whoever_gives_up_watching_does_not_take_it_from_others() {
         let pool = Pool::builder().client(client).without_health_check().build().await.unwrap();
         let client = pool.as_client();
         one.set_silent(true);
-        let first = tokio::spawn(client.subscribe(URI).into_future());
+        let first = tokio::spawn(watch(&client, URI));
         one.asked(asks(version)).await;
-        let second = tokio::spawn(client.subscribe(URI).into_future());
+        let second = tokio::spawn(watch(&client, URI));
         one.set_silent(false);
         first.abort();
         assert!(first.await.unwrap_err().is_cancelled());
@@ -85,14 +99,15 @@ async fn whoever_gives_up_watching_does_not_take_it_from_others() {
         one.router.handle().notify_resource_updated(URI);
         hear(&mut events, |event| matches!(event, Event::ResourceUpdated { .. })).await;
 
-        client.unsubscribe(URI).await.unwrap();
+        unwatch(&client, URI).await.unwrap();
         one.set_silent(true);
         assert!(client.subscribe(URI).timeout(SECOND).await.unwrap_err().is_timeout());
         one.set_silent(false);
-        client.subscribe(URI).await.unwrap();
+        watch(&client, URI).await.unwrap();
         if version != ProtocolVersion::LATEST {
             let unknown = client.subscribe("memo://unknown").await.unwrap_err();
             assert!(unknown.error_response().is_some(), "{unknown}");
+            assert!(watch(&client, "memo://unknown").await.is_err());
         }
     }
 }
@@ -108,7 +123,7 @@ async fn listening_goes_on_with_another_member() {
         let pool = pool_of(PoolStrategy::RoundRobin, clients).await;
         let asks = asks(version);
         let filter = SubscriptionFilter::new().resource_subscriptions([URI.to_owned()]);
-        let mut changes = pool.as_client().listen(filter).await.unwrap();
+        let mut changes = pool.as_client().subscribe(filter).await.unwrap();
         assert!(changes.acknowledged().resource_subscriptions.is_some());
         one.router.handle().notify_resource_updated(URI);
         assert_eq!(changes.next().await, Some(Change::Resource { uri: URI.to_owned() }));

@@ -156,8 +156,8 @@ async fn nothing_is_left_when_the_last_handle_is_dropped() {
         .unwrap();
     let client = pool.as_client();
     let mut events = client.events();
-    client.subscribe(URI).await.unwrap();
-    let mut listening = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+    let _subscription = client.subscribe(URI).await.unwrap();
+    let mut listening = client.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
     let lease = pool.acquire().await.unwrap();
     drop(pool);
     assert_eq!(whoami(&client).await.len(), 4);

@@ -101,8 +101,8 @@ async fn dropping_a_client_leaves_no_task_however_much_it_has_going_on() {
         let builder = reconnecting().health_check(HealthCheck::every(SECOND)).circuit_breaker(CircuitBreaker::new());
         let client = scripted.connect_with(builder.roots([])).await;
         let _events = client.events();
-        client.subscribe("a://one").await.unwrap();
-        let _changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+        let _subscription = client.subscribe("a://one").await.unwrap();
+        let _changes = client.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
         assert!(tasks() > 2);
 
         drop(client);
@@ -131,7 +131,7 @@ async fn whoever_wants_to_listen_does_not_wait_for_ever() {
     let error = client.subscribe("a://one").timeout(5 * SECOND).await.unwrap_err();
     assert!(error.is_timeout(), "{error}");
     assert_eq!(before.elapsed().as_secs(), 5);
-    let error = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap_err();
+    let error = client.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap_err();
     assert_eq!(error.to_string(), "subscriptions/listen: no response within 30 s (timeout); it may have run");
 }
 

@@ -13,10 +13,10 @@ async fn resources_are_watched_again_by_requests_in_the_older_revisions() {
     let scripted = ScriptedServer::well(OLD);
     let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
-    client.subscribe("a://one").await.unwrap();
-    client.subscribe("a://two").await.unwrap();
-    client.subscribe("a://gone").await.unwrap();
-    client.unsubscribe("a://gone").await.unwrap();
+    let _subscription = client.subscribe("a://one").await.unwrap();
+    let _subscription = client.subscribe("a://two").await.unwrap();
+    drop(client.subscribe("a://gone").await.unwrap());
+    settle().await;
     scripted.kill();
     until(&mut events, "connected 2").await;
 
@@ -37,13 +37,17 @@ async fn resources_are_watched_again_by_listening_in_the_newer_revision() {
     let scripted = ScriptedServer::well(NEW);
     let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
-    client.subscribe("a://one").await.unwrap();
-    let before = scripted.heard("subscriptions/listen").last().unwrap().clone();
+    let _subscription = client.subscribe("a://one").await.unwrap();
+    let watching = || {
+        let heard = scripted.heard("subscriptions/listen").into_iter();
+        heard.filter(|heard| heard.params["notifications"]["resourceSubscriptions"].is_array()).last().unwrap()
+    };
+    let before = watching();
     scripted.kill();
     until(&mut events, "connected 2").await;
     tokio::time::sleep(SECOND).await;
 
-    let again = scripted.heard("subscriptions/listen").last().unwrap().clone();
+    let again = watching();
     assert_eq!((before.connection, again.connection), (1, 2));
     assert_eq!(again.params["notifications"], before.params["notifications"]);
     assert_eq!(again.params["notifications"]["resourceSubscriptions"], json!(["a://one"]));
@@ -64,7 +68,7 @@ async fn whoever_listens_on_its_own_account_goes_on_hearing() {
         settle().await;
         let filter =
             SubscriptionFilter::new().tools_list_changed(true).resource_subscriptions(vec!["a://one".to_owned()]);
-        let mut changes = client.listen(filter).await.unwrap();
+        let mut changes = client.subscribe(filter).await.unwrap();
         for generation in 2..5 {
             scripted.kill();
             until(&mut events, &format!("connected {generation}")).await;
@@ -86,7 +90,7 @@ async fn listening_outlasts_more_losses_than_there_are_attempts() {
     let scripted = ScriptedServer::well(NEW);
     let client = scripted.connect_with(builder().reconnect(Backoff::new().initial_delay(SECOND).max_attempts(2))).await;
     let mut events = client.events();
-    let mut changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+    let mut changes = client.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
     for generation in 2..8 {
         tokio::time::sleep(60 * SECOND).await;
         scripted.kill();
@@ -167,7 +171,7 @@ async fn a_server_that_refuses_what_is_restored_is_used_all_the_same() {
     let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
     client.set_log_level(LoggingLevel::Warning).await.unwrap();
-    client.subscribe("a://one").await.unwrap();
+    let _subscription = client.subscribe("a://one").await.unwrap();
     scripted.kill();
     until(&mut events, "connected 2").await;
     assert_eq!(client.call_tool("pay", ()).await.unwrap().text(), "from 2");

@@ -309,7 +309,7 @@ async fn tasks_are_listed_where_that_is_offered() {
 async fn a_change_that_is_told_is_looked_at_at_once() {
     let (client, mut peer) = connected(nobody()).await;
     let filter = SubscriptionFilter::new().task_ids(["t".to_owned()]);
-    let mut changes = client.listen(filter.clone()).await.unwrap();
+    let mut changes = client.subscribe(filter.clone()).await.unwrap();
     assert_eq!(changes.acknowledged(), &filter);
     let mut events = client.events();
     let handle = begun(&client, &mut peer).await;

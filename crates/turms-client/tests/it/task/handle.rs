@@ -166,7 +166,7 @@ async fn a_task_of_an_earlier_run_is_taken_up() {
 #[tokio::test(start_paused = true)]
 async fn a_change_that_is_told_is_looked_at_at_once() {
     let (client, mut peer) = Peer::with(NEW, extended(), nobody()).await;
-    let listening = client.listen(SubscriptionFilter::new().task_ids(["t".to_owned()]));
+    let listening = client.subscribe(SubscriptionFilter::new().task_ids(["t".to_owned()]));
     let playing = async {
         let listen = peer.expect("subscriptions/listen").await;
         assert!(declares(&listen));
@@ -270,7 +270,7 @@ async fn in_a_group_a_task_stays_with_its_server() {
     let error = client.task("of one").await.unwrap_err();
     assert!(matches!(error.kind(), CallErrorKind::NoServer(NoServerCause::Several)), "{error}");
     let filter = SubscriptionFilter::new().task_ids(["of one".to_owned()]);
-    let error = client.listen(filter).await.unwrap_err();
+    let error = client.subscribe(filter).await.unwrap_err();
     assert!(matches!(error.kind(), CallErrorKind::NoServer(NoServerCause::Several)), "{error}");
     assert_eq!(group.client("a").unwrap().task("of one").await.unwrap().status(), TaskStatus::Completed);
     assert!(client.server_capabilities().unwrap().extensions.is_none_or(|extensions| extensions.is_empty()));
