@@ -96,7 +96,7 @@ fn form(value: &Value) -> Result<ElicitResult, String> {
     match value {
         Value::String(_) => action(value),
         Value::Object(_) => {
-            let content = turms::proto::Object::encode(value).map_err(|error| error.to_string())?;
+            let content = turms::types::Object::encode(value).map_err(|error| error.to_string())?;
             Ok(ElicitResult::accept(content))
         }
         _ => Err("expected the fields of the form, \"decline\" or \"cancel\"".to_owned()),
@@ -123,7 +123,7 @@ fn message(value: &Value) -> Result<CreateMessageResult, String> {
     match value {
         Value::String(text) => Ok(CreateMessageResult::new(Role::Assistant, text.as_str(), "answers-file")),
         value => {
-            let json = turms::proto::RawJson::encode(value).map_err(|error| error.to_string())?;
+            let json = turms::types::RawJson::encode(value).map_err(|error| error.to_string())?;
             json.decode().map_err(|error| error.to_string())
         }
     }

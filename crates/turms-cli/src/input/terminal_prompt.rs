@@ -88,7 +88,7 @@ impl TerminalPrompt {
         self.print_request("The server requests input", &form.message, "Ctrl-D declines, Ctrl-C cancels");
         let schema = serde_json::to_value(&form.requested_schema).unwrap_or(Value::Null);
         match fill_form(self, &schema::properties(&schema)).await {
-            FormOutcome::Accepted(values) => match turms::proto::Object::encode(&values) {
+            FormOutcome::Accepted(values) => match turms::types::Object::encode(&values) {
                 Ok(content) => ElicitResult::accept(content),
                 Err(_) => ElicitResult::cancel(),
             },
