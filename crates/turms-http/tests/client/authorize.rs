@@ -110,7 +110,7 @@ async fn the_message_of_a_rejection_is_shown() {
     for reply in [Reply::json(403, &error), Reply::text(403, "text/plain", text)] {
         let server = rejecting(reply).await;
         let error = open(&server, options()).await.unwrap_err();
-        let (at, message) = (format!("the server at {} turned the connection down", server.origin), chain(&error));
+        let (at, message) = (format!("{} rejected the connection", server.origin), chain(&error));
         assert_eq!(message, format!("{at}: status 403 Forbidden: {text:?}"));
     }
 }

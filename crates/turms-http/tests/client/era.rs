@@ -333,5 +333,5 @@ async fn a_timeout_names_the_server() {
     options.handshake_timeout = Duration::from_millis(50);
     let error = open(&server, options).await.unwrap_err();
     assert!(error.is_timeout());
-    assert_eq!(error.to_string(), format!("the server at {} was not ready within 50 ms", server.origin));
+    assert_eq!(error.to_string(), format!("{} was not ready within 50 ms", server.origin));
 }
