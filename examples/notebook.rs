@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turms::prelude::*;
 use turms::types::{CreateMessageParams, SamplingMessage};
-use turms::{Call, FromCall, InputError, RegistrationError, Rejection, ServerHandle};
+use turms::{InputError, RegistrationError, ServerHandle};
 
 /// Notes by name.
 #[derive(Default)]
@@ -36,7 +36,7 @@ struct Confirmation {
     sure: bool,
 }
 
-#[server]
+#[handlers]
 impl Notebook {
     /// Writes a note, or replaces the one of the same name.
     #[tool(idempotent)]
@@ -51,7 +51,7 @@ impl Notebook {
     ) -> String {
         let uri = format!("note://{name}");
         self.with(|notes| notes.insert(name, text));
-        context.server().resource_updated(uri.as_str());
+        context.server().notify_resource_updated(uri.as_str());
         uri
     }
 
@@ -86,8 +86,8 @@ impl Notebook {
 
     /// Adds the tool `shout`.
     #[tool]
-    async fn add_shout(&self, #[extract] server: CurrentServer) -> Result<&'static str, RegistrationError> {
-        server.0.replace_tool(shout)?;
+    async fn add_shout(&self, server: ServerHandle) -> Result<&'static str, RegistrationError> {
+        server.replace_tool(shout)?;
         Ok("Added the tool shout.")
     }
 
@@ -124,15 +124,6 @@ fn shout(text: String) -> String {
     text.to_uppercase()
 }
 
-/// The running server: a custom extractor.
-struct CurrentServer(ServerHandle);
-
-impl FromCall for CurrentServer {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
-        Ok(Self(call.context().server().clone()))
-    }
-}
-
 /// A prompt built without a macro, with completions.
 fn greeting() -> Prompt {
     #[derive(Deserialize, JsonSchema)]
@@ -154,7 +145,7 @@ async fn main() -> turms::Result<()> {
     Server::new("notebook", "1.0.0")
         .title("Notebook")
         .instructions("Write notes, read them at note://NAME, and ask for a summary.")
-        .service(Notebook::default())
+        .handlers(Notebook::default())
         .prompt(greeting)
         .serve_stdio()
         .await

@@ -8,7 +8,7 @@ use std::error::Error;
 
 use serde_json::{Map, Value, json};
 use turms::http::HttpConnector;
-use turms::types::{CreateMessageResult, ElicitParams, ElicitResult, Field, Object, RawJson, Role, Root};
+use turms::types::{CreateMessageResult, ElicitParams, ElicitResult, Field, Object, RawJson, Root};
 use turms::{Client, ClientBuilder};
 
 #[tokio::main]
@@ -24,10 +24,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// A client that declares all that it can: its person agrees to everything and leaves every field as it is.
 fn person() -> ClientBuilder {
     Client::builder("turms-conformance", env!("CARGO_PKG_VERSION"))
-        .on_elicitation(|question| async move { ElicitResult::accept(defaults(&question)) })
-        .on_sampling(|_| async { Ok(CreateMessageResult::new(Role::Assistant, "Paris", "no model")) })
+        .on_elicitation(|params, _| async move { Ok(ElicitResult::accept(defaults(&params))?) })
+        .on_sampling(|_, _| async { Ok(CreateMessageResult::assistant("Paris", "no model")) })
         .roots([Root::new("file:///work")])
-        .tasks()
+        .enable_tasks()
 }
 
 async fn play(scenario: &str, client: &Client) -> Result<(), Box<dyn Error>> {

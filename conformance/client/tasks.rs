@@ -12,7 +12,7 @@ pub(crate) async fn lifecycle(client: &Client) -> Result<(), Box<dyn Error>> {
     client.call_tool("quick_task", ()).await?;
     client.call_tool("sync_echo", ()).await?;
     let failed = client.call_tool("failing_task", ()).await;
-    if failed.is_ok_and(|result| !result.failed()) {
+    if failed.is_ok_and(|result| !result.is_error()) {
         return Err("the task did not fail".into());
     }
     let task = client.call_tool_as_task("cancel_task", ()).await?;

@@ -11,7 +11,7 @@ use crate::{PNG, WAV};
 
 pub(crate) struct Contents;
 
-#[server]
+#[handlers]
 impl Contents {
     /// Returns text.
     #[tool(read_only)]
@@ -34,15 +34,15 @@ impl Contents {
     /// Returns a resource.
     #[tool(read_only)]
     fn test_embedded_resource(&self) -> Content {
-        let contents = ResourceContents::of_text("test://embedded-resource", "This is an embedded resource content.");
+        let contents = ResourceContents::from_text("test://embedded-resource", "This is an embedded resource content.");
         Content::resource(contents.mime_type("text/plain".to_owned()))
     }
 
     /// Returns text, a picture and a resource.
     #[tool(read_only)]
     fn test_multiple_content_types(&self) -> CallToolResult {
-        let data = ResourceContents::of_text("test://mixed-content-resource", r#"{"test":"data","value":123}"#);
-        CallToolResult::of_text("Multiple content types test:")
+        let data = ResourceContents::from_text("test://mixed-content-resource", r#"{"test":"data","value":123}"#);
+        CallToolResult::from_text("Multiple content types test:")
             .with_image(PNG, "image/png")
             .with_resource(data.mime_type("application/json".to_owned()))
     }

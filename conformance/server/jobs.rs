@@ -33,7 +33,7 @@ async fn slow_compute(seconds: f64, label: Option<String>) -> String {
 }
 
 /// Fails after a second, and only as a task.
-#[tool(task_required)]
+#[tool(task = "required")]
 async fn failing_job() -> Result<String, std::io::Error> {
     tokio::time::sleep(Duration::from_secs(1)).await;
     Err(std::io::Error::other("the job failed"))
@@ -63,7 +63,7 @@ async fn multi_input(context: Context) -> Result<String, InputError> {
 }
 
 /// Asks for a name and goes on as a task.
-#[tool(task_deferred)]
+#[tool(task = "deferred")]
 async fn test_tool_with_task(context: Context) -> Result<String, InputError> {
     let name = ask_text(&context, "user_name", "What is your name?", "name").await?;
     context.continue_as_task().await;

@@ -15,7 +15,7 @@ use turms::prelude::*;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let place = listen::Place::from_args(std::env::args().skip(1))?;
-    let server = Server::new("turms-conformance", env!("CARGO_PKG_VERSION")).service(content::Contents);
+    let server = Server::new("turms-conformance", env!("CARGO_PKG_VERSION")).handlers(content::Contents);
     let server = question::add(server);
     let server = input::add(server);
     let server = jobs::add(server);

@@ -51,7 +51,7 @@ async fn test_prompt_with_embedded_resource(
     #[serde(rename = "resourceUri")]
     resource_uri: String,
 ) -> GetPromptResult {
-    let contents = ResourceContents::of_text(resource_uri, "Embedded resource content for testing.");
+    let contents = ResourceContents::from_text(resource_uri, "Embedded resource content for testing.");
     GetPromptResult::new([])
         .user(Content::resource(contents.mime_type("text/plain".to_owned())))
         .user("Please process the embedded resource above.")

@@ -19,7 +19,7 @@ fn static_binary() -> Resource {
         .name("Static Binary Resource")
         .description("A picture that stays as it is.")
         .mime_type("image/png")
-        .handler_sync(|| ResourceContents::of_bytes("test://static-binary", PNG).mime_type("image/png".to_owned()))
+        .handler_sync(|| ResourceContents::from_bytes("test://static-binary", PNG).mime_type("image/png".to_owned()))
 }
 
 /// Data about whatever the address names.

@@ -56,7 +56,7 @@ fn the_client_without_a_server_fails() {
 async fn the_server_has_the_tools_of_scenarios_to_come() {
     let (server, _output, address) = start();
     let connector = HttpConnector::new(address.trim_end()).unwrap().no_proxy();
-    let client = Client::builder("test", "1").tasks().connect(connector).await.unwrap();
+    let client = Client::builder("test", "1").enable_tasks().connect(connector).await.unwrap();
 
     let tools = client.list_tools().await.unwrap();
     let output_type = |name| {
@@ -67,7 +67,7 @@ async fn the_server_has_the_tools_of_scenarios_to_come() {
     assert_eq!(output_type("sep_2106_primitive_output_tool"), "number");
     let structured = async |name| {
         let result = client.call_tool(name, ()).await.unwrap();
-        result.structured_as::<Value>().unwrap().unwrap()
+        result.structured::<Value>().unwrap()
     };
     assert_eq!(structured("sep_2106_array_output_tool").await[0], json!({ "day": "Monday", "celsius": 21.5 }));
     assert_eq!(structured("sep_2106_primitive_output_tool").await, 42.0);

@@ -3,7 +3,9 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
+use std::path::PathBuf;
 
+use crate::api;
 use crate::conformance::{Filter, Role};
 
 pub(crate) const USAGE: &str = "\
@@ -17,7 +19,15 @@ Tasks:
           that need nothing but Rust
   check-all
           Check licences, sources and duplicate versions of dependencies, each
-          feature of turms alone and the usual sets, and that fuzz/ compiles
+          feature of turms alone and the usual sets, that fuzz/ compiles, and the
+          public API as by api --check
+  api [--check]
+          Write the public API of turms to api/turms.txt, a line for each item;
+          --check fails on a difference instead. Checks foreign types, the first
+          words of doc comments, and the doc aliases of api/aliases.toml, too
+  programs [FILE...]
+          Count lines, imported names, and the types and attributes of turms to know
+          in each FILE (default: examples/programs/*.rs)
   bench [ROUNDS] [--against COMMIT [--instructions]]
           Build the benchmark servers and measure them in ROUNDS rounds (default 5);
           writes benches/RESULTS.md. With --against, build the server of another
@@ -38,6 +48,8 @@ Tasks:
 pub(crate) enum Task {
     Test(Extent),
     CheckAll,
+    Api(api::Mode),
+    Programs(Vec<PathBuf>),
     Bench(BenchOptions),
     Peers,
     Conformance(Filter),
@@ -73,6 +85,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Task, Us
     let task = match first.to_str() {
         Some("test") => return test(args),
         Some("check-all") => Task::CheckAll,
+        Some("api") => return api(args),
+        Some("programs") => return Ok(Task::Programs(args.map(PathBuf::from).collect())),
         Some("bench") => return bench(args),
         Some("peers") => Task::Peers,
         Some("conformance") => return filter(args).map(Task::Conformance),
@@ -116,6 +130,18 @@ fn test(mut args: impl Iterator<Item = OsString>) -> Result<Task, UsageError> {
     };
     match args.next() {
         None => Ok(Task::Test(extent)),
+        Some(extra) => Err(UsageError::Unexpected(extra)),
+    }
+}
+
+fn api(mut args: impl Iterator<Item = OsString>) -> Result<Task, UsageError> {
+    let mode = match args.next() {
+        None => api::Mode::Write,
+        Some(arg) if arg == "--check" => api::Mode::Check,
+        Some(extra) => return Err(UsageError::Unexpected(extra)),
+    };
+    match args.next() {
+        None => Ok(Task::Api(mode)),
         Some(extra) => Err(UsageError::Unexpected(extra)),
     }
 }
@@ -184,6 +210,19 @@ mod tests {
     #[test]
     fn check_all_is_a_task() {
         assert_eq!(parse_all(&["check-all"]), Ok(Task::CheckAll));
+    }
+
+    #[test]
+    fn the_api_is_written_or_checked() {
+        assert_eq!(parse_all(&["api"]), Ok(Task::Api(api::Mode::Write)));
+        assert_eq!(parse_all(&["api", "--check"]), Ok(Task::Api(api::Mode::Check)));
+        assert!(parse_all(&["api", "--chekc"]).is_err() && parse_all(&["api", "--check", "x"]).is_err());
+    }
+
+    #[test]
+    fn programs_are_named_or_all() {
+        assert_eq!(parse_all(&["programs"]), Ok(Task::Programs(Vec::new())));
+        assert_eq!(parse_all(&["programs", "a.rs"]), Ok(Task::Programs(vec![PathBuf::from("a.rs")])));
     }
 
     #[test]

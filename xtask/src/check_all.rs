@@ -1,5 +1,6 @@
-//! Checks of the whole tree beside its tests: version comparisons, dependencies, features, fuzz targets, documentation.
+//! Checks of the whole tree beside its tests: version comparisons, dependencies, features, fuzz targets, documentation, the public API.
 
+use crate::api;
 use crate::dependencies;
 use crate::full_test::run_until_failure;
 use crate::program;
@@ -33,6 +34,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step::new("features", feature_checks().iter().map(|line| program::command(line)).collect()),
         Step::cargo("fuzz", "check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz"),
         Step::cargo("docs", "doc --workspace --all-features --no-deps").env("RUSTDOCFLAGS", "-D warnings"),
+        Step::function("api", || api::run(api::Mode::Check)),
     ]
 }
 

@@ -52,6 +52,23 @@ pub(crate) fn features_of(name: &str) -> Vec<String> {
     package.map(|package| package.features.into_keys().collect()).unwrap_or_default()
 }
 
+/// A package of the workspace and those that it is built from, itself first, the others sorted.
+pub(crate) fn closure_of(name: &str) -> Result<Vec<String>, Box<dyn Error>> {
+    let packages = packages("--no-deps")?;
+    let mut closure = vec![name.to_owned()];
+    let mut next = 0;
+    while let Some(name) = closure.get(next) {
+        let package = packages.iter().find(|package| package.name == *name);
+        let package = package.ok_or_else(|| format!("there is no package {name} in the workspace"))?;
+        let ours = package.dependencies.iter().filter(|it| it.path.is_some() && it.kind.is_none());
+        let new: BTreeSet<_> = ours.map(|it| &it.name).filter(|it| !closure.contains(it)).cloned().collect();
+        closure.extend(new);
+        next += 1;
+    }
+    closure[1..].sort();
+    Ok(closure)
+}
+
 fn packages(option: &str) -> Result<Vec<Package>, Box<dyn Error>> {
     let line = format!("cargo metadata --format-version 1 --locked {option}");
     let output = program::command(&line).current_dir(env!("CARGO_MANIFEST_DIR")).output()?;
@@ -185,6 +202,9 @@ struct Package {
 struct Dependency {
     name: String,
     req: String,
+    /// `dev` or `build`; none for what is built in.
+    #[serde(default)]
+    kind: Option<String>,
     path: Option<String>,
 }
 
@@ -232,6 +252,14 @@ mod tests {
     #[test]
     fn a_websocket_client_brings_no_http_server() {
         check_ws_client().unwrap();
+    }
+
+    #[test]
+    fn the_closure_of_a_package_is_what_it_is_built_from() {
+        let closure = closure_of("turms").unwrap();
+        assert_eq!(closure[0], "turms");
+        assert!(["turms-client", "turms-proto"].iter().all(|name| closure.iter().any(|it| it == name)), "{closure:?}");
+        assert!(!closure.iter().any(|it| it == "turms-testkit"), "only tests need it: {closure:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Turms' own chores, run as `cargo xtask <task>`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer's tool talks to a terminal")]
 
+mod api;
 mod args;
 mod bench;
 mod check_all;
@@ -12,6 +13,7 @@ mod need;
 mod packages;
 mod peers;
 mod program;
+mod programs;
 mod step;
 mod summary;
 mod version_comparison;
@@ -28,10 +30,12 @@ fn main() -> ExitCode {
     match args::parse(env::args_os().skip(1)) {
         Ok(Task::Test(extent)) => report("test", &full_test::run(extent)),
         Ok(Task::CheckAll) => report("check-all", &check_all::run()),
+        Ok(Task::Api(mode)) => finish(api::run(mode)),
+        Ok(Task::Programs(files)) => finish(programs::run(&files)),
         Ok(Task::Bench(options)) => done(bench::run(&options)),
         Ok(Task::Peers) => done(peers::install()),
         Ok(Task::Conformance(filter)) => conformance(&filter),
-        Ok(Task::CommandBench) => command_bench(),
+        Ok(Task::CommandBench) => finish(command_bench::run()),
         Ok(Task::Help) => {
             print!("{USAGE}");
             ExitCode::SUCCESS
@@ -69,8 +73,8 @@ fn conformance(filter: &Filter) -> ExitCode {
     }
 }
 
-fn command_bench() -> ExitCode {
-    match command_bench::run() {
+fn finish(outcome: Result<(), Box<dyn Error>>) -> ExitCode {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", step::with_causes(&*error));

@@ -50,7 +50,7 @@ fn a_call_over_http_in_a_session() {
         let head = format!("mcp-protocol-version: 2025-11-25\r\nmcp-session-id: {id}\r\n");
         post(&head, CALL)
     });
-    assert_most(each, 12);
+    assert_most(each, 13);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_call_over_a_byte_stream() {
             }
         },
     );
-    assert_most(each, 6);
+    assert_most(each, 7);
 }
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;

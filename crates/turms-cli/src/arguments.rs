@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -60,6 +61,16 @@ pub(crate) fn parse_text(words: &[String]) -> CliResult<BTreeMap<String, String>
     Ok(arguments)
 }
 
+/// Reads a text of limited size. A longer one is an error: half of a text is not what was asked for.
+fn read_text(input: impl Read) -> std::io::Result<String> {
+    let mut text = String::new();
+    input.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(std::io::Error::other(format!("longer than {} MiB", MAX_FILE_BYTES >> 20)));
+    }
+    Ok(text)
+}
+
 /// Reads all arguments from a file or standard input.
 pub(crate) fn read_object(path: &Path) -> CliResult<Map<String, Value>> {
     let is_stdin = path == Path::new("-");
@@ -67,13 +78,8 @@ pub(crate) fn read_object(path: &Path) -> CliResult<Map<String, Value>> {
     let cannot = |error: &dyn std::fmt::Display| {
         CliError::new(ExitStatus::Failure, format!("--args-json: cannot read {name}: {error}"))
     };
-    let mut text = String::new();
-    let read = if is_stdin {
-        std::io::stdin().lock().take(MAX_FILE_BYTES).read_to_string(&mut text)
-    } else {
-        std::fs::File::open(path).map_err(|error| cannot(&error))?.take(MAX_FILE_BYTES).read_to_string(&mut text)
-    };
-    read.map_err(|error| cannot(&error))?;
+    let read = if is_stdin { read_text(std::io::stdin().lock()) } else { File::open(path).and_then(read_text) };
+    let text = read.map_err(|error| cannot(&error))?;
     parse_object(&text).map_err(|problem| CliError::usage(format!("--args-json: {name}: {problem}")))
 }
 
@@ -89,10 +95,8 @@ pub(crate) fn parse_object(text: &str) -> Result<Map<String, Value>, String> {
 /// Returns the JSON of parameters: given as text, as `@FILE`, or as `-` for standard input.
 pub(crate) fn read_params(typed: &str) -> CliResult<Cow<'_, str>> {
     let (name, read) = match typed.strip_prefix('@') {
-        Some(file) => (format!("{file:?}"), std::fs::read_to_string(file)),
-        None if typed == "-" => {
-            ("standard input".to_owned(), std::io::read_to_string(std::io::stdin().lock().take(MAX_FILE_BYTES)))
-        }
+        Some(file) => (format!("{file:?}"), File::open(file).and_then(read_text)),
+        None if typed == "-" => ("standard input".to_owned(), read_text(std::io::stdin().lock())),
         None => return Ok(typed.into()),
     };
     read.map(Cow::from).map_err(|error| CliError::new(ExitStatus::Failure, format!("cannot read {name}: {error}")))
@@ -117,11 +121,7 @@ fn split(word: &str) -> CliResult<ArgumentWord<'_>> {
 /// Returns the value, or the content of the file if the value is `@FILE`.
 fn resolve_file<'a>(key: &str, value: &'a str) -> CliResult<Cow<'a, str>> {
     let Some(file) = value.strip_prefix('@') else { return Ok(value.into()) };
-    let text = std::fs::File::open(file).and_then(|file| {
-        let mut text = String::new();
-        file.take(MAX_FILE_BYTES).read_to_string(&mut text).map(|_| text)
-    });
-    text.map(Cow::from).map_err(|error| {
+    File::open(file).and_then(read_text).map(Cow::from).map_err(|error| {
         CliError::new(ExitStatus::Failure, format!("argument {key:?}: cannot read {file:?}: {error}"))
             .hint(format!("write text that begins with @ as JSON: '{key}:=\"@{file}\"'"))
     })

@@ -89,9 +89,8 @@ impl CliSession {
         warn_about_missing_roots(options, printer);
         let record = RecordedResults::default();
         let attempt = async |choice| -> CliResult<Result<Client, ConnectError>> {
-            let handlers =
-                input::handlers(options.answers.as_deref(), terminal.as_ref())?.roots(input::roots(&options.root)?);
-            let builder = builder(options, printer, kind).protocol_versions(choice).answers(handlers);
+            let builder = builder(options, printer, kind).protocol_versions(choice).roots(input::roots(&options.root)?);
+            let builder = input::with_handlers(builder, options.answers.as_deref(), terminal.as_ref())?;
             Ok(with_slow_notice(printer, &target, builder.connect(target.connector(printer, &record)?)).await)
         };
         let connected = match (kind, options.protocol.0) {
@@ -260,7 +259,7 @@ fn builder(options: &ServerOptions, printer: &Printer, kind: SessionKind) -> Cli
         .timeout(options.timeout.unwrap_or(DEFAULT_TIMEOUT))
         // Some servers do not respond to unknown methods; do not wait long for those.
         .probe_timeout(options.timeout.unwrap_or(PROBE_TIMEOUT).min(PROBE_TIMEOUT))
-        .tasks()
+        .enable_tasks()
         .without_log_tracing()
         .on_log(move |message| print_log(&log, message, kind));
     if printer.is_json() {

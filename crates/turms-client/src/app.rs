@@ -19,7 +19,7 @@ impl ClientBuilder {
     /// # let view = App::new("ui://weather", "<!doctype html>");
     /// # let weather = Tool::builder("weather").app("ui://weather").handler_sync(|| "Sunny.");
     /// # let server = Server::new("weather", "1.0.0").extension(Apps::new().app(view)).tool(weather).build()?;
-    /// let client = Client::builder("my-host", "1.0.0").apps().connect_service(server).await?;
+    /// let client = Client::builder("my-host", "1.0.0").enable_apps().connect_service(server).await?;
     /// for tool in client.list_tools().await?.iter().filter(|tool| tool.visible_to_model()) {
     ///     if let Some(uri) = tool.app_uri() {
     ///         let page = client.read_resource(uri).await?;
@@ -30,8 +30,8 @@ impl ClientBuilder {
     /// # }
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
     /// ```
-    pub fn apps(self) -> Self {
+    pub fn enable_apps(self) -> Self {
         let capability = AppsCapability::new().mime_types(vec![APP_MIME_TYPE.to_owned()]);
-        self.extension(APPS_EXTENSION, Object::encode(&capability).unwrap_or_default())
+        self.declare_extension(APPS_EXTENSION, Object::encode(&capability).unwrap_or_default())
     }
 }

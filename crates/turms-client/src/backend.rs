@@ -23,7 +23,7 @@ use crate::layer::session::SessionCalls;
 use crate::layer::task::Tasks;
 use crate::layer::track::{PendingCalls, Track};
 use crate::layer::validate::ValidateOutput;
-use crate::state::{ClientStats, PendingCall};
+use crate::state::ClientStats;
 use crate::subscription;
 use crate::task::TaskOwner;
 use turms_proto::session::ConnectionStatus;
@@ -135,12 +135,8 @@ impl ClientControl for ServerBackend {
         events
     }
 
-    fn pending_calls(&self) -> Vec<PendingCall> {
-        self.0.pending.list()
-    }
-
-    fn cancel(&self, id: u64, reason: Option<&str>) -> bool {
-        self.0.pending.cancel(id, reason)
+    fn pending(&self) -> &PendingCalls {
+        &self.0.pending
     }
 
     fn stats(&self) -> ClientStats {

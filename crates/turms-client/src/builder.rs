@@ -2,6 +2,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -9,8 +11,8 @@ use turms_core::transport::{ChildCommand, LocalConnector, StreamConnector};
 use turms_core::{ConnectError, Connector, Service};
 use turms_proto::session::{RequestOptions, VersionChoice};
 use turms_proto::types::{
-    ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult, Implementation,
-    LogMessage, LoggingLevel, ProgressParams, TASKS_EXTENSION,
+    ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitForm, ElicitParams, ElicitResult, ElicitUrl,
+    Implementation, LogMessage, LoggingLevel, ProgressParams, TASKS_EXTENSION,
 };
 use turms_proto::{Object, ProtocolVersion};
 use turms_schema::DEFAULT_MAX_VALIDATION_STEPS;
@@ -20,9 +22,11 @@ use crate::call::options::CallTimeouts;
 use crate::client::Client;
 use crate::connection::{ServerShared, Settings, Supervisor};
 use crate::extension::{self, ClientExtension};
-use crate::handlers::{Answers, HandlerError};
+use crate::handler_error::HandlerError;
+use crate::handlers::ClientHandlers;
 use crate::incoming::{Callback, IncomingHandler};
 use crate::reconnect::{Backoff, CircuitBreaker, HealthCheck, RetryPolicy};
+use crate::request_context::{CurrentServer, RequestContext};
 use crate::roots::Roots;
 use crate::tool_index::ToolIndex;
 use crate::version_cache::VersionCache;
@@ -32,7 +36,8 @@ use crate::version_cache::VersionCache;
 #[must_use]
 pub struct ClientBuilder {
     settings: Settings,
-    answers: Answers,
+    handlers: ClientHandlers,
+    server_name: Option<String>,
     extra: ClientCapabilities,
     on_log: Option<Callback<LogMessage>>,
     on_progress: Option<Callback<ProgressParams>>,
@@ -63,7 +68,8 @@ impl ClientBuilder {
         let extra = ClientCapabilities::new();
         Self {
             settings,
-            answers: Answers::new(),
+            handlers: ClientHandlers::default(),
+            server_name: None,
             extra,
             on_log: None,
             on_progress: None,
@@ -183,47 +189,130 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the handlers for requests of the server.
-    pub fn answers(mut self, answers: Answers) -> Self {
-        self.answers = answers;
-        self
-    }
-
-    /// The model: see [`Answers::sampling`].
-    pub fn on_sampling<F, A>(mut self, model: F) -> Self
+    /// Sets the handler for sampling: requests of a server for a response of a model. Declares the capability `sampling`.
+    ///
+    /// ```
+    /// use turms_client::{Client, HandlerError};
+    /// use turms_proto::types::CreateMessageResult;
+    ///
+    /// let builder = Client::builder("my-app", "1.0.0").on_sampling(|params, cx| async move {
+    ///     if params.max_tokens > 10_000 {
+    ///         return Err(HandlerError::rejected(format!("too many tokens for {}", cx.server_name())));
+    ///     }
+    ///     Ok(CreateMessageResult::assistant("Paris", "my-model"))
+    /// });
+    /// # let _ = builder;
+    /// ```
+    pub fn on_sampling<F, A>(mut self, handler: F) -> Self
     where
-        F: Fn(CreateMessageParams) -> A + Send + Sync + 'static,
+        F: Fn(CreateMessageParams, RequestContext) -> A + Send + Sync + 'static,
         A: Future<Output = Result<CreateMessageResult, HandlerError>> + Send + 'static,
     {
-        self.answers = self.answers.sampling(model);
+        self.handlers.set_sampling(false, handler);
         self
     }
 
-    /// The person: see [`Answers::elicitation`].
-    pub fn on_elicitation<F, A>(mut self, person: F) -> Self
+    /// Sets the handler for sampling, and accepts requests with tools for the model. Declares the capability `sampling.tools`.
+    pub fn on_sampling_with_tools<F, A>(mut self, handler: F) -> Self
     where
-        F: Fn(ElicitParams) -> A + Send + Sync + 'static,
-        A: Future<Output = ElicitResult> + Send + 'static,
+        F: Fn(CreateMessageParams, RequestContext) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<CreateMessageResult, HandlerError>> + Send + 'static,
     {
-        self.answers = self.answers.elicitation(person);
+        self.handlers.set_sampling(true, handler);
         self
     }
 
-    /// The directories and files that the server may know of: see [`Answers::roots`].
+    /// Sets the handler for all elicitations, forms and URLs. See [`on_form`](Self::on_form) and [`on_url`](Self::on_url).
+    ///
+    /// ```
+    /// use turms_client::Client;
+    /// use turms_proto::types::ElicitResult;
+    ///
+    /// let builder = Client::builder("my-app", "1.0.0").on_elicitation(|params, cx| async move {
+    ///     println!("{} asks: {}", cx.server_name(), params.message());
+    ///     Ok(ElicitResult::accept(serde_json::json!({ "sure": true }))?)
+    /// });
+    /// # let _ = builder;
+    /// ```
+    pub fn on_elicitation<F, A>(self, handler: F) -> Self
+    where
+        F: Fn(ElicitParams, RequestContext) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<ElicitResult, HandlerError>> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        let same = handler.clone();
+        self.on_form(move |form, cx| handler(ElicitParams::Form(form), cx))
+            .on_url(move |page, cx| same(ElicitParams::Url(page), cx))
+    }
+
+    /// Sets the handler for forms. Fields that its result leaves out get their defaults, and the contents are validated against the
+    /// schema of the form before they are sent. Declares the capability `elicitation.form`.
+    pub fn on_form<F, A>(mut self, handler: F) -> Self
+    where
+        F: Fn(ElicitForm, RequestContext) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<ElicitResult, HandlerError>> + Send + 'static,
+    {
+        self.handlers.set_form(handler);
+        self
+    }
+
+    /// Sets the handler for URLs that the user should open. Show the URL and open it only with the user's consent. Declares the
+    /// capability `elicitation.url`.
+    pub fn on_url<F, A>(mut self, handler: F) -> Self
+    where
+        F: Fn(ElicitUrl, RequestContext) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<ElicitResult, HandlerError>> + Send + 'static,
+    {
+        self.handlers.set_url(handler);
+        self
+    }
+
+    /// Declines all elicitations.
+    pub fn decline_elicitation(self) -> Self {
+        self.on_elicitation(|_, _| std::future::ready(Ok(ElicitResult::decline())))
+    }
+
+    /// Sets the directories and files that the server may list. Keep a clone of the [`Roots`] to change them later. Declares the
+    /// capability `roots`.
     pub fn roots(mut self, roots: impl Into<Roots>) -> Self {
-        self.answers = self.answers.roots(roots);
+        self.handlers.set_roots(roots.into());
+        self
+    }
+
+    /// Sets the handler for requests of a method that the protocol does not define. It comes before those of
+    /// [extensions](Self::extension). Servers of 2026-07-28 send no requests.
+    pub fn on_request<P, R, F, A>(mut self, method: impl Into<String>, handler: F) -> Self
+    where
+        P: DeserializeOwned + 'static,
+        R: Serialize + 'static,
+        F: Fn(P, RequestContext) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<R, HandlerError>> + Send + 'static,
+    {
+        self.handlers.add_request(method.into(), handler);
+        self
+    }
+
+    /// Sets the handler for notifications of a method that the protocol does not define. Handlers run one after the other, in the
+    /// order of the notifications; up to 1024 wait. An error of a handler is logged.
+    pub fn on_notification<P, F, A>(mut self, method: impl Into<String>, handler: F) -> Self
+    where
+        P: DeserializeOwned + 'static,
+        F: Fn(P, RequestContext) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.handlers.add_notification(method.into(), handler);
         self
     }
 
     /// Declares an extension. One with an id that is none keeps the client from connecting.
-    pub fn extension(mut self, id: &str, settings: impl Into<Object>) -> Self {
+    pub fn declare_extension(mut self, id: &str, settings: impl Into<Object>) -> Self {
         self.extra = self.extra.with_extension(id, settings);
         self
     }
 
     /// Declares an extension that hears and answers for itself. One with an id that is none, or that is there already, keeps
     /// the client from connecting.
-    pub fn with_extension(mut self, extension: impl ClientExtension) -> Self {
+    pub fn extension(mut self, extension: impl ClientExtension) -> Self {
         self.extensions.push(Arc::new(extension));
         self
     }
@@ -231,8 +320,8 @@ impl ClientBuilder {
     /// Takes tasks: a server may go on with a call of a tool after it has answered, and the client asks from time to time what
     /// has come of it. That is the tasks extension of 2026-07-28. [`Client::call_tool`] waits for the result as ever, and so it
     /// does for tools of 2025-11-25 that only run as tasks and were listed before.
-    pub fn tasks(self) -> Self {
-        self.extension(TASKS_EXTENSION, Object::new())
+    pub fn enable_tasks(self) -> Self {
+        self.declare_extension(TASKS_EXTENSION, Object::new())
     }
 
     /// Sets a callback for log messages of the server.
@@ -262,8 +351,20 @@ impl ClientBuilder {
     pub(crate) fn identity(&self) -> &Implementation {
         &self.settings.info
     }
+
+    #[cfg(test)]
+    pub(crate) fn handlers(&self) -> &ClientHandlers {
+        &self.handlers
+    }
+
+    /// Sets the name of the server, as a group knows it.
+    pub(crate) fn server_name(mut self, name: &str) -> Self {
+        self.server_name = Some(name.to_owned());
+        self
+    }
+
     pub(crate) fn shared_roots(&self) -> Option<&Roots> {
-        self.answers.shared_roots()
+        self.handlers.shared_roots()
     }
 
     /// Connects to a service in this process, such as a server's router.
@@ -300,6 +401,10 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// When the program does not start, ends at once, or does not speak the protocol.
+    #[doc(alias = "stdio")]
+    #[doc(alias = "subprocess")]
+    #[doc(alias = "StdioTransport")]
+    #[doc(alias = "TokioChildProcess")]
     pub async fn connect_command(self, command: ChildCommand) -> Result<Client, ConnectError> {
         self.connect(command).await
     }
@@ -334,9 +439,13 @@ impl ClientBuilder {
         connector: impl Connector,
         deadline: Option<Instant>,
     ) -> Result<(Client, oneshot::Receiver<Result<(), ConnectError>>), ConnectError> {
-        let roots = self.answers.shared_roots().cloned();
+        let roots = self.handlers.shared_roots().cloned();
         let shared = self.shared(Arc::new(connector))?;
         let shutdown = Arc::new(shared.shutdown.clone().drop_guard());
+        if shared.incoming.handlers.has_notifications() {
+            let handling = shared.incoming.clone().handle_notifications();
+            shared.tasks.spawn(shared.shutdown.clone().run_until_cancelled_owned(handling));
+        }
         let connected = Supervisor::spawn(&shared, deadline);
         Ok((Client::new(ServerBackend::new(shared), roots, shutdown), connected))
     }
@@ -344,10 +453,11 @@ impl ClientBuilder {
     /// The state of a client that is not started yet.
     pub(crate) fn shared(self, connector: Arc<dyn Connector>) -> Result<Arc<ServerShared>, ConnectError> {
         let mut settings = self.settings;
-        settings.capabilities = self.answers.capabilities();
+        settings.capabilities = self.handlers.capabilities();
         settings.capabilities.extensions = extension::declared(self.extra.extensions, &self.extensions)?;
         let incoming = IncomingHandler {
-            handlers: Arc::new(self.answers),
+            handlers: Arc::new(self.handlers),
+            server: Arc::new(CurrentServer::new(self.server_name)),
             events: Arc::default(),
             cache: Arc::default(),
             tools: Arc::new(ToolIndex::new(settings.max_validation_steps)),

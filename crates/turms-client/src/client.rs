@@ -109,6 +109,7 @@ impl Client {
     }
 
     /// The server and the revision, as negotiated.
+    #[doc(hidden)]
     #[must_use]
     pub fn opened(&self) -> Option<Arc<Negotiated>> {
         self.control().server()
@@ -123,19 +124,19 @@ impl Client {
     /// The calls without a response, the oldest first.
     #[must_use]
     pub fn pending_calls(&self) -> Vec<PendingCall> {
-        self.control().pending_calls()
+        self.control().pending().list()
     }
 
     /// Cancels a call by its [id](PendingCall::id). Returns `false` if it has ended.
     #[expect(clippy::must_use_candidate, reason = "few callers care whether it came too late")]
     pub fn cancel(&self, id: u64) -> bool {
-        self.control().cancel(id, None)
+        self.control().pending().cancel(id, None)
     }
 
     /// Cancels a call by its [id](PendingCall::id) and gives the server a reason. Returns `false` if the call has ended.
     #[expect(clippy::must_use_candidate, reason = "few callers care whether it came too late")]
     pub fn cancel_with_reason(&self, id: u64, reason: &str) -> bool {
-        self.control().cancel(id, Some(reason))
+        self.control().pending().cancel(id, Some(reason))
     }
 
     /// Cancels all pending calls. Returns their number.

@@ -4,7 +4,8 @@ use turms_core::BoxFuture;
 use turms_proto::session::{ConnectionStatus, Negotiated};
 
 use crate::event::Events;
-use crate::state::{ClientStats, PendingCall};
+use crate::layer::track::PendingCalls;
+use crate::state::ClientStats;
 
 /// The control of a client, apart from its calls.
 pub(crate) trait ClientControl: Send + Sync {
@@ -12,9 +13,7 @@ pub(crate) trait ClientControl: Send + Sync {
     /// The server and the revision that is spoken.
     fn server(&self) -> Option<Arc<Negotiated>>;
     fn events(&self, interest: EventInterest) -> Events;
-    fn pending_calls(&self) -> Vec<PendingCall>;
-    /// Cancels a pending call by its id; `false` if it has ended.
-    fn cancel(&self, id: u64, reason: Option<&str>) -> bool;
+    fn pending(&self) -> &PendingCalls;
     fn stats(&self) -> ClientStats;
     /// Closes the client and waits until nothing of it is left, such as a process.
     fn close(&self) -> BoxFuture<'_, ()>;

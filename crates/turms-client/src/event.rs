@@ -46,7 +46,7 @@ pub enum Event {
     /// A call is retried.
     Retrying {
         /// The call.
-        subject: Arc<str>,
+        target: Arc<str>,
         /// The number of the retry, from 1.
         attempt: u32,
     },
@@ -136,7 +136,7 @@ impl EventHub {
         if !subscribers.closed {
             subscribers.all.push(Subscriber { sender, missed: missed.clone() });
         }
-        Events(ConfigApp::Hub { receiver, missed })
+        Events(EventSource::Hub { receiver, missed })
     }
 
     pub(crate) fn publish(&self, event: &Event) {
@@ -170,9 +170,9 @@ impl fmt::Debug for EventHub {
 }
 
 /// A stream of events. It ends when the client is closed or dropped.
-pub struct Events(ConfigApp);
+pub struct Events(EventSource);
 
-enum ConfigApp {
+enum EventSource {
     Hub { receiver: mpsc::Receiver<Event>, missed: Arc<AtomicU64> },
     Merged(Pin<Box<dyn Stream<Item = Event> + Send + Sync>>),
 }
@@ -180,7 +180,7 @@ enum ConfigApp {
 impl Events {
     /// Events of a merged stream.
     pub(crate) fn merged(events: impl Stream<Item = Event> + Send + Sync + 'static) -> Self {
-        Self(ConfigApp::Merged(Box::pin(events)))
+        Self(EventSource::Merged(Box::pin(events)))
     }
 
     /// The next event; `None` when there will be no more.
@@ -199,8 +199,8 @@ impl Events {
 
     pub(crate) fn poll_event(&mut self, task: &mut Context<'_>) -> Poll<Option<Event>> {
         let (receiver, missed) = match &mut self.0 {
-            ConfigApp::Hub { receiver, missed } => (receiver, missed),
-            ConfigApp::Merged(events) => return events.as_mut().poll_next(task),
+            EventSource::Hub { receiver, missed } => (receiver, missed),
+            EventSource::Merged(events) => return events.as_mut().poll_next(task),
         };
         // Missed events came after all that are in the queue.
         let read_all = receiver.is_empty();

@@ -13,7 +13,7 @@ use crate::client::Client;
 /// An extension of the protocol: who it is, what its capability says, and what it hears and answers.
 ///
 /// An extension that is only declared needs no type of its own: see
-/// [`ClientBuilder::extension`](crate::ClientBuilder::extension). Its methods are called with [`Client::request`].
+/// [`ClientBuilder::declare_extension`](crate::ClientBuilder::declare_extension). Its methods are called with [`Client::request`].
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -27,7 +27,7 @@ use crate::client::Client;
 /// # struct Shop;
 /// # impl ServerExtension for Shop {
 /// #     fn id(&self) -> &str { "com.example/prices" }
-/// #     fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
+/// #     fn register(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
 /// #         scope.method("com.example/prices/get", |_: Object, context: Context| async move {
 /// #             context.peer().notify_raw(Notification::raw("com.example/prices/changed", None)).await.unwrap();
 /// #             Ok(Object::parse(r#"{"tea":250}"#).unwrap())
@@ -46,7 +46,7 @@ use crate::client::Client;
 ///         "com.example/prices"
 ///     }
 ///
-///     fn hear(&self, notification: &Notification) {
+///     fn on_notification(&self, notification: &Notification) {
 ///         if &*notification.method == "com.example/prices/changed" {
 ///             *self.changes.lock().unwrap() += 1;
 ///         }
@@ -65,7 +65,7 @@ use crate::client::Client;
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = Server::new("shop", "1.0.0").extension(Shop).build()?;
 /// let prices = Arc::new(Prices::default());
-/// let client = Client::builder("my-app", "1.0.0").with_extension(prices.clone()).connect_service(server).await?;
+/// let client = Client::builder("my-app", "1.0.0").extension(prices.clone()).connect_service(server).await?;
 /// if client.server_extension("com.example/prices").is_some() {
 ///     let all = client.request::<GetPrices>(EmptyParams::new()).await?;
 ///     assert_eq!(all.get("tea").unwrap().as_str(), "250");
@@ -78,7 +78,7 @@ use crate::client::Client;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an extension of the protocol",
-    note = "implement `ClientExtension` for it, or declare one by its id with `.extension(id, settings)`"
+    note = "implement `ClientExtension` for it, or declare one by its id with `.declare_extension(id, settings)`"
 )]
 pub trait ClientExtension: Send + Sync + 'static {
     /// Its id, such as `com.example/prices`: a domain that is yours, backwards, and a name.
@@ -91,13 +91,13 @@ pub trait ClientExtension: Send + Sync + 'static {
 
     /// Handles every notification that the protocol itself does not define. It is called where the connection is driven: it must be
     /// quick and must not wait.
-    fn hear(&self, notification: &Notification) {
+    fn on_notification(&self, notification: &Notification) {
         let _ = notification;
     }
 
     /// Handles a request of a server; `None` if the method is not one of this extension. Servers of
     /// 2026-07-28 make no requests.
-    fn answer(&self, method: &str, params: &RawJson) -> Option<BoxFuture<'static, Result<RawJson, ErrorObject>>> {
+    fn on_request(&self, method: &str, params: &RawJson) -> Option<BoxFuture<'static, Result<RawJson, ErrorObject>>> {
         let _ = (method, params);
         None
     }
@@ -113,12 +113,12 @@ impl<T: ClientExtension> ClientExtension for Arc<T> {
         T::settings(self)
     }
 
-    fn hear(&self, notification: &Notification) {
-        T::hear(self, notification);
+    fn on_notification(&self, notification: &Notification) {
+        T::on_notification(self, notification);
     }
 
-    fn answer(&self, method: &str, params: &RawJson) -> Option<BoxFuture<'static, Result<RawJson, ErrorObject>>> {
-        T::answer(self, method, params)
+    fn on_request(&self, method: &str, params: &RawJson) -> Option<BoxFuture<'static, Result<RawJson, ErrorObject>>> {
+        T::on_request(self, method, params)
     }
 }
 
@@ -130,8 +130,8 @@ impl Client {
         Some(settings.as_object().unwrap_or_default())
     }
 
-    /// Sends a request of a method that is a type, such as one of an extension. Input requests of the server go to the client's
-    /// [handlers](crate::Answers).
+    /// Sends a request of a method that is a type, such as one of an extension. Input requests of the server go to the handlers of the
+    /// client.
     pub fn request<M: Method>(&self, params: M::Params) -> Call<M::Result>
     where
         M::Params: Clone,
@@ -161,7 +161,7 @@ pub(crate) fn declared(
 }
 
 /// Passes a request to the first extension that handles it.
-pub(crate) fn ask(extensions: &[Arc<dyn ClientExtension>], request: Request) -> ResponseFuture {
+pub(crate) fn call(extensions: &[Arc<dyn ClientExtension>], request: Request) -> ResponseFuture {
     let Request { method, params, .. } = request;
     if extensions.is_empty() {
         return Box::pin(std::future::ready(Err(ErrorObject::method_not_found(&method).into())));
@@ -170,7 +170,7 @@ pub(crate) fn ask(extensions: &[Arc<dyn ClientExtension>], request: Request) -> 
         Ok(params) => params,
         Err(error) => return Box::pin(std::future::ready(Err(ErrorObject::internal(error.to_string()).into()))),
     };
-    match extensions.iter().find_map(|extension| extension.answer(&method, &params)) {
+    match extensions.iter().find_map(|extension| extension.on_request(&method, &params)) {
         Some(answer) => Box::pin(async move { Ok(Payload::json(answer.await?)) }),
         None => Box::pin(std::future::ready(Err(ErrorObject::method_not_found(&method).into()))),
     }

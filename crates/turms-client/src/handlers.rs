@@ -1,151 +1,127 @@
-//! Handlers for input requests: requests of the older revisions, `input_required` of the newest.
+//! Handlers for requests and notifications of a server. Input requests are requests of the older revisions, and part of an
+//! `input_required` response in the newest.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
-use turms_core::{BoxFuture, run_blocking};
+use serde::de::DeserializeOwned;
+use turms_core::{BoxFuture, Payload, Request, ResponseFuture, run_blocking};
 use turms_proto::method::Method as _;
 use turms_proto::types::{
     Blocks, ClientCapabilities, Content, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit, ElicitAction,
     ElicitForm, ElicitParams, ElicitResult, ElicitUrl, ElicitationCapability, InputRequest, ListRoots, ListRootsResult,
     Role, RootsCapability, SamplingCapability, SamplingMessage,
 };
-use turms_proto::{ErrorCode, ErrorObject, Object, RawJson};
+use turms_proto::{EncodeError, ErrorObject, Notification, Object, RawJson};
 use turms_schema::{DEFAULT_MAX_VALIDATION_STEPS, Trust, Validator};
 
+use crate::handler_error::HandlerError;
+use crate::request_context::RequestContext;
 use crate::roots::Roots;
 
-/// The handlers for sampling, elicitation and roots. They are the capabilities that the client declares.
-///
-/// ```
-/// use turms_client::{Answers, HandlerError};
-/// use turms_proto::types::{CreateMessageResult, ElicitResult, Role, Root};
-///
-/// let answers = Answers::new()
-///     .roots([Root::new("file:///home/ann/project")])
-///     .sampling(|question| async move {
-///         if question.max_tokens > 10_000 {
-///             return Err(HandlerError::rejected("too long"));
-///         }
-///         Ok(CreateMessageResult::new(Role::Assistant, "Paris", "my-model"))
-///     })
-///     .form(|form| async move { ElicitResult::decline() });
-/// # let _ = answers;
-/// ```
+/// The handlers for requests and notifications of a server. The capabilities of the client follow from them.
 #[derive(Clone, Default)]
-#[must_use]
-pub struct Answers {
-    sampling: Option<Asked<CreateMessageParams, Result<CreateMessageResult, HandlerError>>>,
+pub(crate) struct ClientHandlers {
+    sampling: Option<Handler<CreateMessageParams, CreateMessageResult>>,
     sampling_tools: bool,
-    form: Option<Asked<ElicitForm, ElicitResult>>,
-    url: Option<Asked<ElicitUrl, ElicitResult>>,
+    form: Option<Handler<ElicitForm, ElicitResult>>,
+    url: Option<Handler<ElicitUrl, ElicitResult>>,
     roots: Option<Roots>,
+    /// By method.
+    requests: BTreeMap<String, Handler<Payload, RawJson>>,
+    notifications: BTreeMap<String, Handler<Notification, ()>>,
 }
 
-type Asked<Q, A> = Arc<dyn Fn(Q) -> BoxFuture<'static, A> + Send + Sync>;
+type Handler<P, R> = Arc<dyn Fn(P, RequestContext) -> BoxFuture<'static, Result<R, HandlerError>> + Send + Sync>;
 
-/// Why a model was not asked.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum HandlerError {
-    /// The person does not want it.
-    #[error("{0}")]
-    Rejected(String),
-    /// It could not be done.
-    #[error("{0}")]
-    Failed(String),
-}
-
-impl HandlerError {
-    /// The person does not want it.
-    pub fn rejected(reason: impl Into<String>) -> Self {
-        Self::Rejected(reason.into())
-    }
-
-    /// It could not be done.
-    pub fn new(reason: impl fmt::Display) -> Self {
-        Self::Failed(reason.to_string())
-    }
-}
-
-impl Answers {
-    /// No handlers.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// What most clients want: these roots, this model, and a person who fills in no forms and opens no pages.
-    pub fn standard<F, A>(roots: impl Into<Roots>, model: F) -> Self
+impl ClientHandlers {
+    pub(crate) fn set_sampling<F, A>(&mut self, tools: bool, handler: F)
     where
-        F: Fn(CreateMessageParams) -> A + Send + Sync + 'static,
+        F: Fn(CreateMessageParams, RequestContext) -> A + Send + Sync + 'static,
         A: Future<Output = Result<CreateMessageResult, HandlerError>> + Send + 'static,
     {
-        Self::new().roots(roots).sampling(model).decline_elicitation()
+        self.sampling = Some(Arc::new(move |params, cx| Box::pin(handler(params, cx))));
+        self.sampling_tools = tools;
     }
 
-    /// The model, for servers that ask it without tools.
-    pub fn sampling<F, A>(mut self, model: F) -> Self
+    pub(crate) fn set_form<F, A>(&mut self, handler: F)
     where
-        F: Fn(CreateMessageParams) -> A + Send + Sync + 'static,
-        A: Future<Output = Result<CreateMessageResult, HandlerError>> + Send + 'static,
+        F: Fn(ElicitForm, RequestContext) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<ElicitResult, HandlerError>> + Send + 'static,
     {
-        self.sampling = Some(Arc::new(move |question| Box::pin(model(question))));
-        self
+        self.form = Some(Arc::new(move |form, cx| Box::pin(handler(form, cx))));
     }
 
-    /// The model, which also takes tools from the server that asks.
-    pub fn sampling_with_tools<F, A>(self, model: F) -> Self
+    pub(crate) fn set_url<F, A>(&mut self, handler: F)
     where
-        F: Fn(CreateMessageParams) -> A + Send + Sync + 'static,
-        A: Future<Output = Result<CreateMessageResult, HandlerError>> + Send + 'static,
+        F: Fn(ElicitUrl, RequestContext) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<ElicitResult, HandlerError>> + Send + 'static,
     {
-        let mut answers = self.sampling(model);
-        answers.sampling_tools = true;
-        answers
+        self.url = Some(Arc::new(move |page, cx| Box::pin(handler(page, cx))));
     }
 
-    /// The person, who fills in forms. Fields that are left out take their defaults, and the whole is held against the form
-    /// before it leaves.
-    pub fn form<F, A>(mut self, person: F) -> Self
+    pub(crate) fn set_roots(&mut self, roots: Roots) {
+        self.roots = Some(roots);
+    }
+
+    pub(crate) fn add_request<P, R, F, A>(&mut self, method: String, handler: F)
     where
-        F: Fn(ElicitForm) -> A + Send + Sync + 'static,
-        A: Future<Output = ElicitResult> + Send + 'static,
+        P: DeserializeOwned + 'static,
+        R: Serialize,
+        F: Fn(P, RequestContext) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<R, HandlerError>> + Send + 'static,
     {
-        self.form = Some(Arc::new(move |form| Box::pin(person(form))));
-        self
+        let handle = move |params: Payload, cx| -> BoxFuture<'static, Result<RawJson, HandlerError>> {
+            match params.take::<P>() {
+                Ok(params) => {
+                    let response = handler(params, cx);
+                    Box::pin(async move { Ok(RawJson::encode(&response.await?)?) })
+                }
+                Err(error) => {
+                    let error = ErrorObject::invalid_params(format!("params: {error}"));
+                    Box::pin(std::future::ready(Err(error.into())))
+                }
+            }
+        };
+        self.requests.insert(method, Arc::new(handle));
     }
 
-    /// The person, who opens pages. Never open one without showing its address and being told to.
-    pub fn url<F, A>(mut self, person: F) -> Self
+    pub(crate) fn add_notification<P, F, A>(&mut self, method: String, handler: F)
     where
-        F: Fn(ElicitUrl) -> A + Send + Sync + 'static,
-        A: Future<Output = ElicitResult> + Send + 'static,
+        P: DeserializeOwned + 'static,
+        F: Fn(P, RequestContext) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
-        self.url = Some(Arc::new(move |page| Box::pin(person(page))));
-        self
+        let handle = move |notification: Notification, cx| -> BoxFuture<'static, Result<(), HandlerError>> {
+            let params = notification.params.unwrap_or_else(|| Object::new().into());
+            match params.decode::<P>() {
+                Ok(params) => Box::pin(handler(params, cx)),
+                Err(error) => Box::pin(std::future::ready(Err(error.into()))),
+            }
+        };
+        self.notifications.insert(method, Arc::new(handle));
     }
 
-    /// The person, who fills in forms and opens pages.
-    pub fn elicitation<F, A>(self, person: F) -> Self
-    where
-        F: Fn(ElicitParams) -> A + Send + Sync + 'static,
-        A: Future<Output = ElicitResult> + Send + 'static,
-    {
-        let person = Arc::new(person);
-        let also = person.clone();
-        self.form(move |form| person(ElicitParams::Form(form))).url(move |page| also(ElicitParams::Url(page)))
+    /// Returns the future of the handler for this method, if there is one.
+    pub(crate) fn call(&self, request: Request, cx: RequestContext) -> Result<ResponseFuture, Request> {
+        let Some(handler) = self.requests.get(&*request.method) else { return Err(request) };
+        let response = handler(request.params, cx);
+        Ok(Box::pin(async move { Ok(Payload::json(response.await.map_err(ErrorObject::from)?)) }))
     }
 
-    /// A person who says no to forms and pages.
-    pub fn decline_elicitation(self) -> Self {
-        self.elicitation(|_| std::future::ready(ElicitResult::decline()))
+    pub(crate) fn has_notifications(&self) -> bool {
+        !self.notifications.is_empty()
     }
 
-    /// The directories and files that the server may know of; [`Roots`] can be changed later.
-    pub fn roots(mut self, roots: impl Into<Roots>) -> Self {
-        self.roots = Some(roots.into());
-        self
+    /// Runs the handler for this notification, if there is one.
+    pub(crate) async fn notify(&self, notification: &Notification, cx: RequestContext) {
+        let Some(handler) = self.notifications.get(&*notification.method) else { return };
+        if let Err(error) = handler(notification.clone(), cx).await {
+            let method = &*notification.method;
+            tracing::warn!(target: "turms::client", method, %error, "the handler of a notification failed");
+        }
     }
 
     /// Returns `true` if pages can be opened.
@@ -177,122 +153,125 @@ impl Answers {
         capabilities
     }
 
-    pub(crate) async fn answer(&self, question: InputRequest) -> Result<RawJson, NoAnswer> {
-        match question {
-            InputRequest::Elicit(params) => self.elicit(*params).await,
-            InputRequest::Sample(params) => self.sample(*params).await,
+    /// Responds to an input request.
+    pub(crate) async fn respond(&self, request: InputRequest, cx: RequestContext) -> Result<RawJson, InputFailure> {
+        match request {
+            InputRequest::Elicit(params) => self.elicit(*params, cx).await,
+            InputRequest::Sample(params) => self.sample(*params, cx).await,
             InputRequest::Roots(_) => match &self.roots {
-                Some(roots) => written(&ListRootsResult::new(roots.list())),
-                None => Err(NoAnswer::Undeclared { method: ListRoots::NAME, detail: None }),
+                Some(roots) => encode(ListRoots::NAME, &ListRootsResult::new(roots.list())),
+                None => Err(InputFailure::Undeclared { method: ListRoots::NAME, detail: None }),
             },
-            other => Err(NoAnswer::Invalid { method: other.method(), problem: "it is not known here".into() }),
+            other => Err(InputFailure::Invalid { method: other.method(), problem: "unknown input request".into() }),
         }
     }
 
-    async fn sample(&self, params: CreateMessageParams) -> Result<RawJson, NoAnswer> {
+    async fn sample(&self, params: CreateMessageParams, cx: RequestContext) -> Result<RawJson, InputFailure> {
         let method = CreateMessage::NAME;
-        let Some(model) = &self.sampling else { return Err(NoAnswer::Undeclared { method, detail: None }) };
+        let Some(handler) = &self.sampling else { return Err(InputFailure::Undeclared { method, detail: None }) };
         if !self.sampling_tools && (params.tools.is_some() || params.tool_choice.is_some()) {
-            return Err(NoAnswer::Undeclared { method, detail: Some("tools for the model") });
+            return Err(InputFailure::Undeclared { method, detail: Some("tools for sampling") });
         }
         if let Err(problem) = check_tool_messages(&params.messages) {
-            return Err(NoAnswer::Invalid { method, problem });
+            return Err(InputFailure::Invalid { method, problem });
         }
-        match model(params).await {
-            Ok(result) => written(&result),
-            Err(HandlerError::Rejected(reason)) => Err(NoAnswer::Rejected { method, reason }),
-            Err(HandlerError::Failed(reason)) => Err(NoAnswer::Failed { method, reason }),
-        }
+        let failed = |error| InputFailure::Handler { method, error };
+        encode(method, &handler(params, cx).await.map_err(failed)?)
     }
 
-    async fn elicit(&self, params: ElicitParams) -> Result<RawJson, NoAnswer> {
+    async fn elicit(&self, params: ElicitParams, cx: RequestContext) -> Result<RawJson, InputFailure> {
         let method = Elicit::NAME;
         let undeclared = |detail| {
             let detail = (self.form.is_some() || self.url.is_some()).then_some(detail);
-            Err(NoAnswer::Undeclared { method, detail })
+            Err(InputFailure::Undeclared { method, detail })
         };
+        let failed = |error| InputFailure::Handler { method, error };
         match params {
             ElicitParams::Form(form) => {
-                let Some(person) = &self.form else { return undeclared("forms") };
+                let Some(handler) = &self.form else { return undeclared("forms") };
                 let schema = form.requested_schema.clone();
-                let mut answer = person(form).await;
-                fit_to_form(&mut answer, &schema).await.map_err(|reason| NoAnswer::Unfit { method, reason })?;
-                written(&answer)
+                let mut result = handler(form, cx).await.map_err(failed)?;
+                fit_to_form(&mut result, &schema)
+                    .await
+                    .map_err(|reason| InputFailure::InvalidForm { method, reason })?;
+                encode(method, &result)
             }
             ElicitParams::Url(page) => {
-                let Some(person) = &self.url else { return undeclared("pages to open") };
-                let mut answer = person(page).await;
-                answer.content = None;
-                written(&answer)
+                let Some(handler) = &self.url else { return undeclared("URLs") };
+                let mut result = handler(page, cx).await.map_err(failed)?;
+                result.content = None;
+                encode(method, &result)
             }
-            _ => undeclared("questions of this kind"),
+            _ => undeclared("elicitations of this mode"),
         }
     }
 }
 
-impl fmt::Debug for Answers {
+impl fmt::Debug for ClientHandlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answers").field("capabilities", &self.capabilities()).finish_non_exhaustive()
+        f.debug_struct("ClientHandlers").field("capabilities", &self.capabilities()).finish_non_exhaustive()
     }
 }
 
 /// The reason that an input request has no response.
-#[derive(Debug, Clone)]
-pub(crate) enum NoAnswer {
-    /// This client never said that it could be asked this.
+#[derive(Debug)]
+pub(crate) enum InputFailure {
+    /// The client did not declare the capability.
     Undeclared { method: &'static str, detail: Option<&'static str> },
-    /// The question breaks the rules.
+    /// The request is invalid.
     Invalid { method: &'static str, problem: String },
-    /// The person does not want it.
-    Rejected { method: &'static str, reason: String },
-    /// The form was filled in, but not as it wants. What stands in it is not for the server.
-    Unfit { method: &'static str, reason: String },
-    /// It could not be done.
-    Failed { method: &'static str, reason: String },
+    /// The contents of the form do not match its schema. They are not sent to the server.
+    InvalidForm { method: &'static str, reason: String },
+    /// The handler returned an error.
+    Handler { method: &'static str, error: HandlerError },
+    /// The result cannot be encoded.
+    Encode { method: &'static str, error: EncodeError },
 }
 
-impl NoAnswer {
+impl InputFailure {
     pub(crate) fn method(&self) -> &'static str {
         match self {
             Self::Undeclared { method, .. }
             | Self::Invalid { method, .. }
-            | Self::Rejected { method, .. }
-            | Self::Unfit { method, .. }
-            | Self::Failed { method, .. } => method,
+            | Self::InvalidForm { method, .. }
+            | Self::Handler { method, .. }
+            | Self::Encode { method, .. } => method,
         }
     }
 
     pub(crate) fn reason(&self) -> String {
         match self {
-            Self::Undeclared { detail: None, .. } => "this client did not declare that it can be asked that".into(),
+            Self::Undeclared { detail: None, .. } => "this client did not declare the capability".into(),
             Self::Undeclared { detail: Some(detail), .. } => {
-                format!("this client did not declare that it takes {detail}")
+                format!("this client did not declare support for {detail}")
             }
-            Self::Invalid { problem, .. } => format!("the question is not valid: {problem}"),
-            Self::Rejected { reason, .. } => format!("the user rejected it: {reason}"),
-            Self::Unfit { reason, .. } | Self::Failed { reason, .. } => format!("there is no answer: {reason}"),
+            Self::Invalid { problem, .. } => format!("invalid request: {problem}"),
+            Self::Handler { error, .. } if error.is_rejected() => format!("rejected: {error}"),
+            Self::Handler { error, .. } => format!("the handler failed: {error}"),
+            Self::InvalidForm { reason, .. } => reason.clone(),
+            Self::Encode { error, .. } => format!("the result cannot be encoded: {error}"),
         }
     }
 }
 
-/// As older revisions have it.
-impl From<NoAnswer> for ErrorObject {
-    fn from(none: NoAnswer) -> Self {
-        match none {
-            NoAnswer::Undeclared { method, detail: None } => Self::method_not_found(method),
-            NoAnswer::Undeclared { .. } | NoAnswer::Invalid { .. } => Self::invalid_params(none.reason()),
-            NoAnswer::Rejected { reason, .. } => Self::new(ErrorCode::USER_REJECTED, reason),
-            NoAnswer::Unfit { .. } => Self::internal("the form was not filled in as it wants"),
-            NoAnswer::Failed { reason, .. } => Self::internal(reason),
+/// The error response to a server with a handshake.
+impl From<InputFailure> for ErrorObject {
+    fn from(failure: InputFailure) -> Self {
+        match failure {
+            InputFailure::Undeclared { method, detail: None } => Self::method_not_found(method),
+            InputFailure::Undeclared { .. } | InputFailure::Invalid { .. } => Self::invalid_params(failure.reason()),
+            InputFailure::Handler { error, .. } => error.into(),
+            InputFailure::InvalidForm { .. } => Self::internal("the contents of the form do not match its schema"),
+            InputFailure::Encode { .. } => Self::internal(failure.reason()),
         }
     }
 }
 
-fn written(answer: &impl Serialize) -> Result<RawJson, NoAnswer> {
-    RawJson::encode(answer).map_err(|error| NoAnswer::Failed { method: Elicit::NAME, reason: error.to_string() })
+fn encode(method: &'static str, result: &impl Serialize) -> Result<RawJson, InputFailure> {
+    RawJson::encode(result).map_err(|error| InputFailure::Encode { method, error })
 }
 
-/// Fills in the defaults of an accepted form and holds it against its schema.
+/// Fills in the defaults of an accepted form and validates it against its schema.
 async fn fit_to_form(answer: &mut ElicitResult, schema: &turms_proto::types::FormSchema) -> Result<(), String> {
     if answer.action != ElicitAction::Accept {
         answer.content = None;
@@ -310,11 +289,12 @@ async fn fit_to_form(answer: &mut ElicitResult, schema: &turms_proto::types::For
     let content = RawJson::from(content.clone());
     let length = content.as_str().len().max(schema.as_str().len());
     let check = move || {
-        let validator = Validator::new(&schema, Trust::Foreign).map_err(|error| format!("the form is {error}"))?;
+        let validator =
+            Validator::new(&schema, Trust::Foreign).map_err(|error| format!("the schema of the form is {error}"))?;
         let max_steps = Validator::steps_for(content.as_str().len(), DEFAULT_MAX_VALIDATION_STEPS);
         validator.check_within(&content, max_steps).map(drop).map_err(|error| {
             let violations = error.messages("content").join("; ");
-            format!("the form was not filled in right: {violations}")
+            format!("invalid contents of the form: {violations}")
         })
     };
     if length <= Validator::MAX_INLINE_BYTES {
@@ -323,7 +303,8 @@ async fn fit_to_form(answer: &mut ElicitResult, schema: &turms_proto::types::For
     run_blocking(check).await.unwrap_or_else(|| Err("the validation of the form was not finished".to_owned()))
 }
 
-/// What a model used must be answered in the very next message, and by nothing else (client/sampling, "Message constraints").
+/// Checks that every tool use has its result in the next message, and that nothing else stands there (client/sampling, "Message
+/// constraints").
 fn check_tool_messages(messages: &[SamplingMessage]) -> Result<(), String> {
     let mut open: Vec<&str> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
@@ -331,18 +312,18 @@ fn check_tool_messages(messages: &[SamplingMessage]) -> Result<(), String> {
         let results: Vec<&str> = blocks
             .iter()
             .filter_map(|block| match block {
-                Content::CallToolResult(result) => Some(result.tool_use_id.as_str()),
+                Content::ToolResult(result) => Some(result.tool_use_id.as_str()),
                 _ => None,
             })
             .collect();
         if !results.is_empty() && results.len() < blocks.len() {
-            return Err(format!("messages[{index}]: results of tools stand beside something else"));
+            return Err(format!("messages[{index}]: tool results are mixed with other content"));
         }
         if let Some(missing) = open.iter().find(|id| !results.contains(id)) {
-            return Err(format!("messages[{index}]: the use {missing:?} of a tool has no result"));
+            return Err(format!("messages[{index}]: tool use {missing:?} has no result"));
         }
         if let Some(foreign) = results.iter().find(|id| !open.contains(id)) {
-            return Err(format!("messages[{index}]: the result {foreign:?} belongs to no use of a tool"));
+            return Err(format!("messages[{index}]: tool result {foreign:?} has no tool use"));
         }
         open.clear();
         if message.role == Role::Assistant {
@@ -361,7 +342,11 @@ mod tests {
         BooleanField, FormSchema, NumberField, NumberKind, StringField, ToolResultContent, ToolUse,
     };
 
+    use turms_core::CancellationToken;
+    use turms_proto::ErrorCode;
+
     use super::*;
+    use crate::{Client, ClientBuilder};
 
     fn form() -> ElicitForm {
         let schema = FormSchema::new()
@@ -371,44 +356,51 @@ mod tests {
         ElicitForm::new("Who?", schema)
     }
 
-    async fn filled(content: &'static str) -> Result<RawJson, NoAnswer> {
-        let answers =
-            Answers::new().form(move |_| async move { ElicitResult::accept(Object::parse(content).unwrap()) });
-        answers.answer(ElicitParams::Form(form()).into()).await
+    fn cx() -> RequestContext {
+        RequestContext::new(Arc::default(), None, CancellationToken::new())
+    }
+
+    async fn filled(content: &'static str) -> Result<RawJson, InputFailure> {
+        let mut handlers = ClientHandlers::default();
+        handlers.set_form(move |_, _| async move { Ok(ElicitResult::accept(Object::parse(content)?)?) });
+        handlers.respond(ElicitParams::Form(form()).into(), cx()).await
     }
 
     #[tokio::test]
     async fn a_form_takes_its_defaults_and_is_checked() {
-        let answer = filled(r#"{"name":"Ann"}"#).await.unwrap();
-        assert_eq!(answer.as_str(), r#"{"action":"accept","content":{"name":"Ann","active":true}}"#);
-        let none = filled(r#"{"age":1.5}"#).await.unwrap_err();
-        assert!(none.reason().contains("\"name\" is a required property"), "{none:?}");
-        assert!(none.reason().contains("content.age: "), "{none:?}");
-        assert_eq!(ErrorObject::from(none), ErrorObject::internal("the form was not filled in as it wants"));
+        let result = filled(r#"{"name":"Ann"}"#).await.unwrap();
+        assert_eq!(result.as_str(), r#"{"action":"accept","content":{"name":"Ann","active":true}}"#);
+        let failure = filled(r#"{"age":1.5}"#).await.unwrap_err();
+        assert!(failure.reason().contains("\"name\" is a required property"), "{failure:?}");
+        assert!(failure.reason().contains("content.age: "), "{failure:?}");
+        let response = ErrorObject::internal("the contents of the form do not match its schema");
+        assert_eq!(ErrorObject::from(failure), response);
     }
 
     #[tokio::test]
-    async fn what_is_not_declared_is_refused_as_the_revision_has_it() {
-        let refused = |answers: Answers, question: InputRequest| async move {
-            ErrorObject::from(answers.answer(question).await.unwrap_err()).code
+    async fn an_undeclared_request_is_refused_as_the_revision_defines() {
+        let refused = |handlers: ClientHandlers, request: InputRequest| async move {
+            ErrorObject::from(handlers.respond(request, cx()).await.unwrap_err()).code
         };
         let url = || InputRequest::from(ElicitParams::url("m", "https://a.example"));
-        let forms = Answers::new().form(|_| async { ElicitResult::decline() });
+        let mut forms = ClientHandlers::default();
+        forms.set_form(|_, _| async { Ok(ElicitResult::decline()) });
         assert_eq!(refused(forms, url()).await, ErrorCode::INVALID_PARAMS);
-        assert_eq!(refused(Answers::new(), url()).await, ErrorCode::METHOD_NOT_FOUND);
+        assert_eq!(refused(ClientHandlers::default(), url()).await, ErrorCode::METHOD_NOT_FOUND);
         let roots = InputRequest::Roots(turms_proto::types::EmptyParams::new());
-        assert_eq!(refused(Answers::new(), roots).await, ErrorCode::METHOD_NOT_FOUND);
-        let sampling = Answers::new().sampling(|_| async { Err(HandlerError::rejected("no")) });
-        let question = CreateMessageParams::new([SamplingMessage::user("hi")], 5);
-        assert_eq!(refused(sampling.clone(), question.clone().into()).await, ErrorCode::USER_REJECTED);
-        let with_tools = question.tools(Vec::new());
+        assert_eq!(refused(ClientHandlers::default(), roots).await, ErrorCode::METHOD_NOT_FOUND);
+        let mut sampling = ClientHandlers::default();
+        sampling.set_sampling(false, |_, _| async { Err(HandlerError::rejected("no")) });
+        let request = CreateMessageParams::new([SamplingMessage::user("hi")], 5);
+        assert_eq!(refused(sampling.clone(), request.clone().into()).await, ErrorCode::USER_REJECTED);
+        let with_tools = request.tools(Vec::new());
         assert_eq!(refused(sampling, with_tools.into()).await, ErrorCode::INVALID_PARAMS);
     }
 
     #[test]
     fn the_uses_and_results_of_tools_belong_together() {
         let used = || SamplingMessage::assistant(Content::ToolUse(Box::new(ToolUse::new("1", "add", Object::new()))));
-        let result = |id: &str| Content::CallToolResult(Box::new(ToolResultContent::new(id, Vec::new())));
+        let result = |id: &str| Content::ToolResult(Box::new(ToolResultContent::new(id, Vec::new())));
         assert!(check_tool_messages(&[used(), SamplingMessage::user(result("1"))]).is_ok());
         assert!(check_tool_messages(&[used()]).is_ok());
         assert!(check_tool_messages(&[used(), SamplingMessage::user("well?")]).is_err());
@@ -418,10 +410,14 @@ mod tests {
     }
 
     #[test]
-    fn capabilities_follow_from_who_answers() {
-        let answers = Answers::standard([], |_| async { Err(HandlerError::new("none")) });
-        let capabilities = serde_json::to_string(&answers.capabilities()).unwrap();
-        assert_eq!(capabilities, r#"{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}"#);
-        assert_eq!(serde_json::to_string(&Answers::new().capabilities()).unwrap(), "{}");
+    fn capabilities_follow_from_the_handlers() {
+        let capabilities = |builder: ClientBuilder| serde_json::to_string(&builder.handlers().capabilities()).unwrap();
+        let none = || Client::builder("test", "1");
+        assert_eq!(capabilities(none()), "{}");
+        let all = none().roots([]).on_sampling(|_, _| async { Err(HandlerError::new("none")) }).decline_elicitation();
+        let expected = r#"{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}"#;
+        assert_eq!(capabilities(all), expected);
+        let tools = none().on_sampling_with_tools(|_, _| async { Err(HandlerError::new("none")) });
+        assert_eq!(capabilities(tools), r#"{"sampling":{"tools":{}}}"#);
     }
 }

@@ -4,20 +4,23 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use turms_core::{CallContext, NotifyFuture, ObservedCall, Payload, Request, ResponseFuture, Service};
+use turms_core::{
+    CallContext, CancellationToken, NotifyFuture, ObservedCall, Payload, Request, ResponseFuture, Service,
+};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{Translate, task_of_core};
 use turms_proto::types::{
     Acknowledged, CoreTaskStatus, CreateMessage, Elicit, ElicitationComplete, EmptyResult, InputRequest, ListRoots,
-    Log, LogMessage, LoggingLevel, Ping, Progress, ProgressParams, PromptListChanged, ResourceListChanged,
+    Log, LogMessage, LoggingLevel, Meta, Ping, Progress, ProgressParams, PromptListChanged, ResourceListChanged,
     ResourceUpdated, Task, TaskChanged, ToolListChanged,
 };
 use turms_proto::{DecodeError, ErrorObject, Notification};
 
 use crate::event::{Event, EventHub};
 use crate::extension::{self, ClientExtension};
-use crate::handlers::Answers;
+use crate::handlers::ClientHandlers;
 use crate::layer::cache::{Changed, ResponseCache};
+use crate::request_context::{CurrentServer, RequestContext};
 use crate::tool_index::ToolIndex;
 
 /// A callback that lives as long as its client.
@@ -26,7 +29,8 @@ pub(crate) type Callback<T> = Arc<dyn Fn(&T) + Send + Sync>;
 /// The service that a server sends its requests and notifications to.
 #[derive(Clone)]
 pub(crate) struct IncomingHandler {
-    pub(crate) handlers: Arc<Answers>,
+    pub(crate) handlers: Arc<ClientHandlers>,
+    pub(crate) server: Arc<CurrentServer>,
     pub(crate) events: Arc<EventHub>,
     pub(crate) cache: Arc<ResponseCache>,
     pub(crate) tools: Arc<ToolIndex>,
@@ -77,7 +81,7 @@ impl IncomingHandler {
             },
             Acknowledged::NAME => return,
             _ => {
-                self.extensions.iter().for_each(|extension| extension.hear(&notification));
+                self.extensions.iter().for_each(|extension| extension.on_notification(&notification));
                 Event::Notification(Arc::new(notification))
             }
         };
@@ -125,6 +129,31 @@ impl IncomingHandler {
         self.events.publish(&Event::Log(Arc::new(message)));
     }
 
+    /// The context of an input request that came in a response.
+    pub(crate) fn input_context(&self, cancellation: CancellationToken) -> RequestContext {
+        RequestContext::new(self.server.get(), None, cancellation)
+    }
+
+    /// Passes notifications that the protocol does not define to their handlers, one after the other.
+    pub(crate) fn handle_notifications(self: Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
+        let mut events = self.events.subscribe();
+        async move {
+            while let Some(event) = events.next().await {
+                let notification = match event {
+                    Event::Notification(notification) => notification,
+                    Event::Lagged(count) => {
+                        tracing::warn!(target: "turms::client", count, "notifications were dropped: their handlers are too slow");
+                        continue;
+                    }
+                    _ => continue,
+                };
+                let meta = notification.params.as_ref().and_then(|params| params.member("_meta")?.as_object());
+                let cx = RequestContext::new(self.server.get(), meta.map(Meta::from), CancellationToken::new());
+                self.handlers.notify(&notification, cx).await;
+            }
+        }
+    }
+
     /// Responds to an input request: by the observer of the call that it belongs to, or by the handlers of the client.
     fn handle<M: Method>(
         &self,
@@ -154,10 +183,8 @@ impl IncomingHandler {
             }
         }
         let (input, handlers) = (input(params), self.handlers.clone());
-        Box::pin(async move {
-            let answer = handlers.answer(input).await.map_err(ErrorObject::from)?;
-            Ok(Payload::json(answer))
-        })
+        let cx = RequestContext::of_call(self.server.get(), cx);
+        Box::pin(async move { Ok(Payload::json(handlers.respond(input, cx).await.map_err(ErrorObject::from)?)) })
     }
 }
 
@@ -170,7 +197,10 @@ impl Service for IncomingHandler {
             }
             Elicit::NAME => self.handle::<Elicit>(request.params, &cx, |params| InputRequest::Elicit(Box::new(params))),
             ListRoots::NAME => self.handle::<ListRoots>(request.params, &cx, InputRequest::Roots),
-            _ => extension::ask(&self.extensions, request),
+            _ => match self.handlers.call(request, RequestContext::of_call(self.server.get(), &cx)) {
+                Ok(response) => response,
+                Err(request) => extension::call(&self.extensions, request),
+            },
         }
     }
 

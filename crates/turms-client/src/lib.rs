@@ -23,6 +23,7 @@ mod control;
 mod event;
 mod extension;
 mod group;
+mod handler_error;
 mod handlers;
 mod incoming;
 mod into_error;
@@ -32,6 +33,7 @@ mod operations;
 mod page;
 mod pool;
 mod reconnect;
+mod request_context;
 mod roots;
 mod service;
 #[cfg(feature = "skills")]
@@ -51,18 +53,19 @@ pub use self::call::error::{
 pub use self::call::{Call, CallFuture};
 pub use self::client::Client;
 pub use self::config::{
-    ConfigApp, ConfigError, ConfigFile, ConfigProblem, ConfigScope, EntryError, EntryProblem, EnvFileError, McpConfig,
-    Platform, ReadError, ServerEntry, ServerTarget, known_config_files,
+    ConfigApp, ConfigError, ConfigErrorKind, ConfigFile, ConfigScope, EntryError, EntryErrorKind, McpConfig, Platform,
+    ServerEntry, ServerTarget, known_config_files,
 };
 pub use self::event::{BreakerState, ConnectionEvent, Event, Events};
 pub use self::extension::ClientExtension;
 pub use self::group::{
     ClientGroup, ClientGroupBuilder, Collision, CollisionKind, GroupError, GroupEvents, GroupMember,
 };
-pub use self::handlers::{Answers, HandlerError};
+pub use self::handler_error::HandlerError;
 pub use self::page::Items;
 pub use self::pool::{MemberId, MemberStats, Pool, PoolBuilder, PoolError, PoolStats, PoolStrategy, PooledClient};
 pub use self::reconnect::{Backoff, CircuitBreaker, HealthCheck, RetryPolicy};
+pub use self::request_context::{RequestContext, RequestProgress};
 pub use self::roots::Roots;
 #[cfg(feature = "skills")]
 pub use self::skill::SkillError;

@@ -6,8 +6,8 @@ use crate::state::ClientStats;
 use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
-use turms_proto::method::Method as _;
-use turms_proto::types::{Listen, SubscriptionFilter};
+use turms_proto::session::ConnectionStatus;
+use turms_proto::types::SubscriptionFilter;
 
 use crate::call::{CallError, CallOptions, SessionCall};
 use crate::client::Client;
@@ -20,7 +20,7 @@ use crate::subscription::Subscription;
 pub(crate) struct Lifetime {
     /// So that members can be added from outside a runtime.
     pub(crate) runtime: Handle,
-    pub(crate) pending: Arc<PendingCalls>,
+    pub(crate) pending: PendingCalls,
     shutdown: CancellationToken,
 }
 
@@ -28,7 +28,7 @@ impl Lifetime {
     /// # Panics
     /// Outside of a runtime.
     pub(crate) fn new() -> Self {
-        Self { runtime: Handle::current(), pending: Arc::default(), shutdown: CancellationToken::new() }
+        Self { runtime: Handle::current(), pending: PendingCalls::default(), shutdown: CancellationToken::new() }
     }
 
     /// Ends all tasks on drop.
@@ -54,6 +54,16 @@ pub(crate) fn total_stats<'a>(clients: impl IntoIterator<Item = &'a Client>) -> 
     })
 }
 
+/// The status of the member that is most available; `Closed` if there is none.
+pub(crate) fn best_status(statuses: impl IntoIterator<Item = ConnectionStatus>) -> ConnectionStatus {
+    let rank = |status: &ConnectionStatus| match status {
+        ConnectionStatus::Ready => 2,
+        ConnectionStatus::Closed => 0,
+        _ => 1,
+    };
+    statuses.into_iter().max_by_key(rank).unwrap_or(ConnectionStatus::Closed)
+}
+
 /// Sends a call to a member whose result does not matter.
 pub(crate) async fn send(client: &Client, call: SessionCall, options: &CallOptions) -> Result<(), CallError> {
     client.backend().call(&call.request().with_options(options.clone())).await.map(drop)
@@ -66,6 +76,42 @@ pub(crate) async fn listen(
     options: &CallOptions,
 ) -> Result<Subscription, CallError> {
     let call = SessionCall::Listen(filter).request().with_options(options.clone());
-    let stream = client.backend().call(&call).await?.subscription;
-    stream.map(|stream| *stream).ok_or_else(|| CallError::not_connected(Listen::NAME, None))
+    client.backend().call(&call).await?.into_subscription()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_status_is_that_of_the_most_available_member() {
+        use ConnectionStatus::{Closed, Connecting, Disconnected, Ready};
+        assert_eq!(best_status([Closed, Ready, Disconnected]), Ready);
+        assert_eq!(best_status([Connecting, Closed]), Connecting);
+        assert_eq!(best_status([Closed, Closed]), Closed);
+        assert_eq!(best_status([]), Closed);
+    }
+
+    #[tokio::test]
+    async fn tasks_end_when_the_guard_or_their_handle_is_dropped() {
+        let lifetime = Lifetime::new();
+        let guard = lifetime.guard();
+        let (first, second) = (Arc::new(()), Arc::new(()));
+        let hold = |held: &Arc<()>| {
+            let held = held.clone();
+            async move {
+                let _held = held;
+                std::future::pending().await
+            }
+        };
+        let (aborted, kept) = (lifetime.spawn(hold(&first)), lifetime.spawn(hold(&second)));
+        drop(aborted);
+        while Arc::strong_count(&first) > 1 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(Arc::strong_count(&second), 2);
+        drop(guard);
+        kept.await.unwrap();
+        assert_eq!(Arc::strong_count(&second), 1);
+    }
 }

@@ -234,9 +234,9 @@ async fn forward_changes(mut subscription: Subscription, cx: &CallContext) -> Re
 /// The notification of a change. Changes of tasks are events and come without their task here.
 fn notification_of(change: &Change) -> Option<Notification> {
     let method = match change {
-        Change::Tools => ToolListChanged::NAME,
-        Change::Prompts => PromptListChanged::NAME,
-        Change::Resources => ResourceListChanged::NAME,
+        Change::ToolList => ToolListChanged::NAME,
+        Change::PromptList => PromptListChanged::NAME,
+        Change::ResourceList => ResourceListChanged::NAME,
         Change::Resource { uri } => {
             return Notification::new::<ResourceUpdated>(&ResourceParams::new(uri)).ok();
         }

@@ -32,28 +32,41 @@ use crate::event::{Event, Events};
 use crate::incoming::{IncomingHandler, task_of};
 use crate::reconnect::Backoff;
 
-/// A change at the server.
+/// A change at the server, as a [`Subscription`] yields it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Change {
-    /// The list of tools.
-    Tools,
-    /// The list of prompts.
-    Prompts,
-    /// The list of resources, or of their templates.
-    Resources,
-    /// A resource.
+    /// The list of tools has changed.
+    ToolList,
+    /// The list of prompts has changed.
+    PromptList,
+    /// The list of resources or of resource templates has changed.
+    ResourceList,
+    /// A resource has changed.
     Resource {
-        /// The URI; may be a part of what is watched.
+        /// The URI of the resource, or of a part of it.
         uri: String,
     },
-    /// A task. Its state comes as an [event](Event::TaskUpdated).
+    /// The status of a task has changed. The task itself is an [event](Event::TaskUpdated).
     Task {
         /// The id of the task.
         id: String,
         /// The status of the task.
         status: TaskStatus,
     },
+}
+
+impl Change {
+    /// The change of a list that an event reports, if the filter has it.
+    pub(crate) fn of_list(event: &Event, filter: &SubscriptionFilter) -> Option<Self> {
+        let (wanted, change) = match event {
+            Event::ToolsChanged => (filter.tools_list_changed, Self::ToolList),
+            Event::PromptsChanged => (filter.prompts_list_changed, Self::PromptList),
+            Event::ResourcesChanged => (filter.resources_list_changed, Self::ResourceList),
+            _ => return None,
+        };
+        (wanted == Some(true)).then_some(change)
+    }
 }
 
 /// A stream of changes. Dropping it ends the subscription.
@@ -151,16 +164,16 @@ pub(crate) fn filter_events(
 async fn forward(mut events: Events, filter: SubscriptionFilter, sender: mpsc::Sender<Change>, watched: Vec<String>) {
     while let Some(event) = events.next().await {
         let change = match event {
-            Event::ToolsChanged if filter.tools_list_changed == Some(true) => Change::Tools,
-            Event::PromptsChanged if filter.prompts_list_changed == Some(true) => Change::Prompts,
-            Event::ResourcesChanged if filter.resources_list_changed == Some(true) => Change::Resources,
             Event::ResourceUpdated { uri } if watched.iter().any(|wanted| is_within(&uri, wanted)) => {
                 Change::Resource { uri }
             }
             Event::TaskUpdated(task) if filter.task_ids.iter().flatten().any(|wanted| *wanted == task.task_id) => {
                 Change::Task { id: task.task_id.clone(), status: task.status }
             }
-            _ => continue,
+            event => match Change::of_list(&event, &filter) {
+                Some(change) => change,
+                None => continue,
+            },
         };
         let _ = sender.try_send(change);
     }
@@ -545,9 +558,9 @@ fn excess(acknowledged: &SubscriptionFilter, filter: &SubscriptionFilter) -> Opt
 
 fn change_of(notification: &Notification) -> Option<Change> {
     Some(match &*notification.method {
-        ToolListChanged::NAME => Change::Tools,
-        PromptListChanged::NAME => Change::Prompts,
-        ResourceListChanged::NAME => Change::Resources,
+        ToolListChanged::NAME => Change::ToolList,
+        PromptListChanged::NAME => Change::PromptList,
+        ResourceListChanged::NAME => Change::ResourceList,
         ResourceUpdated::NAME => Change::Resource { uri: notification.params::<ResourceUpdated>().ok()?.uri },
         TaskChanged::NAME => {
             let task = task_of(notification)?;
@@ -560,6 +573,15 @@ fn change_of(notification: &Notification) -> Option<Change> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_lists_of_the_filter_change() {
+        let filter = SubscriptionFilter::new().tools_list_changed(true).prompts_list_changed(false);
+        assert_eq!(Change::of_list(&Event::ToolsChanged, &filter), Some(Change::ToolList));
+        assert_eq!(Change::of_list(&Event::PromptsChanged, &filter), None);
+        assert_eq!(Change::of_list(&Event::ResourcesChanged, &filter), None);
+        assert_eq!(Change::of_list(&Event::Healthy, &filter), None);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_is_opened_again_soon_and_at_once_when_the_server_responds() {

@@ -78,7 +78,7 @@ impl Client {
     /// Calls a tool and does not wait for its result, if the server makes a task of the call. Whether it does is for the server
     /// to decide: one that responds at once gives a handle of a task that has ended.
     ///
-    /// Needs no [`ClientBuilder::tasks`](crate::ClientBuilder::tasks). A server of 2025-11-25 is asked for a task where it
+    /// Needs no [`ClientBuilder::enable_tasks`](crate::ClientBuilder::enable_tasks). A server of 2025-11-25 is asked for a task where it
     /// declares that it runs tools as tasks, and the tool that it runs as one.
     pub fn call_tool_as_task(&self, name: impl Into<String>, arguments: impl Serialize) -> Call<TaskHandle> {
         let params = tool_params(name.into(), &arguments);

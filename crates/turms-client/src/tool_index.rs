@@ -94,7 +94,7 @@ impl KnownTool {
     /// Checks a result against the schema that the tool declares. Returns what is wrong; empty if nothing is. A failure needs no
     /// output.
     pub(crate) fn violations(&self, name: &str, result: &CallToolResult) -> Vec<String> {
-        let Some(schema) = self.output.as_ref().filter(|_| !result.failed()) else { return Vec::new() };
+        let Some(schema) = self.output.as_ref().filter(|_| !result.is_error()) else { return Vec::new() };
         let Some(content) = &result.structured_content else {
             return vec!["there is none".to_owned()];
         };
@@ -168,7 +168,7 @@ mod tests {
         assert!(known.violations("a", &result(r#"{"sum":1}"#)).is_empty());
         let complaint = "structuredContent: \"sum\" is a required property";
         assert_eq!(known.violations("a", &result("{}")), [complaint]);
-        assert_eq!(known.violations("a", &CallToolResult::of_text("1")), ["there is none"]);
+        assert_eq!(known.violations("a", &CallToolResult::from_text("1")), ["there is none"]);
         assert!(known.violations("a", &CallToolResult::error("no")).is_empty());
     }
 

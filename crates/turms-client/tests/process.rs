@@ -263,7 +263,7 @@ fn ends_that_come_at_any_moment_and_on_several_threads_leave_nothing() {
 
 #[test]
 fn a_thousand_connects_that_fail_leave_nothing() {
-    let old = Server::new("old", "1").versions([OLD]).build().unwrap();
+    let old = Server::new("old", "1").protocol_versions([OLD]).build().unwrap();
     leaves_nothing(1000, |number| {
         let old = old.clone();
         async move {

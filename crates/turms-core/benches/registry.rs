@@ -36,7 +36,7 @@ impl Service for Greeter {
 
 fn greet(request: Request) -> turms_core::CallResult {
     let params: CallToolParams = request.params.take().unwrap();
-    Ok(Payload::new(Outcome::Complete(CallToolResult::of_text(params.name))))
+    Ok(Payload::new(Outcome::Complete(CallToolResult::from_text(params.name))))
 }
 
 const SIZES: [usize; 3] = [1, 100, 10_000];

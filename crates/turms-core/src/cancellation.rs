@@ -18,6 +18,8 @@ use tokio::sync::Notify;
 /// assert!(token.is_cancelled());
 /// assert_eq!(token.reason(), Some("the user pressed Escape"));
 /// ```
+#[doc(alias = "cancel")]
+#[doc(alias = "abort")]
 #[derive(Clone, Default)]
 pub struct CancellationToken(Arc<TokenState>);
 

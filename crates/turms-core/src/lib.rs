@@ -20,6 +20,9 @@ mod counters;
 mod dispatch;
 mod endpoint;
 mod error;
+#[doc(alias = "middleware")]
+#[doc(alias = "tower")]
+#[doc(alias = "interceptor")]
 pub mod layer;
 mod limits;
 mod panic_guard;
@@ -73,3 +76,7 @@ pub use self::session::{ClientRecord, CloseReason, SessionHandle, SessionState};
 pub use self::shutdown::Shutdown;
 pub use self::text::{error_chain, escape_control};
 pub use self::url::{ServerUrl, TransportKind, UrlTransport};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -15,7 +15,7 @@ use turms_proto::{DecodeError, EncodeError, Object, ProtocolVersion, RawJson, de
 /// use turms_core::Payload;
 /// use turms_proto::types::CallToolResult;
 ///
-/// let payload = Payload::new(CallToolResult::of_text("hi"));
+/// let payload = Payload::new(CallToolResult::from_text("hi"));
 /// let result: CallToolResult = payload.take()?;
 /// assert_eq!(result.text(), "hi");
 /// # Ok::<(), turms_proto::DecodeError>(())
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_shared_value_is_cloned_before_it_is_changed() {
-        let shared = Arc::new(CallToolResult::of_text("a"));
+        let shared = Arc::new(CallToolResult::from_text("a"));
         let mut payload = Payload::shared(shared.clone());
         assert!(std::ptr::eq(payload.get::<CallToolResult>().unwrap(), &*shared));
         assert!(Arc::ptr_eq(&payload.share::<CallToolResult>().unwrap(), &shared));
@@ -292,9 +292,9 @@ mod tests {
 
     #[test]
     fn a_result_is_lowered_whether_it_is_typed_or_json() {
-        let mut typed = Payload::new(CallToolResult::of_text("a"));
-        let mut raw = Payload::json(Payload::new(CallToolResult::of_text("a")).into_raw().unwrap());
-        let mut shared = Payload::shared(Arc::new(CallToolResult::of_text("a")));
+        let mut typed = Payload::new(CallToolResult::from_text("a"));
+        let mut raw = Payload::json(Payload::new(CallToolResult::from_text("a")).into_raw().unwrap());
+        let mut shared = Payload::shared(Arc::new(CallToolResult::from_text("a")));
         for payload in [&mut typed, &mut raw, &mut shared] {
             payload.lower_result("tools/call", ProtocolVersion::V2025_06_18).unwrap();
             assert_eq!(format!("{payload:?}"), r#"{"content":[{"type":"text","text":"a"}]}"#);

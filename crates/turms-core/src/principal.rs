@@ -1,4 +1,7 @@
 /// The authenticated caller, set by middleware that checks tokens.
+#[doc(alias = "user")]
+#[doc(alias = "identity")]
+#[doc(alias = "access_token")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Principal {

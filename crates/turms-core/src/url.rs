@@ -20,9 +20,9 @@ pub struct ServerUrl {
 }
 
 impl ServerUrl {
-    /// Creates a target without headers, with [`TransportKind::Unstated`].
+    /// Creates a target without headers, with [`TransportKind::Auto`].
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), headers: HeaderMap::new(), transport: TransportKind::Unstated }
+        Self { url: url.into(), headers: HeaderMap::new(), transport: TransportKind::Auto }
     }
 
     /// Sets the headers for every request.
@@ -51,21 +51,22 @@ impl fmt::Debug for ServerUrl {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum TransportKind {
-    /// Not stated, for an HTTP URL: Streamable HTTP, or HTTP+SSE if the server does not support that. The default.
+    /// Streamable HTTP, or HTTP+SSE if the server does not support that. The default.
     #[default]
-    Unstated,
+    Auto,
     /// Streamable HTTP.
     StreamableHttp,
     /// HTTP+SSE, the transport of 2024-11-05.
-    Sse,
+    #[doc(alias = "sse")]
+    HttpSse,
     /// WebSocket.
     WebSocket,
 }
 
 /// Creates connectors for URLs. Crates that provide a transport implement it; code that reads URLs from a configuration calls it.
 pub trait UrlTransport: Send + Sync + 'static {
-    /// Returns `true` if it supports this transport.
-    fn speaks(&self, transport: TransportKind) -> bool;
+    /// Returns `true` if connectors can be created for this kind of transport.
+    fn supports(&self, transport: TransportKind) -> bool;
 
     /// Creates a connector for a URL.
     ///

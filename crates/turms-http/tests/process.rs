@@ -90,7 +90,7 @@ async fn a_client_that_never_reads_its_standalone_stream_costs_little() {
     let much = turms_proto::RawJson::encode(&json!({ "much": "x".repeat(16 * 1024) })).unwrap();
     let notification = turms_proto::Notification::raw("notifications/test", Some(much));
     for n in 0..16 * 1024 {
-        fixture.handle.notify(&notification);
+        fixture.handle.broadcast(&notification);
         if n % 64 == 0 {
             assert_serves(&fixture).await;
         }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, format_ident, quote};
 use syn::ext::IdentExt as _;
-use syn::{Attribute, Generics, Ident, LitStr, Type, WherePredicate, parse_quote};
+use syn::{Attribute, Generics, Ident, LitStr, Path, Type, WherePredicate, parse_quote};
 
 use crate::generics::{self, mentions};
 use crate::parameter::option_of;
@@ -18,6 +18,8 @@ pub(crate) struct Argument {
     pub(crate) attributes: Vec<Attribute>,
     /// The header that mirrors the argument over HTTP.
     pub(crate) header: Option<LitStr>,
+    /// The function that completes the argument.
+    pub(crate) completer: Option<Path>,
 }
 
 impl Argument {
@@ -25,6 +27,22 @@ impl Argument {
     fn is_customized(&self) -> bool {
         const WORDS: [&str; 5] = ["with", "deserialize_with", "schema_with", "skip", "skip_deserializing"];
         self.attributes.iter().any(|attribute| WORDS.iter().any(|word| mentions(&attribute.meta, word)))
+    }
+
+    /// Returns the name that clients use.
+    pub(crate) fn wire_name(&self) -> String {
+        let mut name = self.ident.unraw().to_string();
+        for attribute in self.attributes.iter().filter(|attribute| attribute.path().is_ident("serde")) {
+            // Other entries are parsed, and reported if they are wrong, by the derive.
+            let _ = attribute.parse_nested_meta(|meta| {
+                let value = meta.value().and_then(|value| value.parse::<LitStr>());
+                if let (true, Ok(value)) = (meta.path.is_ident("rename"), value) {
+                    name = value.value();
+                }
+                Ok(())
+            });
+        }
+        name
     }
 
     fn field(&self) -> TokenStream {
@@ -61,15 +79,16 @@ pub(crate) struct ArgumentStruct {
 }
 
 impl ArgumentStruct {
-    /// Creates the struct for a function with these generics; `None` if there are no arguments.
-    pub(crate) fn new(function: &Ident, arguments: &[&Argument], generics: &Generics) -> Option<Self> {
+    /// Creates the struct for a function with these generics; `None` if there are no arguments. `turms` is the path of
+    /// the crate.
+    pub(crate) fn new(turms: &Path, function: &Ident, arguments: &[&Argument], generics: &Generics) -> Option<Self> {
         if arguments.is_empty() {
             return None;
         }
         let name = format_ident!("{}Arguments", camel_case(&function.unraw().to_string()));
         let types: Vec<&Type> = arguments.iter().map(|argument| &argument.ty).collect();
         let own = generics::used_by(&types, generics);
-        let decoded = decoding_bounds(&types, &own);
+        let decoded = decoding_bounds(turms, &types, &own);
         let bound = (!decoded.is_empty()).then(|| {
             let bound = quote!(#(#decoded),*).to_string();
             quote! {
@@ -79,12 +98,17 @@ impl ArgumentStruct {
         });
         let fields = arguments.iter().map(|argument| argument.field());
         let mut checked = own.clone();
-        generics::bind(&mut checked, argument_bounds(arguments, &own));
+        generics::bind(&mut checked, argument_bounds(turms, arguments, &own));
         let (declared, used, predicates) = checked.split_for_impl();
+        let path_of = |name: &str| {
+            let name = Ident::new(name, Span::call_site());
+            quote!(#turms::__private::#name).to_string()
+        };
+        let (serde, schemars) = (path_of("serde"), path_of("schemars"));
         let definition = quote! {
-            #[derive(::turms::__private::serde::Deserialize, ::turms::__private::schemars::JsonSchema)]
-            #[serde(crate = "::turms::__private::serde")]
-            #[schemars(crate = "::turms::__private::schemars")]
+            #[derive(#turms::__private::serde::Deserialize, #turms::__private::schemars::JsonSchema)]
+            #[serde(crate = #serde)]
+            #[schemars(crate = #schemars)]
             #bound
             struct #name #declared #predicates {
                 #(#fields,)*
@@ -97,21 +121,21 @@ impl ArgumentStruct {
 }
 
 /// Returns bounds which require that generic argument types can be decoded and described.
-fn decoding_bounds(types: &[&Type], own: &Generics) -> Vec<WherePredicate> {
+fn decoding_bounds(turms: &Path, types: &[&Type], own: &Generics) -> Vec<WherePredicate> {
     let unknown = types.iter().filter(|ty| generics::are_mentioned(own, ty));
     let unknown: BTreeMap<String, &Type> = unknown.map(|ty| (ty.to_token_stream().to_string(), *ty)).collect();
     let bound = |ty: &Type| {
         parse_quote! {
-            #ty: ::turms::__private::serde::de::DeserializeOwned + ::turms::__private::schemars::JsonSchema
+            #ty: #turms::__private::serde::de::DeserializeOwned + #turms::__private::schemars::JsonSchema
         }
     };
     unknown.into_values().map(bound).collect()
 }
 
 /// Returns bounds for the other argument types, so that a compile error names the type and the solution.
-fn argument_bounds(arguments: &[&Argument], own: &Generics) -> Vec<WherePredicate> {
+fn argument_bounds(turms: &Path, arguments: &[&Argument], own: &Generics) -> Vec<WherePredicate> {
     let known = arguments.iter().filter(|it| !it.is_customized() && !generics::are_mentioned(own, &it.ty));
-    known.map(|Argument { ty, .. }| parse_quote!(for<'any> #ty: ::turms::Argument<'any>)).collect()
+    known.map(|Argument { ty, .. }| parse_quote!(for<'any> #ty: #turms::Argument<'any>)).collect()
 }
 
 fn camel_case(name: &str) -> String {
@@ -132,10 +156,11 @@ mod tests {
             ty: ty.clone(),
             attributes: Vec::new(),
             header: None,
+            completer: None,
         };
         let arguments: Vec<Argument> = types.iter().enumerate().map(argument).collect();
         let arguments: Vec<&Argument> = arguments.iter().collect();
-        ArgumentStruct::new(&format_ident!("show_all"), &arguments, generics).unwrap()
+        ArgumentStruct::new(&parse_quote!(::turms), &format_ident!("show_all"), &arguments, generics).unwrap()
     }
 
     #[test]

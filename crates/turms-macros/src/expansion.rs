@@ -3,7 +3,7 @@
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::quote;
 use syn::spanned::Spanned as _;
-use syn::{Attribute, Error, Generics, Ident, Result, ReturnType, Safety, Signature, Type, WherePredicate};
+use syn::{Attribute, Error, Generics, Ident, Path, Result, ReturnType, Safety, Signature, Type, WherePredicate};
 
 use crate::argument::{Argument, ArgumentStruct};
 use crate::description;
@@ -12,6 +12,8 @@ use crate::parameter::Parameter;
 
 /// A parsed function, ready to be expanded to a tool, prompt or resource.
 pub(crate) struct Expansion {
+    /// The path of the crate.
+    turms: Path,
     builder: TokenStream,
     arguments: Option<ArgumentStruct>,
     parameters: Vec<Parameter>,
@@ -19,16 +21,20 @@ pub(crate) struct Expansion {
     input: Span,
     /// Span for errors about the return type.
     output: Span,
+    /// The builder method that takes the handler.
+    handler_method: &'static str,
     is_async: bool,
 }
 
 impl Expansion {
     /// Parses a function. Its types may use `generics`. Removes our attributes from its parameters, even on errors.
+    /// `completer` expands the path of a function that completes an argument.
     pub(crate) fn read(
         attribute: &ItemAttribute,
         attributes: &[Attribute],
         signature: &mut Signature,
         generics: &Generics,
+        completer: impl Fn(&Path) -> TokenStream,
     ) -> Result<Self> {
         let parameters = Parameter::take_all(attribute, signature)?;
         let name = attribute.name(&signature.ident)?;
@@ -36,11 +42,21 @@ impl Expansion {
             let problem = "unsafe functions are not supported: clients cannot uphold a safety contract";
             return Err(Error::new(token.span, problem));
         }
+        let is_async = signature.asyncness.is_some();
+        let handler_method = attribute.handler_method(is_async)?;
         let arguments: Vec<&Argument> = parameters.iter().filter_map(Parameter::as_argument).collect();
-        let arguments = ArgumentStruct::new(&signature.ident, &arguments, generics);
+        let completions = arguments.iter().filter_map(|argument| {
+            let (name, completer) = (argument.wire_name(), completer(argument.completer.as_ref()?));
+            Some(quote!(.completion(#name, #completer)))
+        });
+        let builder = attribute.builder(&name, description::of(attributes).as_deref());
+        let builder = quote!(#builder #(#completions)*);
+        let turms = attribute.turms();
+        let arguments = ArgumentStruct::new(&turms, &signature.ident, &arguments, generics);
         let input = type_error_span(signature, &parameters);
         Ok(Self {
-            builder: attribute.builder(&name, description::of(attributes).as_deref()),
+            turms,
+            builder,
             arguments,
             parameters,
             input,
@@ -48,7 +64,8 @@ impl Expansion {
                 ReturnType::Type(_, ty) => ty.span(),
                 ReturnType::Default => signature.ident.span(),
             },
-            is_async: signature.asyncness.is_some(),
+            handler_method,
+            is_async,
         })
     }
 
@@ -103,14 +120,15 @@ impl Expansion {
         let types = with_span(quote!(::<_, (#(#types,)*)>), self.input);
         // Errors about parameters point to the method name, errors about the return type to the handler.
         let span = Span::call_site().located_at(self.input);
-        let method = Ident::new(if self.is_async { "handler" } else { "handler_sync" }, span);
+        let method = Ident::new(self.handler_method, span);
         // With explicit types, an error is about the unsupported type instead of the whole function.
         quote!(#builder.#method #types (#handler))
     }
 
     /// Returns the parameter types of the handler.
     fn types(&self) -> Vec<TokenStream> {
-        let arguments = self.arguments.iter().map(|ArgumentStruct { ty, .. }| quote!(::turms::Arguments<#ty>));
+        let turms = &self.turms;
+        let arguments = self.arguments.iter().map(|ArgumentStruct { ty, .. }| quote!(#turms::Arguments<#ty>));
         let extractors = self.parameters.iter().filter_map(|parameter| match parameter {
             Parameter::Argument(_) => None,
             Parameter::Extractor(ty) => Some(quote!(#ty)),
@@ -123,7 +141,8 @@ impl Expansion {
         let arguments = Ident::new("arguments", Span::mixed_site());
         let mut patterns = Vec::new();
         if self.arguments.is_some() {
-            patterns.push(quote!(::turms::Arguments(#arguments)));
+            let turms = &self.turms;
+            patterns.push(quote!(#turms::Arguments(#arguments)));
         }
         let mut values = Vec::new();
         for parameter in &self.parameters {

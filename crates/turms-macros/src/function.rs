@@ -7,7 +7,7 @@ use syn::{Attribute, Error, Item, ItemFn, Result};
 use crate::description::is_doc;
 use crate::expansion::{Expansion, lint_allowances};
 use crate::generics::bind;
-use crate::item_attribute::{ItemAttribute, ItemKind};
+use crate::item_attribute::{self, ItemAttribute, ItemKind};
 use crate::parameter::Parameter;
 
 /// Replaces a function by one that builds the tool, prompt or resource and contains the original function.
@@ -17,7 +17,7 @@ pub(crate) fn expand(kind: ItemKind, attribute: TokenStream, item: TokenStream) 
         Ok(Item::Fn(function)) => match function.sig.receiver() {
             None => expand_function(kind, attribute, function),
             Some(receiver) => {
-                let problem = format!("for `#[{word}]` on a method, put `#[server]` on the `impl` block");
+                let problem = format!("for `#[{word}]` on a method, put `#[handlers]` on the `impl` block");
                 let error = Error::new_spanned(receiver, problem);
                 let mut method = function;
                 Parameter::strip(&mut method.sig);
@@ -30,9 +30,15 @@ pub(crate) fn expand(kind: ItemKind, attribute: TokenStream, item: TokenStream) 
 }
 
 fn expand_function(kind: ItemKind, attribute: TokenStream, mut function: ItemFn) -> TokenStream {
-    let expanded =
-        ItemAttribute::parse(kind, attribute).and_then(|attribute| expand_to_builder(&attribute, &mut function));
-    expanded.unwrap_or_else(|error| error_with(&error, &placeholder(kind, &function)))
+    let attribute = match ItemAttribute::parse(kind, attribute) {
+        Ok(attribute) => attribute,
+        Err(error) => {
+            let made_type = kind.path(&item_attribute::default_crate());
+            return error_with(&error, &placeholder(&made_type, &function));
+        }
+    };
+    let expanded = expand_to_builder(&attribute, &mut function);
+    expanded.unwrap_or_else(|error| error_with(&error, &placeholder(&attribute.made_type(), &function)))
 }
 
 /// Emits an error together with code that prevents follow-up errors.
@@ -48,7 +54,8 @@ fn expand_to_builder(attribute: &ItemAttribute, function: &mut ItemFn) -> Result
         let problem = "lifetime parameters are not supported: take and return owned values";
         return Err(Error::new_spanned(lifetime, problem));
     }
-    let expansion = Expansion::read(attribute, &function.attrs, &mut function.sig, &generics)?;
+    let expansion =
+        Expansion::read(attribute, &function.attrs, &mut function.sig, &generics, ToTokens::to_token_stream)?;
     let mut outer_generics = generics.clone();
     bind(&mut outer_generics, expansion.bounds().iter().cloned());
     let (declared, _, predicates) = outer_generics.split_for_impl();
@@ -57,7 +64,7 @@ fn expand_to_builder(attribute: &ItemAttribute, function: &mut ItemFn) -> Result
     let (outer, inner): (Vec<_>, Vec<_>) = attrs.iter().partition(|attribute| is_outer_attribute(attribute));
     let ident = &sig.ident;
     let turbofish = used.as_turbofish();
-    let made_type = attribute.kind.path();
+    let made_type = attribute.made_type();
     let definitions = expansion.definitions();
     let expression = expansion.for_function(&quote!(#ident #turbofish));
     let lint_allowances = lint_allowances(sig);
@@ -76,11 +83,10 @@ fn expand_to_builder(attribute: &ItemAttribute, function: &mut ItemFn) -> Result
 }
 
 /// Creates a placeholder for an invalid function, which prevents further errors where it is used.
-fn placeholder(kind: ItemKind, function: &ItemFn) -> TokenStream {
+fn placeholder(made_type: &TokenStream, function: &ItemFn) -> TokenStream {
     let ItemFn { attrs, vis, sig, .. } = function;
     let outer = attrs.iter().filter(|attribute| is_outer_attribute(attribute));
     let ident = &sig.ident;
-    let made_type = kind.path();
     let (declared, _, predicates) = sig.generics.split_for_impl();
     quote! {
         #(#outer)*

@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
-use syn::{Attribute, Error, Expr, ExprLit, Ident, Lit, LitStr, Meta, Result, Token};
+use syn::{Attribute, Error, Expr, ExprLit, Ident, Lit, LitBool, LitStr, Meta, Path, Result, Token};
 
 use crate::template::Template;
 
@@ -18,7 +18,7 @@ pub(crate) struct ItemAttribute {
 
 struct AttributeEntry {
     key: Ident,
-    value: Option<Lit>,
+    value: EntryValue,
 }
 
 impl ItemAttribute {
@@ -46,7 +46,8 @@ impl ItemAttribute {
         let mut entries: Vec<AttributeEntry> = Vec::new();
         while !input.is_empty() {
             let entry = AttributeEntry::parse(kind, input)?;
-            if entries.iter().any(|earlier| earlier.key == entry.key) {
+            // A component may have icons of several sizes.
+            if entry.key != "icon" && entries.iter().any(|earlier| earlier.key == entry.key) {
                 let problem = format!("`{}` is specified twice", entry.key);
                 return Err(Error::new(entry.key.span(), problem));
             }
@@ -61,8 +62,8 @@ impl ItemAttribute {
     /// Returns the name for clients: from the attribute, else the function name.
     pub(crate) fn name(&self, function: &Ident) -> Result<LitStr> {
         let given = self.entries.iter().find(|entry| entry.key == "name");
-        let name = match given.and_then(|entry| entry.value.as_ref()) {
-            Some(Lit::Str(name)) => name.clone(),
+        let name = match given.map(|entry| &entry.value) {
+            Some(EntryValue::Text(name)) => name.clone(),
             _ => LitStr::new(&function.unraw().to_string(), function.span()),
         };
         if self.kind == ItemKind::Tool && !is_tool_name(&name.value()) {
@@ -79,7 +80,7 @@ impl ItemAttribute {
     /// Expands to the builder with all keys of the attribute. `documentation` is the description unless the attribute
     /// has one.
     pub(crate) fn builder(&self, name: &LitStr, documentation: Option<&str>) -> TokenStream {
-        let path = self.kind.path();
+        let path = self.made_type();
         let begun = match &self.uri {
             Some(template) => {
                 let uri = &template.uri;
@@ -89,11 +90,44 @@ impl ItemAttribute {
         };
         let own_description = self.entries.iter().any(|entry| entry.key == "description");
         let description = documentation.filter(|_| !own_description).into_iter();
-        let calls = self.entries.iter().filter(|entry| entry.key != "name").map(|entry| {
-            let AttributeEntry { key, value } = entry;
-            quote!(.#key(#value))
-        });
+        let turms = self.turms();
+        let calls = self.entries.iter().filter_map(|entry| entry.call(&turms));
         quote!(#begun #(.description(#description))* #(#calls)*)
+    }
+
+    /// Returns the builder method that takes the handler.
+    pub(crate) fn handler_method(&self, is_async: bool) -> Result<&'static str> {
+        let blocking = self.entries.iter().find(|entry| entry.key == "blocking");
+        match (blocking, is_async) {
+            (None, true) => Ok("handler"),
+            (None, false) => Ok("handler_sync"),
+            (Some(_), false) => Ok("handler_blocking"),
+            (Some(entry), true) => {
+                Err(Error::new(entry.key.span(), "`blocking` is for functions that are not `async`"))
+            }
+        }
+    }
+
+    /// Returns the path of the crate: from the attribute, else `::turms`.
+    pub(crate) fn turms(&self) -> Path {
+        let own = self.entries.iter().find_map(|entry| match &entry.value {
+            EntryValue::Path(path) => Some(path.clone()),
+            _ => None,
+        });
+        own.unwrap_or_else(default_crate)
+    }
+
+    /// Sets the path of the crate, unless the attribute has one.
+    pub(crate) fn set_default_crate(&mut self, path: Path) {
+        if !self.entries.iter().any(|entry| entry.key == "crate") {
+            let key = Ident::new("crate", Span::call_site());
+            self.entries.push(AttributeEntry { key, value: EntryValue::Path(path) });
+        }
+    }
+
+    /// Returns the type that is built.
+    pub(crate) fn made_type(&self) -> TokenStream {
+        self.kind.path(&self.turms())
     }
 }
 
@@ -116,6 +150,72 @@ impl AttributeEntry {
         let value = form.check(&key, value)?;
         Ok(Self { key, value })
     }
+
+    /// Expands to the call of the builder method; `None` for keys that are no settings of the builder.
+    fn call(&self, turms: &Path) -> Option<TokenStream> {
+        let Self { key, value } = self;
+        if key == "name" || key == "blocking" {
+            return None;
+        }
+        match value {
+            EntryValue::None => Some(quote!(.#key())),
+            EntryValue::Choice(choice) => Some(quote!(.#key(#choice))),
+            EntryValue::Text(text) => Some(quote!(.#key(#text))),
+            EntryValue::Task(method) => Some(quote!(.#method())),
+            EntryValue::Icon(Expr::Lit(ExprLit { lit: Lit::Str(uri), .. })) => {
+                Some(quote!(.icon(#turms::types::Icon::new(#uri))))
+            }
+            EntryValue::Icon(value) | EntryValue::Value(value) => Some(quote!(.#key(#value))),
+            EntryValue::Cache(ttl, scope) => Some(quote!(.cache(#ttl, #scope))),
+            EntryValue::Path(_) => None,
+        }
+    }
+}
+
+/// The parsed value of a key.
+enum EntryValue {
+    None,
+    Choice(LitBool),
+    Text(LitStr),
+    /// The builder method.
+    Task(Ident),
+    Icon(Expr),
+    Value(Expr),
+    /// The time to live and the scope.
+    Cache(Expr, Expr),
+    Path(Path),
+}
+
+/// Parses `crate = path` or `crate = "path"`.
+fn crate_path(value: &Expr) -> Result<Path> {
+    match value {
+        Expr::Path(path) if path.qself.is_none() => Ok(path.path.clone()),
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => text.parse(),
+        value => Err(Error::new_spanned(value, "`crate` takes the path of the crate: `crate = my_turms`")),
+    }
+}
+
+/// Parses the arguments of `#[handlers(..)]`: only `crate`.
+pub(crate) fn parse_crate(tokens: TokenStream) -> Result<Path> {
+    let parse = |input: ParseStream<'_>| {
+        if input.is_empty() {
+            return Ok(default_crate());
+        }
+        let key = input.call(Ident::parse_any)?;
+        if key != "crate" {
+            return Err(Error::new(key.span(), format!("unknown key `{key}` in `#[handlers]`; expected `crate`")));
+        }
+        input.parse::<Token![=]>()?;
+        let path = crate_path(&input.parse()?)?;
+        input.parse::<Option<Token![,]>>()?;
+        Ok(path)
+    };
+    parse.parse2(tokens)
+}
+
+/// The path of the crate unless it is renamed.
+pub(crate) fn default_crate() -> Path {
+    syn::parse_quote!(::turms)
 }
 
 /// Value of a key.
@@ -127,31 +227,71 @@ enum ValueForm {
     Choice,
     /// A string.
     Text,
+    /// No value, or `"required"` or `"deferred"`.
+    Task,
+    /// A URI, or an expression of type `Icon`. May be repeated.
+    Icon,
+    /// An expression.
+    Value,
+    /// A time to live and a scope.
+    Cache,
+    /// A path.
+    Path,
 }
 
 impl ValueForm {
-    /// Returns the literal to pass to the builder method with the name of the key.
-    fn check(self, key: &Ident, value: Option<Expr>) -> Result<Option<Lit>> {
+    /// Checks the value of a key.
+    fn check(self, key: &Ident, value: Option<Expr>) -> Result<EntryValue> {
         match (self, value) {
-            (Self::Flag, None) => Ok(None),
+            (Self::Flag, None) => Ok(EntryValue::None),
             (Self::Flag, Some(value)) => {
                 Err(Error::new_spanned(value, format!("`{key}` is a flag and takes no value")))
             }
-            (Self::Choice, None) => Ok(Some(syn::parse_quote!(true))),
-            (Self::Choice, Some(Expr::Lit(ExprLit { lit: Lit::Bool(choice), .. }))) => Ok(Some(Lit::Bool(choice))),
+            (Self::Choice, None) => Ok(EntryValue::Choice(syn::parse_quote!(true))),
+            (Self::Choice, Some(Expr::Lit(ExprLit { lit: Lit::Bool(choice), .. }))) => Ok(EntryValue::Choice(choice)),
             (Self::Choice, Some(value)) => Err(Error::new_spanned(value, format!("`{key}` takes `true` or `false`"))),
-            (Self::Text, Some(Expr::Lit(ExprLit { lit: Lit::Str(text), .. }))) => Ok(Some(Lit::Str(text))),
+            (Self::Text, Some(Expr::Lit(ExprLit { lit: Lit::Str(text), .. }))) => Ok(EntryValue::Text(text)),
             (Self::Text, Some(value)) => {
                 Err(Error::new_spanned(value, format!("`{key}` takes a string literal: `{key} = \"..\"`")))
             }
             (Self::Text, None) => {
                 Err(Error::new(key.span(), format!("`{key}` takes a string literal: `{key} = \"..\"`")))
             }
+            (Self::Task, None) => Ok(EntryValue::Task(key.clone())),
+            (Self::Task, Some(Expr::Lit(ExprLit { lit: Lit::Str(mode), .. })))
+                if matches!(mode.value().as_str(), "required" | "deferred") =>
+            {
+                Ok(EntryValue::Task(Ident::new(&format!("task_{}", mode.value()), mode.span())))
+            }
+            (Self::Task, Some(value)) => {
+                Err(Error::new_spanned(value, "`task` takes no value, `\"required\"` or `\"deferred\"`"))
+            }
+            (Self::Icon, Some(value)) => Ok(EntryValue::Icon(value)),
+            (Self::Icon, None) => {
+                Err(Error::new(key.span(), "`icon` takes the URI of an image: `icon = \"https://..\"`"))
+            }
+            (Self::Value, Some(value)) => Ok(EntryValue::Value(value)),
+            (Self::Value, None) => Err(Error::new(key.span(), format!("`{key}` takes a value: `{key} = ..`"))),
+            (Self::Cache, value) => match value {
+                Some(Expr::Tuple(pair)) if pair.elems.len() == 2 => {
+                    Ok(EntryValue::Cache(pair.elems[0].clone(), pair.elems[1].clone()))
+                }
+                value => {
+                    let problem = "`cache` takes a time to live and a scope: `cache = (Duration::from_secs(60), \
+                                   CacheScope::Public)`";
+                    Err(value
+                        .map_or_else(|| Error::new(key.span(), problem), |value| Error::new_spanned(value, problem)))
+                }
+            },
+            (Self::Path, Some(value)) => crate_path(&value).map(EntryValue::Path),
+            (Self::Path, None) => {
+                Err(Error::new(key.span(), "`crate` takes the path of the crate: `crate = my_turms`"))
+            }
         }
     }
 }
 
-/// ItemKind of item that a function is turned into.
+/// The kind of component that a function is turned into.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ItemKind {
     Tool,
@@ -172,17 +312,17 @@ impl ItemKind {
     }
 
     /// Returns the type of the item.
-    pub(crate) fn path(self) -> TokenStream {
+    pub(crate) fn path(self, turms: &Path) -> TokenStream {
         let name = match self {
             Self::Tool => "Tool",
             Self::Prompt => "Prompt",
             Self::Resource => "Resource",
         };
         let name = format_ident!("{name}");
-        quote!(::turms::#name)
+        quote!(#turms::#name)
     }
 
-    /// Returns the keys of the attribute; each is also a method of the builder.
+    /// Returns the keys of the attribute.
     fn keys(self) -> &'static [(&'static str, ValueForm)] {
         match self {
             Self::Tool => &[
@@ -192,18 +332,30 @@ impl ItemKind {
                 ("read_only", ValueForm::Flag),
                 ("idempotent", ValueForm::Flag),
                 ("blocking", ValueForm::Flag),
-                ("task", ValueForm::Flag),
-                ("task_required", ValueForm::Flag),
-                ("task_deferred", ValueForm::Flag),
+                ("task", ValueForm::Task),
                 ("destructive", ValueForm::Choice),
                 ("open_world", ValueForm::Choice),
+                ("icon", ValueForm::Icon),
+                ("meta", ValueForm::Value),
+                ("crate", ValueForm::Path),
             ],
-            Self::Prompt => &[("name", ValueForm::Text), ("title", ValueForm::Text), ("description", ValueForm::Text)],
+            Self::Prompt => &[
+                ("name", ValueForm::Text),
+                ("title", ValueForm::Text),
+                ("description", ValueForm::Text),
+                ("icon", ValueForm::Icon),
+                ("meta", ValueForm::Value),
+                ("crate", ValueForm::Path),
+            ],
             Self::Resource => &[
                 ("name", ValueForm::Text),
                 ("title", ValueForm::Text),
                 ("description", ValueForm::Text),
                 ("mime_type", ValueForm::Text),
+                ("icon", ValueForm::Icon),
+                ("meta", ValueForm::Value),
+                ("cache", ValueForm::Cache),
+                ("crate", ValueForm::Path),
             ],
         }
     }
@@ -223,7 +375,7 @@ fn is_tool_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
 }
 
-/// Moves an error to another span: a missing value is reported at the attribute of the method, not at `#[server]`.
+/// Moves an error to another span: a missing value is reported at the attribute of the method, not at `#[handlers]`.
 fn at(error: &Error, span: Span) -> Error {
     Error::new(span, error)
 }

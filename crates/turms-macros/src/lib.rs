@@ -1,4 +1,4 @@
-//! The attributes of Turms: `#[tool]`, `#[prompt]`, `#[resource]` and `#[server]`.
+//! The attributes of Turms: `#[tool]`, `#[prompt]`, `#[resource]` and `#[handlers]`.
 //!
 //! They expand to calls of the builders in `turms-server`, which can also be written by hand. Use them through the
 //! `turms` crate: the expansion refers to it, and its documentation has examples.
@@ -11,9 +11,9 @@ mod errors;
 mod expansion;
 mod function;
 mod generics;
+mod handlers;
 mod item_attribute;
 mod parameter;
-mod server;
 mod template;
 
 use proc_macro::TokenStream;
@@ -23,8 +23,9 @@ use crate::item_attribute::ItemKind;
 /// Turns a function into a tool: `fn add(a: f64, b: f64) -> f64` becomes `fn add() -> Tool`, to be passed to
 /// `Server::tool`.
 ///
-/// Keys: `name`, `title`, `description` (strings); `read_only`, `idempotent`, `blocking`, `task`, `task_required`,
-/// `task_deferred` (flags); `destructive`, `open_world` (flags, optionally with `= true` or `= false`).
+/// Keys: `name`, `title`, `description` (strings); `read_only`, `idempotent`, `blocking` (flags); `destructive`, `open_world`
+/// (flags, optionally with `= true` or `= false`); `task`, `task = "required"`, `task = "deferred"`; `icon`, `meta`
+/// (expressions); `crate` (a path).
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(ItemKind::Tool, attribute.into(), item.into()).into()
@@ -32,7 +33,7 @@ pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Turns a function into a prompt, to be passed to `Server::prompt`.
 ///
-/// Keys: `name`, `title` and `description` (strings).
+/// Keys: `name`, `title` and `description` (strings); `icon`, `meta` (expressions); `crate` (a path).
 #[proc_macro_attribute]
 pub fn prompt(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(ItemKind::Prompt, attribute.into(), item.into()).into()
@@ -41,15 +42,48 @@ pub fn prompt(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// Turns a function into a resource, or a resource template if the URI has variables, to be passed to
 /// `Server::resource`.
 ///
-/// Takes the URI, then the keys `name`, `title`, `description` and `mime_type` (strings).
+/// Takes the URI, then the keys `name`, `title`, `description` and `mime_type` (strings); `icon`, `meta`, `cache`
+/// (expressions); `crate` (a path).
 #[proc_macro_attribute]
 pub fn resource(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(ItemKind::Resource, attribute.into(), item.into()).into()
 }
 
 /// Registers the methods of an `impl` block that have `#[tool]`, `#[prompt]` or `#[resource(..)]`. Pass the object to
-/// `Server::service`.
+/// `Server::handlers`.
+///
+/// Keys: `crate` (a path).
 #[proc_macro_attribute]
-pub fn server(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    server::expand(attribute.into(), item.into()).into()
+#[doc(alias = "tool_router")]
+#[doc(alias = "server_handler")]
+pub fn handlers(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    handlers::expand(attribute.into(), item.into()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+
+    #[test]
+    fn the_expansion_names_the_crate_by_the_given_path() {
+        let item = quote! {
+            fn add(a: T, b: Option<u8>, context: Context) -> i64 {}
+        };
+        for kind in [ItemKind::Tool, ItemKind::Prompt] {
+            let renamed = function::expand(kind, quote!(crate = toolkit, icon = "i"), item.clone()).to_string();
+            assert!(renamed.contains("toolkit ::") && !renamed.contains("turms"), "{renamed}");
+        }
+        let block = quote! {
+            impl<T: Store> Api<T> {
+                #[tool(icon = "i")]
+                fn add(&self, a: T, b: Option<u8>) -> i64 {}
+            }
+        };
+        for attribute in [quote!(crate = toolkit), quote!(crate = "toolkit")] {
+            let renamed = handlers::expand(attribute, block.clone()).to_string();
+            assert!(renamed.contains("toolkit ::") && !renamed.contains("turms"), "{renamed}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use syn::ext::IdentExt as _;
 use syn::{
-    Attribute, Error, FnArg, GenericArgument, Ident, LitStr, Pat, PatIdent, PatType, PathArguments, PathSegment,
+    Attribute, Error, FnArg, GenericArgument, Ident, LitStr, Pat, PatIdent, PatType, Path, PathArguments, PathSegment,
     Result, Signature, Type,
 };
 
@@ -60,6 +60,7 @@ impl Parameter {
             ident: argument_name(&typed.pat)?,
             ty: (*typed.ty).clone(),
             header: attributes.header(kind)?,
+            completer: attributes.completer(kind)?,
             attributes: attributes.field,
         }))
     }
@@ -101,6 +102,7 @@ struct ParameterAttributes {
     /// Attributes for the field of the argument struct.
     field: Vec<Attribute>,
     header: Option<Attribute>,
+    complete: Option<Attribute>,
     extract: Option<Attribute>,
 }
 
@@ -111,6 +113,8 @@ impl ParameterAttributes {
             let path = attribute.path();
             if path.is_ident("header") {
                 taken.header = Some(attribute);
+            } else if path.is_ident("complete") {
+                taken.complete = Some(attribute);
             } else if path.is_ident("extract") {
                 taken.extract = Some(attribute);
             } else if is_doc(&attribute) || FIELD_ATTRIBUTES.iter().any(|name| path.is_ident(name)) {
@@ -125,7 +129,17 @@ impl ParameterAttributes {
     /// Returns an attribute that is allowed only on arguments; doc comments are allowed on all parameters.
     fn argument_only(&self) -> Option<&Attribute> {
         let field = self.field.iter().find(|attribute| !is_doc(attribute));
-        field.or(self.header.as_ref())
+        field.or(self.header.as_ref()).or(self.complete.as_ref())
+    }
+
+    fn completer(&self, kind: ItemKind) -> Result<Option<Path>> {
+        let Some(attribute) = &self.complete else { return Ok(None) };
+        if kind == ItemKind::Tool {
+            let problem = "only arguments of prompts and resources can be completed";
+            return Err(Error::new_spanned(attribute, problem));
+        }
+        let path = attribute.parse_args();
+        path.map(Some).map_err(|error| Error::new(error.span(), "write `#[complete(path::to::function)]`"))
     }
 
     fn header(&self, kind: ItemKind) -> Result<Option<LitStr>> {
@@ -149,17 +163,18 @@ impl ParameterAttributes {
 const FIELD_ATTRIBUTES: [&str; 4] = ["serde", "schemars", "validate", "garde"];
 
 /// Extractors, by the last segment of their path.
-const EXTRACTORS: [&str; 10] = [
+const EXTRACTORS: [&str; 11] = [
     "CancellationToken",
     "ClientInfo",
     "CompletionRequest",
     "Context",
-    "Headers",
+    "HeaderMap",
     "Meta",
     "Principal",
     "Progress",
+    "ResourceUri",
+    "ServerHandle",
     "Session",
-    "Uri",
 ];
 
 /// Extractors with a type parameter.
@@ -170,7 +185,7 @@ fn is_extractor(ty: &Type) -> bool {
     let is_one_of = |names: &[&str]| names.iter().any(|name| segment.ident == name);
     match &segment.arguments {
         PathArguments::None => is_one_of(&EXTRACTORS),
-        PathArguments::AngleBracketed(_) if is_one_of(&["Arc", "Option"]) => inner(segment).is_some_and(is_extractor),
+        PathArguments::AngleBracketed(_) if is_one_of(&["Option"]) => inner(segment).is_some_and(is_extractor),
         PathArguments::AngleBracketed(_) => is_one_of(&GENERIC_EXTRACTORS),
         PathArguments::Parenthesized(_) => false,
     }

@@ -41,10 +41,13 @@ fn constructor(object: &ObjectType<'_>) -> TokenStream {
             Shape::Optional(_) | Shape::Any(_) => quote! { Some(#name.into()) },
         };
         let doc = format!("Sets `{name}`.");
+        // The bare name of a flag is that of its getter.
+        let name_of_setter =
+            if name.to_string().starts_with("is_") { format_ident!("with_{name}") } else { name.clone() };
         quote! {
             #[doc = #doc]
             #[must_use]
-            pub fn #name(mut self, #name: impl Into<#ty>) -> Self {
+            pub fn #name_of_setter(mut self, #name: impl Into<#ty>) -> Self {
                 self.#name = #value;
                 self
             }

@@ -22,7 +22,7 @@
 //! // … and a server reads it and responds.
 //! let Message::Request(request) = Message::decode(line)? else { panic!("not a request") };
 //! let params = request.params::<CallTool>()?;
-//! let result = Outcome::Complete(CallToolResult::of_text(format!("{} was called", params.name)));
+//! let result = Outcome::Complete(CallToolResult::from_text(format!("{} was called", params.name)));
 //! let response = Response::new(request.id, Ok(RawJson::encode(&result)?));
 //! # assert!(response.outcome.is_ok());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -60,3 +60,7 @@ pub use self::jsonrpc::{
     LineTooLong, Lines, Message, Notification, ProgressToken, Request, RequestId, Response,
 };
 pub use self::revision::{Ability, ProtocolVersion};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

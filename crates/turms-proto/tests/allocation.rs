@@ -95,7 +95,7 @@ fn a_large_argument_is_copied_twice_on_its_way_to_the_handler() {
 
 #[test]
 fn a_large_result_is_copied_once_on_its_way_to_the_type() {
-    let bytes = sample::success(&CallToolResult::of_text(sample::plain_text()));
+    let bytes = sample::success(&CallToolResult::from_text(sample::plain_text()));
     let info = cost_of_reading(bytes, sample::result::<Outcome<CallToolResult>>);
     assert_copies(&info, 1.0);
 }
@@ -110,7 +110,7 @@ fn escapes_in_a_large_result_cost_the_growth_of_a_buffer() {
 /// With sorted keys, `text` comes before `type`. It is stored as JSON until the type is known, and then decoded.
 #[test]
 fn a_large_result_before_its_type_is_read_twice() {
-    let text = String::from_utf8(sample::success(&CallToolResult::of_text(sample::plain_text()))).unwrap();
+    let text = String::from_utf8(sample::success(&CallToolResult::from_text(sample::plain_text()))).unwrap();
     let text = text.replace(r#""type":"text","#, "").replace(r#""}]"#, r#"","type":"text"}]"#);
     let info = cost_of_reading(text.into_bytes(), sample::result::<Outcome<CallToolResult>>);
     assert_copies(&info, 4.5);

@@ -31,3 +31,7 @@ pub use self::budget::DEFAULT_MAX_VALIDATION_STEPS;
 #[doc(hidden)]
 pub use self::explain::shortened;
 pub use self::validator::{SchemaError, Trust, ValidationError, Validator, Violation};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -12,7 +12,7 @@ use crate::catalog::Catalog;
 use crate::context::Context;
 use crate::extension::{ExtensionBuilder, ServerExtension};
 use crate::resource::Resource;
-use crate::server::Item;
+use crate::server::Component;
 use crate::tool::{Tool, ToolBuilder};
 
 /// An HTML page at a `ui://` URI that a host displays, with its content security policy and permissions.
@@ -79,7 +79,7 @@ impl App {
         if let Some(description) = &self.description {
             builder = builder.description(&**description);
         }
-        let page = ResourceContents::of_text(&*self.uri, &*self.html).mime_type(APP_MIME_TYPE).meta(meta);
+        let page = ResourceContents::from_text(&*self.uri, &*self.html).mime_type(APP_MIME_TYPE).meta(meta);
         builder.handler_sync(move || page.clone())
     }
 }
@@ -126,30 +126,30 @@ impl ServerExtension for Apps {
         APPS_EXTENSION
     }
 
-    fn add_to(self: Arc<Self>, mut scope: ExtensionBuilder) -> ExtensionBuilder {
+    fn register(self: Arc<Self>, mut scope: ExtensionBuilder) -> ExtensionBuilder {
         for app in &self.apps {
             scope = match app.uri.strip_prefix("ui://") {
                 Some(path) if !path.is_empty() && !path.contains('{') => scope.resource(app.resource()),
-                _ => scope.fault(format_args!("a page has to be at a ui:// URI, not at {:?}", app.uri)),
+                _ => scope.error(format_args!("a page has to be at a ui:// URI, not at {:?}", app.uri)),
             };
         }
-        scope.visible(|item, context| !is_for_hosts(item) || context.supports_apps())
+        scope.visible_if(|item, context| !is_for_hosts(item) || context.supports_apps())
     }
 }
 
 /// Returns `true` if an item is useful only to hosts that display pages.
-fn is_for_hosts(item: Item<'_>) -> bool {
+fn is_for_hosts(item: Component<'_>) -> bool {
     match item {
-        Item::Tool(tool) => !tool.spec().visible_to_model(),
-        Item::Resource(resource) => resource.uri().starts_with("ui://"),
-        Item::Prompt(_) => false,
+        Component::Tool(tool) => !tool.definition().visible_to_model(),
+        Component::Resource(resource) => resource.uri().starts_with("ui://"),
+        Component::Prompt(_) => false,
     }
 }
 
 /// Returns an error message for each tool that is linked to a missing page.
 pub(crate) fn faults(catalog: &Catalog) -> Vec<String> {
     let fault = |tool: &Tool| {
-        let uri = tool.spec().app_meta()?.ok()?.resource_uri?;
+        let uri = tool.definition().app_meta()?.ok()?.resource_uri?;
         let is_there = catalog.resource_at(&uri).is_some();
         let problem = match is_there {
             _ if !uri.starts_with("ui://") => format!("a page has to be at a ui:// URI, not at {uri:?}"),
@@ -166,7 +166,7 @@ impl Context {
     /// pages.
     #[must_use]
     pub fn supports_apps(&self) -> bool {
-        if !self.version().has(Ability::ItemMeta) {
+        if !self.protocol_version().has(Ability::ItemMeta) {
             return false;
         }
         let settings = self.client_extension(APPS_EXTENSION);
@@ -193,9 +193,9 @@ impl ToolBuilder {
     }
 
     fn with_app_meta(mut self, change: impl FnOnce(&mut ToolAppMeta)) -> Self {
-        let mut app = self.spec.app_meta().and_then(Result::ok).unwrap_or_default();
+        let mut app = self.definition.app_meta().and_then(Result::ok).unwrap_or_default();
         change(&mut app);
-        self.spec.meta.get_or_insert_default().set_tool_app(&app);
+        self.definition.meta.get_or_insert_default().set_tool_app(&app);
         self
     }
 }

@@ -45,7 +45,7 @@ impl CallOutcome for CallResult {
     fn failure(&self) -> Option<(ErrorOrigin, Option<ErrorCode>)> {
         match self {
             Ok(payload) => {
-                let failed = payload.get::<CallToolResult>().is_some_and(CallToolResult::failed);
+                let failed = payload.get::<CallToolResult>().is_some_and(CallToolResult::is_error);
                 failed.then_some((ErrorOrigin::Handler, None))
             }
             Err(error) => Some((error.origin(), Some(error.code))),
@@ -56,7 +56,7 @@ impl CallOutcome for CallResult {
 impl CallOutcome for Result<CallToolResult, ServiceError> {
     fn failure(&self) -> Option<(ErrorOrigin, Option<ErrorCode>)> {
         match self {
-            Ok(result) => result.failed().then_some((ErrorOrigin::Handler, None)),
+            Ok(result) => result.is_error().then_some((ErrorOrigin::Handler, None)),
             Err(error) => Some((error.origin(), Some(error.code))),
         }
     }

@@ -18,7 +18,7 @@ use turms_proto::types::{
 use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
 
 use crate::prompt::Prompt;
-use crate::resource::{Resource, ResourceDescription};
+use crate::resource::{Resource, ResourceEntry};
 use crate::tool::Tool;
 use crate::uri_spelling::{are_alike, normalized};
 
@@ -169,13 +169,13 @@ impl Catalog {
     /// Returns the capabilities that follow from the registered items.
     pub(crate) fn capabilities(&self) -> ServerCapabilities {
         let mut capabilities = ServerCapabilities::new().logging(Object::new());
-        if self.offers(ListKind::Tools) {
+        if self.offers(CatalogList::Tools) {
             capabilities.tools = Some(ListCapability::new().list_changed(true));
         }
-        if self.offers(ListKind::Prompts) {
+        if self.offers(CatalogList::Prompts) {
             capabilities.prompts = Some(ListCapability::new().list_changed(true));
         }
-        if self.offers(ListKind::Resources) {
+        if self.offers(CatalogList::Resources) {
             capabilities.resources = Some(ResourcesCapability::new().list_changed(true).subscribe(true));
         }
         let completes = self.prompts.iter().any(Prompt::completes)
@@ -187,11 +187,11 @@ impl Catalog {
     }
 
     /// Returns `true` if a kind of items is declared. The methods of other kinds are not found.
-    pub(crate) fn offers(&self, kind: ListKind) -> bool {
+    pub(crate) fn offers(&self, kind: CatalogList) -> bool {
         match kind {
-            ListKind::Tools => self.tools.offered,
-            ListKind::Prompts => self.prompts.offered,
-            ListKind::Resources | ListKind::Templates => self.resources.offered || self.templates.offered,
+            CatalogList::Tools => self.tools.offered,
+            CatalogList::Prompts => self.prompts.offered,
+            CatalogList::Resources | CatalogList::Templates => self.resources.offered || self.templates.offered,
         }
     }
 
@@ -207,7 +207,7 @@ impl Catalog {
     /// Returns a page of a list. Pages are encoded once per revision and cached until the catalog changes.
     pub(crate) fn page(
         &self,
-        kind: ListKind,
+        kind: CatalogList,
         cursor: Option<&Cursor>,
         version: ProtocolVersion,
         style: &ListStyle,
@@ -216,27 +216,27 @@ impl Catalog {
         find_page(pages, cursor).cloned()
     }
 
-    pub(crate) fn write(&self, kind: ListKind, version: ProtocolVersion, style: &ListStyle) -> Vec<RawJson> {
+    pub(crate) fn write(&self, kind: CatalogList, version: ProtocolVersion, style: &ListStyle) -> Vec<RawJson> {
         match kind {
-            ListKind::Tools => {
-                let specs: Vec<_> = self.tools.iter().map(|tool| tool.spec().clone()).collect();
+            CatalogList::Tools => {
+                let specs: Vec<_> = self.tools.iter().map(|tool| tool.definition().clone()).collect();
                 write_pages(&specs, version, style, ListToolsResult::new)
             }
-            ListKind::Prompts => {
-                let specs: Vec<_> = self.prompts.iter().map(|prompt| prompt.spec().clone()).collect();
+            CatalogList::Prompts => {
+                let specs: Vec<_> = self.prompts.iter().map(|prompt| prompt.definition().clone()).collect();
                 write_pages(&specs, version, style, ListPromptsResult::new)
             }
-            ListKind::Resources => {
-                let specs = self.resources.iter().filter_map(|resource| match resource.spec() {
-                    ResourceDescription::Resource(spec) => Some(spec.clone()),
-                    ResourceDescription::Template(..) => None,
+            CatalogList::Resources => {
+                let specs = self.resources.iter().filter_map(|resource| match resource.definition() {
+                    ResourceEntry::Resource(spec) => Some(spec.clone()),
+                    ResourceEntry::Template(..) => None,
                 });
                 write_pages(&specs.collect::<Vec<_>>(), version, style, ListResourcesResult::new)
             }
-            ListKind::Templates => {
-                let specs = self.templates.iter().filter_map(|resource| match resource.spec() {
-                    ResourceDescription::Template(spec, _) => Some(spec.clone()),
-                    ResourceDescription::Resource(_) => None,
+            CatalogList::Templates => {
+                let specs = self.templates.iter().filter_map(|resource| match resource.definition() {
+                    ResourceEntry::Template(spec, _) => Some(spec.clone()),
+                    ResourceEntry::Resource(_) => None,
                 });
                 write_pages(&specs.collect::<Vec<_>>(), version, style, ListResourceTemplatesResult::new)
             }
@@ -246,14 +246,14 @@ impl Catalog {
 
 /// The kind of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ListKind {
+pub(crate) enum CatalogList {
     Tools,
     Prompts,
     Resources,
     Templates,
 }
 
-impl ListKind {
+impl CatalogList {
     pub(crate) fn method(self) -> &'static str {
         match self {
             Self::Tools => ListTools::NAME,
@@ -351,7 +351,7 @@ fn page_of(cursor: &Cursor) -> Option<usize> {
 struct ListPages([[OnceLock<Vec<RawJson>>; ProtocolVersion::ALL.len()]; 4]);
 
 impl ListPages {
-    fn pages(&self, kind: ListKind, version: ProtocolVersion) -> &OnceLock<Vec<RawJson>> {
+    fn pages(&self, kind: CatalogList, version: ProtocolVersion) -> &OnceLock<Vec<RawJson>> {
         let place = ProtocolVersion::ALL.iter().position(|other| *other == version).unwrap_or_default();
         &self.0[kind as usize][place]
     }
@@ -389,7 +389,7 @@ mod tests {
     fn pages_follow_each_other_and_a_bad_cursor_is_an_error() {
         let catalog = catalog(&["a", "b", "c"]);
         let style = style(2);
-        let page = |cursor: Option<&Cursor>| catalog.page(ListKind::Tools, cursor, ProtocolVersion::LATEST, &style);
+        let page = |cursor: Option<&Cursor>| catalog.page(CatalogList::Tools, cursor, ProtocolVersion::LATEST, &style);
         let first: ListToolsResult = page(None).unwrap().decode().unwrap();
         let second: ListToolsResult = page(first.next_cursor.as_ref()).unwrap().decode().unwrap();
         let names: Vec<_> = first.tools.iter().chain(&second.tools).map(|tool| tool.name.as_str()).collect();
@@ -407,7 +407,7 @@ mod tests {
         catalog.tools.insert("b".into(), Tool::builder("b").title("B").handler_sync(|| ""));
         let names: Vec<_> = catalog.tools.iter().map(Tool::name).collect();
         assert_eq!(names, ["b", "c"]);
-        assert_eq!(catalog.tools.get("b").unwrap().spec().display_name(), "B");
+        assert_eq!(catalog.tools.get("b").unwrap().definition().display_name(), "B");
         assert!(catalog.tools.get("c").is_some());
     }
 

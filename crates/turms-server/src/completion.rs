@@ -6,7 +6,7 @@ use turms_core::{BoxFuture, ServiceError};
 use turms_proto::ErrorObject;
 use turms_proto::types::Completion;
 
-use crate::handler::{BoxedHandler, Call, FromCall, Handler, Input, Rejection};
+use crate::handler::{BoxedHandler, CallParts, FromCall, Handler, Input, Rejection};
 use crate::respond::IntoCompletion;
 
 /// The argument to complete. An extractor for completion handlers.
@@ -16,16 +16,16 @@ pub struct CompletionRequest {
     /// The partial value that the user has typed.
     pub value: String,
     /// The values of the other arguments that are already set.
-    pub known: BTreeMap<String, String>,
+    pub arguments: BTreeMap<String, String>,
 }
 
 impl FromCall for CompletionRequest {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         match &mut call.input {
             Input::Texts(texts) => {
-                let mut known = std::mem::take(texts);
-                let value = known.remove(VALUE).unwrap_or_default();
-                Ok(Self { value, known })
+                let mut arguments = std::mem::take(texts);
+                let value = arguments.remove(VALUE).unwrap_or_default();
+                Ok(Self { value, arguments })
             }
             Input::Json(_) | Input::Shared(_) => {
                 Err(ErrorObject::internal("only completions have a value to complete").into())
@@ -60,7 +60,7 @@ where
 pub(crate) fn complete(
     completers: &HashMap<String, Completer>,
     argument: &str,
-    call: Call,
+    call: CallParts,
 ) -> BoxFuture<'static, Result<Completion, ServiceError>> {
     let completed = completers.get(argument).map(|completer| completer(call));
     Box::pin(async move {

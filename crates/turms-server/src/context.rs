@@ -25,6 +25,7 @@ use crate::task::{DetachPoint, RunningTask};
 use turms_core::Principal;
 
 /// The context of a call, for its handler. Cheap to clone, and can be moved to other tasks.
+#[doc(alias = "ctx")]
 #[derive(Debug, Clone)]
 pub struct Context(Arc<ContextInner>);
 
@@ -38,13 +39,13 @@ struct ContextInner {
 #[derive(Debug, Clone)]
 struct ServerScope {
     server: ServerHandle,
-    session: Option<Arc<Session>>,
+    session: Option<Session>,
     rounds: Option<Arc<InputRounds>>,
     detach: Option<Arc<DetachPoint>>,
 }
 
 impl Context {
-    pub(crate) fn new(call: CallContext, server: ServerHandle, session: Option<Arc<Session>>) -> Self {
+    pub(crate) fn new(call: CallContext, server: ServerHandle, session: Option<Session>) -> Self {
         Self(Arc::new(ContextInner { call, scope: ServerScope { server, session, rounds: None, detach: None } }))
     }
 
@@ -96,7 +97,7 @@ impl Context {
         let Some(settings) = self.server().settings() else { return false };
         let resource =
             crate::router::find_in_catalogs(&self.server().catalog(), self, |catalog| catalog.resource(uri).cloned());
-        resource.is_some_and(|resource| settings.check_item(crate::server::Item::Resource(&resource), self))
+        resource.is_some_and(|resource| settings.check_item(crate::server::Component::Resource(&resource), self))
     }
 
     pub(crate) fn put<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
@@ -105,7 +106,7 @@ impl Context {
 
     /// Returns the protocol revision of the client.
     #[must_use]
-    pub fn version(&self) -> ProtocolVersion {
+    pub fn protocol_version(&self) -> ProtocolVersion {
         self.call().version()
     }
 
@@ -123,7 +124,7 @@ impl Context {
 
     /// Returns the client session after `initialize`. `None` in 2026-07-28.
     #[must_use]
-    pub fn session(&self) -> Option<&Arc<Session>> {
+    pub fn session(&self) -> Option<&Session> {
         self.0.scope.session.as_ref()
     }
 
@@ -213,7 +214,7 @@ impl Context {
             let mut params = ProgressParams::new(token, progress);
             params.total = total.map(Number::from);
             params.message = message.map(str::to_owned);
-            params.lower(self.version());
+            params.lower(self.protocol_version());
             self.send_notification::<ProgressNotification>(&params).await;
         }
     }
@@ -231,7 +232,7 @@ impl Context {
 
     /// Same as [`Context::log`], with the name of a logger.
     pub async fn log_as(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) {
-        if !self.wants_log(level) {
+        if !self.log_enabled(level) {
             return;
         }
         let Ok(data) = RawJson::encode(&data) else { return };
@@ -242,7 +243,7 @@ impl Context {
 
     /// Returns `true` if the client requested log messages of this level.
     #[must_use]
-    pub fn wants_log(&self, level: LoggingLevel) -> bool {
+    pub fn log_enabled(&self, level: LoggingLevel) -> bool {
         self.call().wants_log(level)
     }
 
@@ -282,7 +283,7 @@ impl Context {
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// let server = Server::new("shop", "1.0.0").tool(Tool::builder("order").handler(order)).build()?;
     /// let size = Object::encode(&serde_json::json!({ "size": 42 }))?;
-    /// let person = Script::new().elicit(move |_| ElicitResult::accept(size.clone()));
+    /// let person = Script::new().elicit(move |_| ElicitResult::accept(&size).unwrap());
     /// let client = TestClient::connect_with(&server, ProtocolVersion::V2026_07_28, person).await;
     /// assert_eq!(client.call_tool("order", serde_json::json!({})).await?.text(), "size 42");
     /// assert_eq!(COUNTED.load(Ordering::Relaxed), 2, "the handler ran twice");
@@ -353,8 +354,8 @@ impl Context {
             _ => ClientCapability::FormElicitation,
         };
         self.require(needed)?;
-        if !self.version().has(Ability::InputRequired) {
-            lower_elicitation(&mut params, self.version(), random_id)?;
+        if !self.protocol_version().has(Ability::InputRequired) {
+            lower_elicitation(&mut params, self.protocol_version(), random_id)?;
         }
         self.ask::<Elicit>(key.into(), "elicit", params, |params| InputRequest::Elicit(Box::new(params))).await
     }
@@ -367,6 +368,9 @@ impl Context {
     ///
     /// # Errors
     /// If the client does not support sampling, or does not respond.
+    #[doc(alias = "sampling")]
+    #[doc(alias = "create_message")]
+    #[doc(alias = "llm")]
     pub async fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, InputError> {
         self.sample_as(None, params).await
     }
@@ -395,11 +399,11 @@ impl Context {
     ///
     /// # Errors
     /// If the client does not support roots, or does not respond.
-    pub async fn roots(&self) -> Result<Vec<Root>, InputError> {
+    pub async fn list_roots(&self) -> Result<Vec<Root>, InputError> {
         self.roots_as(None).await
     }
 
-    /// Same as [`Context::roots`], with an explicit key.
+    /// Same as [`Context::list_roots`], with an explicit key.
     ///
     /// # Errors
     /// If the client does not support roots, or does not respond.
@@ -416,6 +420,7 @@ impl Context {
     ///
     /// # Errors
     /// If the outcome cannot be encoded as JSON or decoded again.
+    #[doc(alias = "memoize")]
     pub async fn once<T: Serialize + DeserializeOwned>(
         &self,
         key: &str,
@@ -458,15 +463,15 @@ impl Context {
             return self.ask_as_task::<M>(running, key.unwrap_or(kind), question(params)).await;
         }
         let Some(rounds) = self.rounds() else {
-            params.lower(self.version());
+            params.lower(self.protocol_version());
             let mut result = self.peer().request::<M>(&params, RequestOptions::default().timeout(ASK_TIMEOUT)).await?;
-            result.raise(self.version());
+            result.raise(self.protocol_version());
             return Ok(result);
         };
         let principal = self.principal_subject();
         let key = key.map_or_else(|| rounds.next_key(principal, kind), str::to_owned);
         let mut question = question(params);
-        question.lower(self.version());
+        question.lower(self.protocol_version());
         let answer = rounds.ask(principal, &key, question.clone()).await;
         match answer.decode() {
             Ok(answer) => Ok(answer),
@@ -484,7 +489,7 @@ impl Context {
         key: &str,
         mut question: InputRequest,
     ) -> Result<M::Result, InputError> {
-        question.lower(self.version());
+        question.lower(self.protocol_version());
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -495,7 +500,7 @@ impl Context {
             };
             match decoded {
                 Ok(mut answer) => {
-                    answer.raise(self.version());
+                    answer.raise(self.protocol_version());
                     return Ok(answer);
                 }
                 // An invalid response is requested again, with another key, because each key is answered once.
@@ -513,6 +518,8 @@ const MAX_ATTEMPTS: usize = 3;
 pub(crate) const ASK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10 * 60);
 
 /// The user's response to a form.
+#[doc(alias = "elicitation")]
+#[doc(alias = "form")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Elicited<T> {

@@ -16,7 +16,7 @@ use crate::handle::ServerHandle;
 use crate::prompt::IntoPrompt;
 use crate::resource::IntoResource;
 use crate::router;
-use crate::server::{Item, Server};
+use crate::server::{Component, Server};
 use crate::session::Session;
 use crate::tool::IntoTool;
 
@@ -53,7 +53,7 @@ use crate::tool::IntoTool;
 ///         ID
 ///     }
 ///
-///     fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
+///     fn register(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
 ///         scope.method("com.example/prices/get", |params: PriceParams, context: Context| async move {
 ///             // The settings that the client declares.
 ///             let _currency = context.client_extension(ID).and_then(|settings| settings.get("currency"));
@@ -95,7 +95,7 @@ pub trait ServerExtension: Send + Sync + 'static {
     }
 
     /// Adds the methods, tools, prompts, resources and layers of the extension.
-    fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder;
+    fn register(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder;
 }
 
 /// For applications that keep a reference to their extension.
@@ -108,8 +108,8 @@ impl<T: ServerExtension> ServerExtension for Arc<T> {
         T::settings(self)
     }
 
-    fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
-        T::add_to(Self::clone(&self), scope)
+    fn register(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
+        T::register(Self::clone(&self), scope)
     }
 }
 
@@ -130,7 +130,7 @@ impl Server {
         }
         let declared = self.settings.extensions.get_or_insert_default();
         declared.insert_raw(&id, &extension.settings().into());
-        extension.add_to(ExtensionBuilder { server: self, id }).server
+        extension.register(ExtensionBuilder { server: self, id }).server
     }
 
     /// Returns an error message for each required extension that is missing.
@@ -187,7 +187,7 @@ impl ExtensionBuilder {
     }
 
     /// Adds an error, so that building the server fails.
-    pub fn fault(mut self, problem: impl fmt::Display) -> Self {
+    pub fn error(mut self, problem: impl fmt::Display) -> Self {
         self.server.faults.push(format!("extension {:?}: {problem}", self.id));
         self
     }
@@ -267,21 +267,21 @@ impl ExtensionBuilder {
         self
     }
 
-    /// Adds a tool, visible to all callers unless it is [hidden](ExtensionBuilder::visible).
+    /// Adds a tool, visible to all callers unless it is [hidden](ExtensionBuilder::visible_if).
     #[track_caller]
     pub fn tool<M>(mut self, tool: impl IntoTool<M>) -> Self {
         self.server = self.server.tool(tool);
         self
     }
 
-    /// Adds a prompt, visible to all callers unless it is [hidden](ExtensionBuilder::visible).
+    /// Adds a prompt, visible to all callers unless it is [hidden](ExtensionBuilder::visible_if).
     #[track_caller]
     pub fn prompt<M>(mut self, prompt: impl IntoPrompt<M>) -> Self {
         self.server = self.server.prompt(prompt);
         self
     }
 
-    /// Adds a resource or a resource template, visible to all callers unless it is [hidden](ExtensionBuilder::visible).
+    /// Adds a resource or a resource template, visible to all callers unless it is [hidden](ExtensionBuilder::visible_if).
     #[track_caller]
     pub fn resource<M>(mut self, resource: impl IntoResource<M>) -> Self {
         self.server = self.server.resource(resource);
@@ -289,8 +289,8 @@ impl ExtensionBuilder {
     }
 
     /// Adds a visibility check for all items of the server. An item is visible if all checks return `true`.
-    pub fn visible(mut self, visible: impl Fn(Item<'_>, &Context) -> bool + Send + Sync + 'static) -> Self {
-        self.server = self.server.visible(visible);
+    pub fn visible_if(mut self, visible: impl Fn(Component<'_>, &Context) -> bool + Send + Sync + 'static) -> Self {
+        self.server = self.server.visible_if(visible);
         self
     }
 
@@ -317,13 +317,13 @@ impl ExtensionBuilder {
     }
 
     /// Adds a callback for clients that complete the handshake, including those that do not declare the extension.
-    pub fn on_open(mut self, opened: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
+    pub fn on_open(mut self, opened: impl Fn(&Session) + Send + Sync + 'static) -> Self {
         self.server = self.server.on_open(opened);
         self
     }
 
     /// Adds a callback for the end of a session for which [`on_open`](Self::on_open) was called.
-    pub fn on_close(mut self, closed: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
+    pub fn on_close(mut self, closed: impl Fn(&Session) + Send + Sync + 'static) -> Self {
         self.server = self.server.on_close(closed);
         self
     }

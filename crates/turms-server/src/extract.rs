@@ -11,7 +11,8 @@ use turms_proto::types::{Implementation, Meta};
 use turms_proto::{DecodeError, ErrorObject, Number};
 
 use crate::context::Context;
-use crate::handler::{Call, FromCall, Rejection, schema_of};
+use crate::handle::ServerHandle;
+use crate::handler::{CallParts, FromCall, Rejection, schema_of};
 use crate::session::Session;
 use turms_core::{CancellationToken, Principal};
 
@@ -19,13 +20,15 @@ use turms_core::{CancellationToken, Principal};
 ///
 /// Prompt arguments and URI variables are strings on the wire. Numbers and booleans are parsed from them. A list, a map
 /// or another type that is never a string is parsed from JSON: `["a", "b"]` for a `Vec<String>`.
+#[doc(alias = "Parameters")]
+#[doc(alias = "arguments")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
 pub struct Args<T>(pub T);
 
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema> FromCall for Args<T> {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         decoded(call).map(Self)
     }
 
@@ -42,7 +45,7 @@ impl<T: DeserializeOwned + JsonSchema> FromCall for Args<T> {
 pub struct Arguments<T>(pub T);
 
 impl<T: DeserializeOwned + JsonSchema> FromCall for Arguments<T> {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         decoded(call).map(Self)
     }
 
@@ -65,7 +68,7 @@ pub trait Argument<'a>: DeserializeOwned + JsonSchema {}
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema> Argument<'_> for T {}
 
-fn decoded<T: DeserializeOwned>(call: &Call) -> Result<T, Rejection> {
+fn decoded<T: DeserializeOwned>(call: &CallParts) -> Result<T, Rejection> {
     call.input.decode().map_err(invalid_arguments)
 }
 
@@ -88,7 +91,7 @@ impl<T> Deref for State<T> {
 }
 
 impl<T: Send + Sync + 'static> FromCall for State<T> {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         let missing = || {
             let name = std::any::type_name::<T>();
             ErrorObject::internal(format!("the server has no state of type {name}: give it one with `.state(..)`"))
@@ -99,7 +102,7 @@ impl<T: Send + Sync + 'static> FromCall for State<T> {
 
 /// Checks the `requestState` of an earlier round first, because a handler with a context can request input.
 impl FromCall for Context {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         call.context.check_rounds().map_err(|error| Rejection::Protocol(Box::new(error)))?;
         Ok(call.context.clone())
     }
@@ -127,7 +130,7 @@ impl Progress {
 }
 
 impl FromCall for Progress {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         Ok(Self(call.context.clone()))
     }
 }
@@ -135,7 +138,7 @@ impl FromCall for Progress {
 /// Extracts a token for work outside of the handler, such as a thread. It is cancelled when the handler returns or is dropped, with the
 /// reason of the client if the client has cancelled the call. The handler itself is dropped on cancellation and need not check.
 impl FromCall for CancellationToken {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         Ok(call.cancellation_token())
     }
 }
@@ -146,20 +149,16 @@ impl FromCall for CancellationToken {
 pub struct ClientInfo(pub Implementation);
 
 impl FromCall for ClientInfo {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         let info = call.context.client_info();
         info.map(Self).ok_or_else(|| ErrorObject::invalid_params("the client sends no clientInfo").into())
     }
 }
 
 /// Extracts the headers of the HTTP request. Empty with other transports.
-#[derive(Debug, Clone, Default)]
-#[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
-pub struct Headers(pub HeaderMap);
-
-impl FromCall for Headers {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
-        Ok(Self(call.context.extension::<HeaderMap>().cloned().unwrap_or_default()))
+impl FromCall for HeaderMap {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
+        Ok(call.context.extension::<Self>().cloned().unwrap_or_default())
     }
 }
 
@@ -169,7 +168,7 @@ impl FromCall for Headers {
 pub struct Extension<T>(pub T);
 
 impl<T: Clone + Send + Sync + 'static> FromCall for Extension<T> {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         let missing =
             || ErrorObject::internal(format!("the request has no extension of type {}", std::any::type_name::<T>()));
         Ok(Self(call.context.extension::<T>().cloned().ok_or_else(missing)?))
@@ -177,35 +176,42 @@ impl<T: Clone + Send + Sync + 'static> FromCall for Extension<T> {
 }
 
 impl FromCall for Principal {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         let principal = call.context.principal().cloned();
         principal.ok_or_else(|| ErrorObject::invalid_request("authentication is required").into())
     }
 }
 
 impl FromCall for Meta {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         Ok(call.context.meta().cloned().unwrap_or_default())
     }
 }
 
-/// Fails for requests of 2026-07-28, which have no session. Extract `Option<Arc<Session>>` to support them.
-impl FromCall for Arc<Session> {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+/// Fails for requests of 2026-07-28, which have no session. Extract `Option<Session>` to support them.
+impl FromCall for Session {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         let missing = || {
-            let version = call.context.version();
+            let version = call.context.protocol_version();
             ErrorObject::internal(format!(
-                "the handler takes `Arc<Session>`, and requests of {version} have no session: take \
-                 `Option<Arc<Session>>`, or what every request has (`Context`, `ClientInfo`, `State<T>`)"
+                "the handler takes `Session`, and requests of {version} have no session: take \
+                 `Option<Session>`, or what every request has (`Context`, `ClientInfo`, `State<T>`)"
             ))
         };
         Ok(call.context.session().cloned().ok_or_else(missing)?)
     }
 }
 
+/// Extracts a handle to the server, to change its items, notify clients and shut down.
+impl FromCall for ServerHandle {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
+        Ok(call.context.server().clone())
+    }
+}
+
 /// `None` if the call does not have the value. Invalid arguments are still rejected.
 impl<T: FromCall> FromCall for Option<T> {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         match T::from_call(call) {
             Ok(value) => Ok(Some(value)),
             Err(rejection @ Rejection::Arguments(_)) => Err(rejection),

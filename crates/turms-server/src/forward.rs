@@ -47,7 +47,7 @@ impl<S: Subscriber> Layer<S> for ForwardTracing {
 
 fn forward(event: &Event<'_>, context: &Context) {
     let level = level_of(*event.metadata().level());
-    if !context.wants_log(level) {
+    if !context.log_enabled(level) {
         return;
     }
     let mut fields = EventFields::default();

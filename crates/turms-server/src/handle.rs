@@ -20,8 +20,8 @@ use crate::prompt::{IntoPrompt, Prompt};
 use crate::resource::{IntoResource, Resource};
 use crate::router;
 use crate::server::Settings;
-use crate::session::Session;
-use crate::subscriptions::{Change, Subscriptions, notify_change, try_notify};
+use crate::session::{Session, SessionCore};
+use crate::subscriptions::{Change, ListKind, Subscriptions, try_notify};
 use crate::tool::{IntoTool, Tool};
 
 /// A handle to a running server, for adding and removing items, notifications and shutdown from any task. Clones share
@@ -145,125 +145,24 @@ impl ServerHandle {
         self.change_if(&Change::Resources, |catalog| catalog.remove_resource(uri))
     }
 
-    /// Adds a tool for one session only. It takes precedence over the server's tool with the same name.
-    ///
-    /// # Errors
-    /// If the session has its own tool with the same name, or the tool is invalid.
-    pub fn add_session_tool<M>(&self, session: &Arc<Session>, tool: impl IntoTool<M>) -> Result<(), RegistrationError> {
-        let tool = self.usable_tool(tool)?;
-        let is_new = self.change_session(session, &Change::Tools, |own| own.tools.add(tool.name(), &tool));
-        require_new(is_new, "tool", tool.name())
+    /// Notifies clients that a list has changed. The methods that add, replace and remove items do this by themselves.
+    pub fn notify_list_changed(&self, list: ListKind) {
+        self.announce(&list.into());
     }
 
-    /// Same as [`ServerHandle::add_session_tool`], replacing the session's own tool with the same name.
-    ///
-    /// # Errors
-    /// If the tool is invalid.
-    pub fn replace_session_tool<M>(
-        &self,
-        session: &Arc<Session>,
-        tool: impl IntoTool<M>,
-    ) -> Result<(), RegistrationError> {
-        let tool = self.usable_tool(tool)?;
-        self.change_session(session, &Change::Tools, |own| {
-            own.tools.insert(tool.name().to_owned(), tool.clone());
-            true
-        });
-        Ok(())
-    }
-
-    /// Removes a session's own tool. Returns `false` if it has none with the name.
-    pub fn remove_session_tool(&self, session: &Arc<Session>, name: &str) -> bool {
-        self.change_session(session, &Change::Tools, |own| own.tools.remove(name))
-    }
-
-    /// Adds a prompt for one session only. It takes precedence over the server's prompt with the same name.
-    ///
-    /// # Errors
-    /// If the session has its own prompt with the same name, or the prompt is invalid.
-    pub fn add_session_prompt<M>(
-        &self,
-        session: &Arc<Session>,
-        prompt: impl IntoPrompt<M>,
-    ) -> Result<(), RegistrationError> {
-        let prompt = usable_prompt(prompt)?;
-        let is_new = self.change_session(session, &Change::Prompts, |own| own.add_prompt(&prompt));
-        require_new(is_new, "prompt", prompt.name())
-    }
-
-    /// Same as [`ServerHandle::add_session_prompt`], replacing the session's own prompt with the same name.
-    ///
-    /// # Errors
-    /// If the prompt is invalid, such as one with an invalid schema.
-    pub fn replace_session_prompt<M>(
-        &self,
-        session: &Arc<Session>,
-        prompt: impl IntoPrompt<M>,
-    ) -> Result<(), RegistrationError> {
-        let prompt = usable_prompt(prompt)?;
-        self.change_session(session, &Change::Prompts, |own| {
-            own.insert_prompt(prompt.clone());
-            true
-        });
-        Ok(())
-    }
-
-    /// Removes a session's own prompt. Returns `false` if it has none with the name.
-    pub fn remove_session_prompt(&self, session: &Arc<Session>, name: &str) -> bool {
-        self.change_session(session, &Change::Prompts, |own| own.prompts.remove(name))
-    }
-
-    /// Adds a resource or a resource template for one session only. It takes precedence over the server's with the same
-    /// URI.
-    ///
-    /// # Errors
-    /// If the session has its own one with the same URI, or it is invalid.
-    pub fn add_session_resource<M>(
-        &self,
-        session: &Arc<Session>,
-        resource: impl IntoResource<M>,
-    ) -> Result<(), RegistrationError> {
-        let resource = usable_resource(resource)?;
-        let is_new = self.change_session(session, &Change::Resources, |own| own.add_resource(&resource));
-        require_new(is_new, "resource", resource.uri())
-    }
-
-    /// Same as [`ServerHandle::add_session_resource`], replacing the session's own one with the same URI.
-    ///
-    /// # Errors
-    /// If it is invalid.
-    pub fn replace_session_resource<M>(
-        &self,
-        session: &Arc<Session>,
-        resource: impl IntoResource<M>,
-    ) -> Result<(), RegistrationError> {
-        let resource = usable_resource(resource)?;
-        self.change_session(session, &Change::Resources, |own| {
-            own.insert_resource(resource.clone());
-            true
-        });
-        Ok(())
-    }
-
-    /// Removes a session's own resource or resource template. Returns `false` if it has none with the URI.
-    pub fn remove_session_resource(&self, session: &Arc<Session>, uri: &str) -> bool {
-        self.change_session(session, &Change::Resources, |own| own.remove_resource(uri))
-    }
-
-    /// Notifies subscribed clients of a change that the server cannot detect, such as new contents of a resource.
-    pub fn announce(&self, change: &Change) {
+    fn announce(&self, change: &Change) {
         self.0.subscriptions.announce(change, |handle, session, uri| self.may_notify(handle, session, uri));
     }
 
     /// Notifies the subscribers of a resource that it has changed.
-    pub fn resource_updated(&self, uri: impl Into<String>) {
+    pub fn notify_resource_updated(&self, uri: impl Into<String>) {
         self.announce(&Change::Resource(uri.into()));
     }
 
     /// Sends a custom notification to every session.
-    pub fn notify(&self, notification: &Notification) {
+    pub fn broadcast(&self, notification: &Notification) {
         for session in self.sessions() {
-            try_notify(&session, notification.clone());
+            try_notify(session.core(), notification.clone());
         }
     }
 
@@ -285,8 +184,8 @@ impl ServerHandle {
 
     /// Returns the connected sessions that have sent `initialize`.
     #[must_use]
-    pub fn sessions(&self) -> Vec<Arc<Session>> {
-        self.0.subscriptions.sessions().iter().filter_map(|handle| handle.existing_state()).collect()
+    pub fn sessions(&self) -> Vec<Session> {
+        self.0.subscriptions.sessions().iter().filter_map(|handle| handle.existing_state().map(Session::new)).collect()
     }
 
     /// Shuts the server down. New requests are rejected. Running calls may finish within the time limit of
@@ -297,7 +196,7 @@ impl ServerHandle {
     }
 
     /// Resolves when the shutdown of the server begins.
-    pub async fn ending(&self) {
+    pub async fn wait_for_shutdown(&self) {
         self.0.shutdown.begun().await;
     }
 
@@ -326,7 +225,7 @@ impl ServerHandle {
         client
     }
 
-    fn usable_tool<M>(&self, tool: impl IntoTool<M>) -> Result<Tool, RegistrationError> {
+    pub(crate) fn usable_tool<M>(&self, tool: impl IntoTool<M>) -> Result<Tool, RegistrationError> {
         let tool = tool.into_tool();
         if let Some(fault) = tool.fault() {
             let (name, reason) = (tool.name().to_owned(), fault.to_owned());
@@ -359,11 +258,11 @@ impl ServerHandle {
     }
 
     /// Returns `true` if the caller that subscribed to a resource in a session may still see it.
-    fn may_notify(&self, handle: &Arc<SessionHandle>, session: &Arc<Session>, uri: &str) -> bool {
+    fn may_notify(&self, handle: &Arc<SessionHandle>, session: &Arc<SessionCore>, uri: &str) -> bool {
         let Some(subscriber) = session.subscriber(uri) else { return true };
         let Some(settings) = self.settings() else { return false };
         let call = CallContext::clone(&subscriber).with_session(handle.clone());
-        let context = Context::new(call, self.clone(), Some(session.clone()));
+        let context = Context::new(call, self.clone(), Some(Session::new(session.clone())));
         !router::is_hidden(&settings, self, &context, uri)
     }
 
@@ -407,19 +306,6 @@ impl ServerHandle {
         }
         changed
     }
-
-    fn change_session(&self, session: &Arc<Session>, change: &Change, edit: impl Fn(&mut Catalog) -> bool) -> bool {
-        let mut changed = false;
-        session.own.rcu(|own| {
-            let mut next = own.as_ref().map(|own| own.changed()).unwrap_or_default();
-            changed = edit(&mut next);
-            Some(Arc::new(next))
-        });
-        if changed {
-            notify_change(session, change);
-        }
-        changed
-    }
 }
 
 /// Error for a tool, a prompt or a resource that cannot be added to a server.
@@ -448,11 +334,11 @@ pub enum RegistrationError {
     },
 }
 
-fn require_new(is_new: bool, kind: &'static str, name: &str) -> Result<(), RegistrationError> {
+pub(crate) fn require_new(is_new: bool, kind: &'static str, name: &str) -> Result<(), RegistrationError> {
     if is_new { Ok(()) } else { Err(RegistrationError::Duplicate { kind, name: name.to_owned() }) }
 }
 
-fn usable_prompt<M>(prompt: impl IntoPrompt<M>) -> Result<Prompt, RegistrationError> {
+pub(crate) fn usable_prompt<M>(prompt: impl IntoPrompt<M>) -> Result<Prompt, RegistrationError> {
     let prompt = prompt.into_prompt();
     match prompt.fault() {
         None => Ok(prompt),
@@ -463,7 +349,7 @@ fn usable_prompt<M>(prompt: impl IntoPrompt<M>) -> Result<Prompt, RegistrationEr
     }
 }
 
-fn usable_resource<M>(resource: impl IntoResource<M>) -> Result<Resource, RegistrationError> {
+pub(crate) fn usable_resource<M>(resource: impl IntoResource<M>) -> Result<Resource, RegistrationError> {
     let resource = resource.into_resource();
     match resource.fault() {
         None => Ok(resource),

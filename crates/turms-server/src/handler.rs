@@ -15,7 +15,7 @@ use crate::schema;
 
 /// A call before its handler runs. Extractors take values from it.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct CallParts {
     pub(crate) context: Context,
     pub(crate) input: Input,
     /// Set if the handler has extracted a token.
@@ -53,7 +53,7 @@ impl Input {
     }
 }
 
-impl Call {
+impl CallParts {
     pub(crate) fn new(context: Context, input: Input) -> Self {
         Self { context, input, cancel_on_drop: None }
     }
@@ -154,7 +154,7 @@ impl From<ErrorObject> for Rejection {
     message = "a handler cannot take `{Self}`",
     label = "not an extractor",
     note = "take `Args<T>` for the arguments, where `T` derives `serde::Deserialize` and `schemars::JsonSchema`, `State<T>`, `Context`, `Progress`, \
-            `CancellationToken`, `ClientInfo`, `Headers`, `Principal`, `Arc<Session>`, `Extension<T>`, `Meta`, `Uri`, or an \
+            `CancellationToken`, `ClientInfo`, `HeaderMap`, `Principal`, `Session`, `ServerHandle`, `Extension<T>`, `Meta`, `ResourceUri`, or an \
             `Option` of one of these"
 )]
 pub trait FromCall: Sized {
@@ -162,7 +162,7 @@ pub trait FromCall: Sized {
     ///
     /// # Errors
     /// If the call does not have the value.
-    fn from_call(call: &mut Call) -> Result<Self, Rejection>;
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection>;
 
     /// Returns the schema of the arguments, if this extractor decodes them.
     #[must_use]
@@ -185,7 +185,7 @@ pub trait Handler<X>: Clone + Send + Sync + 'static {
     type Output: Send + 'static;
 
     /// Extracts the arguments and calls the function. Fails if an extractor fails.
-    fn call(self, call: Call) -> impl Future<Output = Result<Self::Output, Rejection>> + Send;
+    fn call(self, call: CallParts) -> impl Future<Output = Result<Self::Output, Rejection>> + Send;
 
     /// Returns the schema of the arguments.
     #[must_use]
@@ -206,7 +206,7 @@ pub trait SyncHandler<X>: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// If an extractor fails.
-    fn call(&self, call: &mut Call) -> Result<Self::Output, Rejection>;
+    fn call(&self, call: &mut CallParts) -> Result<Self::Output, Rejection>;
 
     /// Returns the schema of the arguments.
     #[must_use]
@@ -214,7 +214,7 @@ pub trait SyncHandler<X>: Clone + Send + Sync + 'static {
 }
 
 /// A type-erased handler.
-pub(crate) type BoxedHandler<R> = Box<dyn Fn(Call) -> BoxFuture<'static, Result<R, Rejection>> + Send + Sync>;
+pub(crate) type BoxedHandler<R> = Box<dyn Fn(CallParts) -> BoxFuture<'static, Result<R, Rejection>> + Send + Sync>;
 
 macro_rules! handlers {
     ($($T:ident)*) => {
@@ -229,7 +229,7 @@ macro_rules! handlers {
             type Output = Fut::Output;
 
             #[allow(unused_mut, reason = "a handler without arguments extracts nothing")]
-            async fn call(self, mut call: Call) -> Result<Self::Output, Rejection> {
+            async fn call(self, mut call: CallParts) -> Result<Self::Output, Rejection> {
                 let running = {
                     $( let $T = $T::from_call(&mut call)?; )*
                     call.check()?;
@@ -257,7 +257,7 @@ macro_rules! handlers {
         {
             type Output = O;
 
-            fn call(&self, call: &mut Call) -> Result<O, Rejection> {
+            fn call(&self, call: &mut CallParts) -> Result<O, Rejection> {
                 $( let $T = $T::from_call(call)?; )*
                 call.check()?;
                 Ok(self($($T),*))

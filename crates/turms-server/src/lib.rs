@@ -73,25 +73,25 @@ pub use self::app::{App, Apps};
 pub use self::completion::CompletionRequest;
 pub use self::context::{Context, Elicited, InputError};
 pub use self::extension::{ExtensionBuilder, ServerExtension};
-pub use self::extract::{Args, ClientInfo, Extension, Headers, Progress, State};
+pub use self::extract::{Args, ClientInfo, Extension, Progress, State};
 #[doc(hidden)]
 pub use self::extract::{Argument, Arguments};
 #[doc(hidden)]
 pub use self::form::FormType;
 pub use self::forward::ForwardTracing;
 pub use self::handle::{RegistrationError, ServerHandle};
-pub use self::handler::{Call, FromCall, Handler, Rejection, SyncHandler};
+pub use self::handler::{CallParts, FromCall, Handler, Rejection, SyncHandler};
 pub use self::prompt::{IntoPrompt, Prompt, PromptBuilder};
-pub use self::resource::{IntoResource, Resource, ResourceBuilder, Uri};
+pub use self::resource::{IntoResource, Resource, ResourceBuilder, ResourceUri};
 pub use self::respond::{IntoCallToolResult, IntoCompletion, IntoGetPromptResult, IntoReadResourceResult, Json};
 pub use self::router::Router;
 pub use self::schema::SchemaError;
 pub use self::seal::RequestStateKey;
-pub use self::server::{Handlers, Item, Server};
+pub use self::server::{Component, Handlers, Server};
 pub use self::session::Session;
 #[cfg(feature = "skills")]
 pub use self::skill::{Skill, SkillError, Skills};
-pub use self::subscriptions::Change;
+pub use self::subscriptions::ListKind;
 pub use self::task::TaskOptions;
 pub use self::tool::{IntoTool, Tool, ToolBuilder};
 pub use self::tool_error::ToolError;

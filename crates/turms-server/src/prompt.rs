@@ -9,12 +9,12 @@ use serde_json::Value;
 use turms_core::layer::Layer;
 use turms_core::{BoxFuture, Payload, Request, Service, ServiceError, SharedService};
 use turms_proto::types::{
-    Completion, GetPrompt, GetPromptParams, GetPromptResult, Icon, Meta, Prompt as PromptSpec, PromptArgument,
+    Completion, GetPrompt, GetPromptParams, GetPromptResult, Icon, Meta, Prompt as PromptDefinition, PromptArgument,
 };
 
 use crate::completion::{Completer, complete, completer};
 use crate::context::Context;
-use crate::handler::{BoxedHandler, Call, Handler, Input, SyncHandler};
+use crate::handler::{BoxedHandler, CallParts, Handler, Input, SyncHandler};
 use crate::layered::{Innermost, LayerStack, call_layered};
 use crate::respond::{IntoCompletion, IntoGetPromptResult};
 use crate::text_arguments::TextArguments;
@@ -29,7 +29,7 @@ pub struct Prompt {
 
 /// A prompt without its layers.
 struct PromptCore {
-    spec: PromptSpec,
+    definition: PromptDefinition,
     constraints: Option<TextArguments>,
     handler: BoxedHandler<GetPromptResult>,
     completers: HashMap<String, Completer>,
@@ -40,19 +40,23 @@ struct PromptCore {
 impl Prompt {
     /// Creates a builder for a prompt with a name.
     pub fn builder(name: impl Into<String>) -> PromptBuilder {
-        PromptBuilder { spec: PromptSpec::new(name), completers: HashMap::new(), layers: LayerStack::default() }
+        PromptBuilder {
+            definition: PromptDefinition::new(name),
+            completers: HashMap::new(),
+            layers: LayerStack::default(),
+        }
     }
 
     /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.core.spec.name
+        &self.core.definition.name
     }
 
-    /// Returns the description that clients receive.
+    /// Returns the definition that clients receive.
     #[must_use]
-    pub fn spec(&self) -> &PromptSpec {
-        &self.core.spec
+    pub fn definition(&self) -> &PromptDefinition {
+        &self.core.definition
     }
 
     pub(crate) fn fault(&self) -> Option<&str> {
@@ -71,7 +75,11 @@ impl Prompt {
         }
     }
 
-    pub(crate) fn complete(&self, argument: &str, call: Call) -> BoxFuture<'static, Result<Completion, ServiceError>> {
+    pub(crate) fn complete(
+        &self,
+        argument: &str,
+        call: CallParts,
+    ) -> BoxFuture<'static, Result<Completion, ServiceError>> {
         complete(&self.core.completers, argument, call)
     }
 
@@ -82,7 +90,7 @@ impl Prompt {
 
 impl PromptCore {
     async fn run(&self, params: GetPromptParams, context: Context) -> Result<GetPromptResult, ServiceError> {
-        let call = Call::new(context, Input::Texts(params.arguments.unwrap_or_default()));
+        let call = CallParts::new(context, Input::Texts(params.arguments.unwrap_or_default()));
         let checked = match &self.constraints {
             Some(constraints) => constraints.check(&call).await,
             None => Ok(()),
@@ -97,14 +105,14 @@ impl PromptCore {
 
 impl fmt::Debug for Prompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prompt").field("spec", &self.core.spec).finish_non_exhaustive()
+        f.debug_struct("Prompt").field("definition", &self.core.definition).finish_non_exhaustive()
     }
 }
 
 /// A builder for prompts.
 #[must_use = "a prompt needs a handler"]
 pub struct PromptBuilder {
-    spec: PromptSpec,
+    definition: PromptDefinition,
     completers: HashMap<String, Completer>,
     layers: LayerStack,
 }
@@ -112,31 +120,31 @@ pub struct PromptBuilder {
 impl PromptBuilder {
     /// Sets the human-readable title.
     pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.spec.title = Some(title.into());
+        self.definition.title = Some(title.into());
         self
     }
 
     /// Sets the description.
     pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.spec.description = Some(description.into());
+        self.definition.description = Some(description.into());
         self
     }
 
     /// Adds an icon.
     pub fn icon(mut self, icon: Icon) -> Self {
-        self.spec.icons.get_or_insert_default().push(icon);
+        self.definition.icons.get_or_insert_default().push(icon);
         self
     }
 
     /// Protocol metadata (`_meta`).
     pub fn meta(mut self, meta: Meta) -> Self {
-        self.spec.meta = Some(meta);
+        self.definition.meta = Some(meta);
         self
     }
 
     /// Adds the description of an argument. By default, the arguments are derived from the handler's type.
     pub fn argument(mut self, argument: PromptArgument) -> Self {
-        self.spec.arguments.get_or_insert_default().push(argument);
+        self.definition.arguments.get_or_insert_default().push(argument);
         self
     }
 
@@ -188,12 +196,18 @@ impl PromptBuilder {
             Ok(constraints) => (constraints.flatten(), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        if self.spec.arguments.is_none()
+        if self.definition.arguments.is_none()
             && let Some(schema) = schema
         {
-            self.spec.arguments = Some(arguments_of(&schema)).filter(|arguments| !arguments.is_empty());
+            self.definition.arguments = Some(arguments_of(&schema)).filter(|arguments| !arguments.is_empty());
         }
-        let core = Arc::new(PromptCore { spec: self.spec, constraints, handler, completers: self.completers, fault });
+        let core = Arc::new(PromptCore {
+            definition: self.definition,
+            constraints,
+            handler,
+            completers: self.completers,
+            fault,
+        });
         let innermost = core.clone();
         let layered = self.layers.wrap(Innermost(move |request: Request, context| {
             let core = innermost.clone();
@@ -205,7 +219,7 @@ impl PromptBuilder {
 
 impl fmt::Debug for PromptBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PromptBuilder").field("spec", &self.spec).finish_non_exhaustive()
+        f.debug_struct("PromptBuilder").field("definition", &self.definition).finish_non_exhaustive()
     }
 }
 

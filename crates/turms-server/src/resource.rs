@@ -10,13 +10,13 @@ use turms_core::{BoxFuture, Payload, Request, Service, ServiceError, SharedServi
 use turms_proto::ErrorObject;
 use turms_proto::types::{
     Annotations, CacheScope, Completion, Icon, Meta, ReadResource, ReadResourceParams, ReadResourceResult,
-    Resource as ResourceSpec, ResourceTemplate as TemplateSpec,
+    Resource as ResourceDefinition, ResourceTemplate as TemplateDefinition,
 };
 use turms_proto::uri_template::{UriTemplate, Value};
 
 use crate::completion::{Completer, complete, completer};
 use crate::context::Context;
-use crate::handler::{Call, FromCall, Handler, Input, Rejection, SyncHandler};
+use crate::handler::{CallParts, FromCall, Handler, Input, Rejection, SyncHandler};
 use crate::layered::{Innermost, LayerStack, call_layered};
 use crate::respond::{IntoCompletion, IntoReadResourceResult};
 use crate::text_arguments::TextArguments;
@@ -41,7 +41,7 @@ pub struct Resource {
 
 /// A resource without its layers.
 struct ResourceCore {
-    spec: ResourceDescription,
+    definition: ResourceEntry,
     constraints: Option<TextArguments>,
     handler: ResourceHandler,
     completers: HashMap<String, Completer>,
@@ -53,13 +53,13 @@ struct ResourceCore {
 
 /// A type-erased handler. It receives the URI that is read.
 type ResourceHandler =
-    Box<dyn Fn(Call, String) -> BoxFuture<'static, Result<ReadResourceResult, Rejection>> + Send + Sync>;
+    Box<dyn Fn(CallParts, String) -> BoxFuture<'static, Result<ReadResourceResult, Rejection>> + Send + Sync>;
 
 /// The description that clients receive.
 #[derive(Debug, Clone)]
-pub(crate) enum ResourceDescription {
-    Resource(ResourceSpec),
-    Template(TemplateSpec, UriTemplate),
+pub(crate) enum ResourceEntry {
+    Resource(ResourceDefinition),
+    Template(TemplateDefinition, UriTemplate),
 }
 
 type ShownIf = Box<dyn Fn(&str, &Context) -> bool + Send + Sync>;
@@ -69,19 +69,19 @@ impl Resource {
     pub fn builder(uri: impl Into<String>) -> ResourceBuilder {
         let uri = uri.into();
         let mut fault = None;
-        let spec = if uri.contains('{') {
+        let definition = if uri.contains('{') {
             match UriTemplate::parse(uri.clone()) {
-                Ok(template) => ResourceDescription::Template(TemplateSpec::new(uri.clone(), uri), template),
+                Ok(template) => ResourceEntry::Template(TemplateDefinition::new(uri.clone(), uri), template),
                 Err(error) => {
                     fault = Some(error.to_string());
-                    ResourceDescription::Resource(ResourceSpec::new(uri.clone(), uri))
+                    ResourceEntry::Resource(ResourceDefinition::new(uri.clone(), uri))
                 }
             }
         } else {
-            ResourceDescription::Resource(ResourceSpec::new(uri.clone(), uri))
+            ResourceEntry::Resource(ResourceDefinition::new(uri.clone(), uri))
         };
         ResourceBuilder {
-            spec,
+            definition,
             completers: HashMap::new(),
             cache: None,
             shown_if: None,
@@ -93,24 +93,24 @@ impl Resource {
     /// Returns the URI or the URI template.
     #[must_use]
     pub fn uri(&self) -> &str {
-        match &self.core.spec {
-            ResourceDescription::Resource(spec) => &spec.uri,
-            ResourceDescription::Template(spec, _) => &spec.uri_template,
+        match &self.core.definition {
+            ResourceEntry::Resource(definition) => &definition.uri,
+            ResourceEntry::Template(definition, _) => &definition.uri_template,
         }
     }
 
     /// Returns `true` if this is a resource template.
     #[must_use]
     pub fn is_template(&self) -> bool {
-        matches!(self.core.spec, ResourceDescription::Template(..))
+        matches!(self.core.definition, ResourceEntry::Template(..))
     }
 
     pub(crate) fn fault(&self) -> Option<&str> {
         self.core.fault.as_deref()
     }
 
-    pub(crate) fn spec(&self) -> &ResourceDescription {
-        &self.core.spec
+    pub(crate) fn definition(&self) -> &ResourceEntry {
+        &self.core.definition
     }
 
     /// Returns the variables of a URI, if it matches this template.
@@ -135,7 +135,11 @@ impl Resource {
         }
     }
 
-    pub(crate) fn complete(&self, variable: &str, call: Call) -> BoxFuture<'static, Result<Completion, ServiceError>> {
+    pub(crate) fn complete(
+        &self,
+        variable: &str,
+        call: CallParts,
+    ) -> BoxFuture<'static, Result<Completion, ServiceError>> {
         complete(&self.core.completers, variable, call)
     }
 
@@ -147,16 +151,16 @@ impl Resource {
 impl ResourceCore {
     async fn run(&self, params: ReadResourceParams, mut context: Context) -> Result<ReadResourceResult, ServiceError> {
         let uri = params.uri;
-        let variables = match &self.spec {
-            ResourceDescription::Resource(_) => BTreeMap::new(),
+        let variables = match &self.definition {
+            ResourceEntry::Resource(_) => BTreeMap::new(),
             // The literals of a template may be percent-encoded differently.
-            ResourceDescription::Template(..) => {
+            ResourceEntry::Template(..) => {
                 let variables = self.variables(&normalized(&uri)).or_else(|| self.variables(&uri));
                 variables.ok_or_else(|| ErrorObject::resource_not_found(&uri))?
             }
         };
-        context.put(Uri(uri.clone()));
-        let call = Call::new(context, Input::Texts(variables));
+        context.put(ResourceUri(uri.clone()));
+        let call = CallParts::new(context, Input::Texts(variables));
         let checked = match &self.constraints {
             Some(constraints) => constraints.check(&call).await,
             None => Ok(()),
@@ -171,9 +175,9 @@ impl ResourceCore {
 
     /// Returns the variables of a URI, if it matches this template.
     fn variables(&self, uri: &str) -> Option<BTreeMap<String, String>> {
-        match &self.spec {
-            ResourceDescription::Resource(_) => None,
-            ResourceDescription::Template(_, template) => {
+        match &self.definition {
+            ResourceEntry::Resource(_) => None,
+            ResourceEntry::Template(_, template) => {
                 let captures = template.matches(uri)?;
                 let text = |value: &Value| value.items().join(",");
                 Some(captures.iter().map(|(name, value)| (name.to_owned(), text(value))).collect())
@@ -183,9 +187,9 @@ impl ResourceCore {
 
     /// Fills in the URI, the MIME type and the cache settings.
     fn complete_result(&self, mut result: ReadResourceResult, uri: &str) -> ReadResourceResult {
-        let mime_type = match &self.spec {
-            ResourceDescription::Resource(spec) => spec.mime_type.as_ref(),
-            ResourceDescription::Template(spec, _) => spec.mime_type.as_ref(),
+        let mime_type = match &self.definition {
+            ResourceEntry::Resource(definition) => definition.mime_type.as_ref(),
+            ResourceEntry::Template(definition, _) => definition.mime_type.as_ref(),
         };
         for contents in &mut result.contents {
             if contents.uri.is_empty() {
@@ -204,14 +208,14 @@ impl ResourceCore {
 
 impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resource").field("spec", &self.core.spec).finish_non_exhaustive()
+        f.debug_struct("Resource").field("definition", &self.core.definition).finish_non_exhaustive()
     }
 }
 
 /// A builder for resources and resource templates.
 #[must_use = "a resource needs a handler"]
 pub struct ResourceBuilder {
-    spec: ResourceDescription,
+    definition: ResourceEntry,
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
     shown_if: Option<ShownIf>,
@@ -223,9 +227,9 @@ macro_rules! on_either {
     ($($(#[$meta:meta])* $name:ident: $Type:ty;)+) => {$(
         $(#[$meta])*
         pub fn $name(mut self, $name: impl Into<$Type>) -> Self {
-            match &mut self.spec {
-                ResourceDescription::Resource(spec) => spec.$name = Some($name.into()),
-                ResourceDescription::Template(spec, _) => spec.$name = Some($name.into()),
+            match &mut self.definition {
+                ResourceEntry::Resource(definition) => definition.$name = Some($name.into()),
+                ResourceEntry::Template(definition, _) => definition.$name = Some($name.into()),
             }
             self
         }
@@ -242,25 +246,33 @@ impl ResourceBuilder {
         mime_type: String;
         /// Sets the annotations: audience, priority and modification time.
         annotations: Box<Annotations>;
-        /// Sets the icons.
-        icons: Vec<Icon>;
         /// Protocol metadata (`_meta`).
         meta: Meta;
     }
 
+    /// Adds an icon.
+    pub fn icon(mut self, icon: Icon) -> Self {
+        let icons = match &mut self.definition {
+            ResourceEntry::Resource(definition) => &mut definition.icons,
+            ResourceEntry::Template(definition, _) => &mut definition.icons,
+        };
+        icons.get_or_insert_default().push(icon);
+        self
+    }
+
     /// Sets the programmatic name. Default: the URI.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        match &mut self.spec {
-            ResourceDescription::Resource(spec) => spec.name = name.into(),
-            ResourceDescription::Template(spec, _) => spec.name = name.into(),
+        match &mut self.definition {
+            ResourceEntry::Resource(definition) => definition.name = name.into(),
+            ResourceEntry::Template(definition, _) => definition.name = name.into(),
         }
         self
     }
 
     /// Sets the size in bytes. Ignored for resource templates.
     pub fn size(mut self, size: u64) -> Self {
-        if let ResourceDescription::Resource(spec) = &mut self.spec {
-            spec.size = i64::try_from(size).ok();
+        if let ResourceEntry::Resource(definition) = &mut self.definition {
+            definition.size = i64::try_from(size).ok();
         }
         self
     }
@@ -326,8 +338,8 @@ impl ResourceBuilder {
             Ok(constraints) => (constraints.flatten(), self.fault),
             Err(error) => (None, self.fault.or_else(|| Some(error.to_string()))),
         };
-        let Self { spec, completers, cache, shown_if, layers, .. } = self;
-        let core = Arc::new(ResourceCore { spec, constraints, handler, completers, cache, shown_if, fault });
+        let Self { definition, completers, cache, shown_if, layers, .. } = self;
+        let core = Arc::new(ResourceCore { definition, constraints, handler, completers, cache, shown_if, fault });
         let innermost = core.clone();
         let layered = layers.wrap(Innermost(move |request: Request, context| {
             let core = innermost.clone();
@@ -339,19 +351,19 @@ impl ResourceBuilder {
 
 impl fmt::Debug for ResourceBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResourceBuilder").field("spec", &self.spec).finish_non_exhaustive()
+        f.debug_struct("ResourceBuilder").field("definition", &self.definition).finish_non_exhaustive()
     }
 }
 
 /// Extracts the URI that is being read, for handlers of resource templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
-pub struct Uri(pub String);
+pub struct ResourceUri(pub String);
 
-impl FromCall for Uri {
-    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+impl FromCall for ResourceUri {
+    fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
         let uri = call.context.extension::<Self>().cloned();
-        uri.ok_or_else(|| ErrorObject::internal("`Uri` is available only to handlers of resources").into())
+        uri.ok_or_else(|| ErrorObject::internal("`ResourceUri` is available only to handlers of resources").into())
     }
 }
 

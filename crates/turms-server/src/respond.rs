@@ -65,7 +65,7 @@ macro_rules! impl_text_result {
     ($($Type:ty),+) => {$(
         impl IntoCallToolResult for $Type {
             fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
-                Ok(CallToolResult::of_text(self.to_string()))
+                Ok(CallToolResult::from_text(self.to_string()))
             }
         }
     )+};
@@ -75,14 +75,14 @@ impl_text_result!(&'static str, bool, char, i8, i16, i32, i64, i128, isize, u8, 
 
 impl IntoCallToolResult for String {
     fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
-        Ok(CallToolResult::of_text(self))
+        Ok(CallToolResult::from_text(self))
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + JsonSchema> IntoCallToolResult for Json<T> {
     fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
-        CallToolResult::structured(&self.0).map_err(|error| encode_error(&error))
+        CallToolResult::from_structured(&self.0).map_err(|error| encode_error(&error))
     }
 
     fn output_schema() -> Option<Value> {
@@ -206,19 +206,19 @@ impl IntoReadResourceResult for ResourceContents {
 
 impl IntoReadResourceResult for String {
     fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
-        ResourceContents::of_text(uri, self).into_read_resource_result(uri)
+        ResourceContents::from_text(uri, self).into_read_resource_result(uri)
     }
 }
 
 impl IntoReadResourceResult for &'static str {
     fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
-        ResourceContents::of_text(uri, self).into_read_resource_result(uri)
+        ResourceContents::from_text(uri, self).into_read_resource_result(uri)
     }
 }
 
 impl IntoReadResourceResult for Vec<u8> {
     fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
-        ResourceContents::of_bytes(uri, self).into_read_resource_result(uri)
+        ResourceContents::from_bytes(uri, self).into_read_resource_result(uri)
     }
 }
 
@@ -226,7 +226,7 @@ impl<T: Serialize> IntoReadResourceResult for Json<T> {
     fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
         let text = serde_json::to_string(&self.0)
             .map_err(|error| ErrorObject::internal(format!("{uri} cannot be written as JSON: {error}")))?;
-        ResourceContents::of_text(uri, text).mime_type("application/json").into_read_resource_result(uri)
+        ResourceContents::from_text(uri, text).mime_type("application/json").into_read_resource_result(uri)
     }
 }
 
@@ -270,7 +270,7 @@ impl IntoCompletion for Completion {
 
 impl<T: Into<String>> IntoCompletion for Vec<T> {
     fn into_completion(self) -> Result<Completion, ErrorObject> {
-        Ok(Completion::of(self))
+        Ok(Completion::from_values(self))
     }
 }
 
@@ -291,7 +291,7 @@ mod tests {
     fn an_error_is_a_result_unless_it_is_the_protocols() {
         let failed: Result<i32, String> = Err("no luck".into());
         let result = failed.into_call_tool_result().unwrap();
-        assert!(result.failed() && result.text() == "no luck");
+        assert!(result.is_error() && result.text() == "no luck");
         let refused: Result<i32, ErrorObject> = Err(ErrorObject::invalid_params("no"));
         assert_eq!(refused.into_call_tool_result().unwrap_err(), ErrorObject::invalid_params("no"));
     }

@@ -77,17 +77,17 @@ pub(crate) struct Settings {
     pub(crate) on_open: Option<SessionHook>,
     pub(crate) on_close: Option<SessionHook>,
     pub(crate) notifications: HashMap<String, NotificationHook>,
-    pub(crate) on_notification: Option<NotificationHook>,
+    pub(crate) notification_fallback: Option<NotificationHook>,
 }
 
-type SessionHook = Box<dyn Fn(&Arc<Session>) + Send + Sync>;
+type SessionHook = Box<dyn Fn(&Session) + Send + Sync>;
 type NotificationHook = Box<dyn Fn(&str, Option<RawJson>, Context) -> NotifyFuture + Send + Sync>;
-type Visible = Box<dyn Fn(Item<'_>, &Context) -> bool + Send + Sync>;
+type Visible = Box<dyn Fn(Component<'_>, &Context) -> bool + Send + Sync>;
 type MethodAction = Arc<dyn Fn(&str, Payload, Context) -> ResponseFuture + Send + Sync>;
 
 impl Settings {
     /// Returns `true` if the caller may see and use an item. Every method that names an item checks this.
-    pub(crate) fn check_item(&self, item: Item<'_>, context: &Context) -> bool {
+    pub(crate) fn check_item(&self, item: Component<'_>, context: &Context) -> bool {
         self.visible.as_ref().is_none_or(|visible| visible(item, context))
     }
 
@@ -98,19 +98,19 @@ impl Settings {
             seen.merge(own);
         }
         if self.visible.is_some() {
-            seen.tools.retain(|tool| self.check_item(Item::Tool(tool), context));
-            seen.prompts.retain(|prompt| self.check_item(Item::Prompt(prompt), context));
-            seen.resources.retain(|resource| self.check_item(Item::Resource(resource), context));
-            seen.templates.retain(|resource| self.check_item(Item::Resource(resource), context));
+            seen.tools.retain(|tool| self.check_item(Component::Tool(tool), context));
+            seen.prompts.retain(|prompt| self.check_item(Component::Prompt(prompt), context));
+            seen.resources.retain(|resource| self.check_item(Component::Resource(resource), context));
+            seen.templates.retain(|resource| self.check_item(Component::Resource(resource), context));
         }
         seen
     }
 }
 
-/// A tool, prompt or resource, for [visibility checks](Server::visible).
+/// A tool, prompt or resource, for [visibility checks](Server::visible_if).
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub enum Item<'a> {
+pub enum Component<'a> {
     /// A tool.
     Tool(&'a Tool),
     /// A prompt.
@@ -119,7 +119,7 @@ pub enum Item<'a> {
     Resource(&'a Resource),
 }
 
-impl Item<'_> {
+impl Component<'_> {
     /// Returns the name of a tool or prompt, or the URI of a resource.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -157,7 +157,7 @@ impl Server {
                 on_open: None,
                 on_close: None,
                 notifications: HashMap::new(),
-                on_notification: None,
+                notification_fallback: None,
             },
             request_state_keys: Vec::new(),
             seal_lifetime: Duration::from_secs(60 * 60),
@@ -181,8 +181,8 @@ impl Server {
         self
     }
 
-    /// Sets the URL of the website.
-    pub fn website(mut self, url: impl Into<String>) -> Self {
+    /// Sets the URL of the website (`websiteUrl`).
+    pub fn website_url(mut self, url: impl Into<String>) -> Self {
         self.info.server_info.website_url = Some(url.into());
         self
     }
@@ -252,10 +252,10 @@ impl Server {
         }
     }
 
-    /// Adds the tools, prompts and resources of a service object. `#[server]` on its `impl` block implements
+    /// Adds the tools, prompts and resources of an object, or of an `Arc` of one. `#[handlers]` on its `impl` block implements
     /// [`Handlers`].
-    pub fn service<S: Handlers>(self, service: S) -> Self {
-        Arc::new(service).add_to(self)
+    pub fn handlers<H: Handlers>(self, handlers: H) -> Self {
+        Arc::new(handlers).register(self)
     }
 
     /// Adds state, which handlers extract with [`State<T>`](crate::State).
@@ -272,7 +272,7 @@ impl Server {
     }
 
     /// Sets the supported protocol revisions. Default: all.
-    pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
+    pub fn protocol_versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
         self.info.versions = versions.into_iter().collect();
         self
     }
@@ -327,7 +327,7 @@ impl Server {
     /// Adds a visibility check: a caller sees and uses only items for which it returns `true`. Default: all items.
     /// Several checks must all return `true`. Lists then have the cache scope `private`, regardless of
     /// [`Server::cache`], because they may differ between callers.
-    pub fn visible(mut self, visible: impl Fn(Item<'_>, &Context) -> bool + Send + Sync + 'static) -> Self {
+    pub fn visible_if(mut self, visible: impl Fn(Component<'_>, &Context) -> bool + Send + Sync + 'static) -> Self {
         let earlier = self.settings.visible.take();
         self.settings.visible = Some(Box::new(move |item, context| {
             earlier.as_ref().is_none_or(|earlier| earlier(item, context)) && visible(item, context)
@@ -404,10 +404,7 @@ impl Server {
             let handler = handler.clone();
             Box::pin(async move {
                 let params = params.into_raw().map_err(|error| crate::respond::encode_error(&error))?;
-                let result = handler(params, context).await?;
-                RawJson::encode(&result)
-                    .map(Payload::lowered)
-                    .map_err(|error| crate::respond::encode_error(&error).into())
+                encoded_result(&handler(params, context).await?)
             })
         });
         self.settings.methods.insert(name, action);
@@ -434,21 +431,14 @@ impl Server {
         F: Fn(P, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        let handler = Arc::new(handler);
-        let hook: NotificationHook = Box::new(move |method, params, context| {
-            let params = params.unwrap_or_else(|| Object::new().into());
-            match params.decode::<P>() {
-                Ok(params) => Box::pin(handler(params, context)),
-                Err(error) => {
-                    tracing::warn!(method, %error, "ignoring a notification with invalid parameters");
-                    Box::pin(async {})
-                }
-            }
-        });
+        let hook = notification_hook(move |_, params, context| handler(params, context));
         self.settings.notifications.insert(name, hook);
     }
 
     /// Adds a layer around all requests and notifications. The layer added last is the outermost.
+    #[doc(alias = "middleware")]
+    #[doc(alias = "tower")]
+    #[doc(alias = "interceptor")]
     pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: Layer<SharedService> + Send + Sync + 'static,
@@ -458,18 +448,32 @@ impl Server {
         self
     }
 
-    /// Sets the handler for methods that are not registered. Default: a method-not-found error.
-    pub fn fallback(
-        mut self,
-        fallback: impl Fn(&str, Payload, Context) -> ResponseFuture + Send + Sync + 'static,
-    ) -> Self {
-        self.settings.fallback = Some(Arc::new(fallback));
+    /// Sets the handler for methods that are not registered. It receives the name of the method and its parameters, and
+    /// returns the result, an [`ErrorObject`] or a [`ServiceError`]. Default: a method-not-found error, which is
+    /// [`ServiceError::method_not_found`].
+    pub fn fallback<P, R, E, F, Fut>(mut self, handler: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        R: Serialize + Send + 'static,
+        E: Into<ServiceError>,
+        F: Fn(String, P, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, E>> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.settings.fallback = Some(Arc::new(move |method, params, context| {
+            let (method, handler) = (method.to_owned(), handler.clone());
+            Box::pin(async move {
+                let params = params.into_raw().map_err(|error| crate::respond::encode_error(&error))?;
+                let handling = handler(method, params.decode()?, context);
+                encoded_result(&handling.await.map_err(Into::into)?)
+            })
+        }));
         self
     }
 
     /// Adds a callback for clients that complete the handshake (`notifications/initialized`). Callbacks run in the
     /// order in which they were added.
-    pub fn on_open(mut self, opened: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
+    pub fn on_open(mut self, opened: impl Fn(&Session) + Send + Sync + 'static) -> Self {
         self.settings.on_open = Some(chain_hooks(self.settings.on_open.take(), opened));
         self
     }
@@ -477,17 +481,20 @@ impl Server {
     /// Adds a callback for the end of a session for which [`on_open`](Self::on_open) was called: the client
     /// disconnects, or starts another session with a second `initialize`. Callbacks run in the order in which they were
     /// added.
-    pub fn on_close(mut self, closed: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
+    pub fn on_close(mut self, closed: impl Fn(&Session) + Send + Sync + 'static) -> Self {
         self.settings.on_close = Some(chain_hooks(self.settings.on_close.take(), closed));
         self
     }
 
-    /// Sets the handler for notifications that are neither registered nor handled by the protocol layer.
-    pub fn on_notification(
-        mut self,
-        heard: impl Fn(&str, Option<RawJson>, Context) -> NotifyFuture + Send + Sync + 'static,
-    ) -> Self {
-        self.settings.on_notification = Some(Box::new(heard));
+    /// Sets the handler for notifications that are not registered. It receives the name of the notification and its
+    /// parameters. Default: they are ignored.
+    pub fn notification_fallback<P, F, Fut>(mut self, handler: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        F: Fn(String, P, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        self.settings.notification_fallback = Some(notification_hook(handler));
         self
     }
 
@@ -529,6 +536,10 @@ impl Server {
     ///
     /// # Errors
     /// If a registration is invalid, or reading or writing fails.
+    #[doc(alias = "stdio")]
+    #[doc(alias = "subprocess")]
+    #[doc(alias = "StdioTransport")]
+    #[doc(alias = "TokioChildProcess")]
     pub async fn serve_stdio(self) -> Result<(), ServeError> {
         let (reader, writer) = stdio().map_err(|source| {
             ServeError::with_source(turms_core::ErrorKind::Stdio, "cannot use standard input and output", source)
@@ -560,7 +571,30 @@ impl Server {
     }
 }
 
-fn chain_hooks(earlier: Option<SessionHook>, hook: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> SessionHook {
+fn encoded_result<R: Serialize>(result: &R) -> Result<Payload, ServiceError> {
+    RawJson::encode(result).map(Payload::lowered).map_err(|error| crate::respond::encode_error(&error).into())
+}
+
+/// Creates a hook that decodes the parameters of a notification for its handler.
+fn notification_hook<P, F, Fut>(handler: F) -> NotificationHook
+where
+    P: DeserializeOwned + Send + 'static,
+    F: Fn(String, P, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    Box::new(move |method, params, context| {
+        let params = params.unwrap_or_else(|| Object::new().into());
+        match params.decode::<P>() {
+            Ok(params) => Box::pin(handler(method.to_owned(), params, context)),
+            Err(error) => {
+                tracing::warn!(method, %error, "ignoring a notification with invalid parameters");
+                Box::pin(async {})
+            }
+        }
+    })
+}
+
+fn chain_hooks(earlier: Option<SessionHook>, hook: impl Fn(&Session) + Send + Sync + 'static) -> SessionHook {
     match earlier {
         None => Box::new(hook),
         Some(earlier) => Box::new(move |session| {
@@ -586,7 +620,7 @@ impl Router {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        let (connection, _) = Connection::server(reader, writer, self.versions(), self.limits().clone());
+        let (connection, _) = Connection::server(reader, writer, self.protocol_versions(), self.limits().clone());
         connection.serve(&self.endpoint()).await.map_err(ServeError::from)
     }
 }
@@ -597,12 +631,19 @@ impl fmt::Debug for Server {
     }
 }
 
-/// A service object with methods that are tools, prompts and resources. Implemented by `#[server]`.
+/// An object with methods that are tools, prompts and resources. Implemented by `#[handlers]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no tools, prompts or resources",
-    note = "put `#[server]` on its `impl` block and `#[tool]`, `#[prompt]` or `#[resource(..)]` on the methods"
+    note = "put `#[handlers]` on its `impl` block and `#[tool]`, `#[prompt]` or `#[resource(..)]` on the methods"
 )]
 pub trait Handlers: Send + Sync + 'static {
     /// Registers the tools, prompts and resources of the object.
-    fn add_to(self: Arc<Self>, server: Server) -> Server;
+    fn register(self: Arc<Self>, server: Server) -> Server;
+}
+
+/// For applications that keep a reference to the object.
+impl<H: Handlers> Handlers for Arc<H> {
+    fn register(self: Arc<Self>, server: Server) -> Server {
+        H::register(Self::clone(&self), server)
+    }
 }

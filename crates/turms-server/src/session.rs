@@ -13,21 +13,28 @@ use turms_core::{ClientRecord, CloseReason, Peer, SessionState};
 use turms_proto::types::{ClientCapabilities, Implementation};
 
 use crate::catalog::Catalog;
-use crate::handle::ServerHandle;
+use crate::handle::{RegistrationError, ServerHandle, require_new, usable_prompt, usable_resource};
+use crate::prompt::IntoPrompt;
+use crate::resource::IntoResource;
 use crate::server::Settings;
-use crate::subscriptions::Change;
+use crate::subscriptions::{Change, ListKind, notify_change};
+use crate::tool::IntoTool;
 
 /// A client session after `initialize`. There is none in 2026-07-28.
 ///
-/// A handler that takes `Arc<Session>` fails for requests of 2026-07-28; take `Option<Arc<Session>>` to support all
-/// clients. Store values that must outlast a request in [`State`](crate::State), keyed by
+/// Cheap to clone. A handler that takes `Session` fails for requests of 2026-07-28; take `Option<Session>` to support
+/// all clients. Store values that must outlast a request in [`State`](crate::State), keyed by
 /// [`Principal`](crate::Principal) if they differ between callers: this works in every revision.
 ///
 /// On a connection (stdio, a byte stream, WebSocket, HTTP+SSE), a second `initialize` ends the session and starts
-/// another one. Running calls are cancelled with an error, subscriptions, log level and assigned values are removed,
+/// another one. Running calls are cancelled with an error, subscriptions, log level and stored values are removed,
 /// and the peer of the earlier session is disconnected.
-pub struct Session {
-    serial: u64,
+#[derive(Clone)]
+pub struct Session(Arc<SessionCore>);
+
+/// The state of a session, which the transport's session handle owns.
+pub(crate) struct SessionCore {
+    number: u64,
     peer: Peer,
     server: ServerHandle,
     client: OnceLock<Arc<ClientRecord>>,
@@ -50,8 +57,8 @@ const CLOSED: u8 = 2;
 struct SessionExtras {
     /// Subscribed resources, each with the context of the subscribing call if visibility depends on the caller.
     subscriptions: BTreeMap<String, Option<Arc<turms_core::CallContext>>>,
-    /// Assigned values by type. Searched linearly, because there are few.
-    assigns: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
+    /// Stored values by type. Searched linearly, because there are few.
+    values: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
     /// The backlog: changes that did not fit into the client's queue.
     backlog: BTreeSet<Change>,
     is_sending_backlog: bool,
@@ -61,9 +68,205 @@ struct SessionExtras {
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 1024;
 
 impl Session {
-    pub(crate) fn new(peer: Peer, serial: u64, server: ServerHandle) -> Self {
+    pub(crate) fn new(core: Arc<SessionCore>) -> Self {
+        Self(core)
+    }
+
+    pub(crate) fn core(&self) -> &Arc<SessionCore> {
+        &self.0
+    }
+
+    /// Returns the number of the session, unique in this process. Use it for logs.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.0.number
+    }
+
+    /// Returns the client's name and version, after `initialize`. Not verified: use it only for display and logs.
+    #[must_use]
+    pub fn client_info(&self) -> Option<&Implementation> {
+        self.0.client_info()
+    }
+
+    /// Returns the client's capabilities, after `initialize`.
+    #[must_use]
+    pub fn client_capabilities(&self) -> Option<&ClientCapabilities> {
+        self.0.client.get().map(|client| &client.capabilities)
+    }
+
+    /// Returns the client as a peer, to send requests and notifications.
+    #[must_use]
+    pub fn peer(&self) -> &Peer {
+        &self.0.peer
+    }
+
+    /// Stores a value for the rest of the session. Returns the replaced value of the same type, if there was one.
+    #[doc(alias = "assign")]
+    #[doc(alias = "state")]
+    #[expect(clippy::must_use_candidate, reason = "most callers ignore the result")]
+    pub fn insert<T: Send + Sync + 'static>(&self, value: T) -> Option<Arc<T>> {
+        let value = Arc::new(value);
+        // The replaced value is returned after the lock is released, because its `drop` may run any code.
+        let before = self.0.edit_extras(|extras| {
+            let before = extras.take::<T>();
+            extras.values.push((TypeId::of::<T>(), value));
+            before
+        });
+        before?.downcast().ok()
+    }
+
+    /// Returns the stored value of a type.
+    #[must_use]
+    pub fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.0.read_extras(SessionExtras::find::<T>)?.downcast().ok()
+    }
+
+    /// Returns the stored value of a type. Stores the value of `init` first if there is none. If several calls do this at
+    /// once, all of them receive the value that was stored first.
+    pub fn get_or_insert_with<T: Send + Sync + 'static>(&self, init: impl FnOnce() -> T) -> Arc<T> {
+        if let Some(value) = self.get() {
+            return value;
+        }
+        // Created without the lock, because `init` may run any code.
+        let value = Arc::new(init());
+        let stored = self.0.edit_extras(|extras| {
+            let stored = extras.find::<T>();
+            if stored.is_none() {
+                extras.values.push((TypeId::of::<T>(), value.clone()));
+            }
+            stored
+        });
+        stored.and_then(|stored| stored.downcast().ok()).unwrap_or(value)
+    }
+
+    /// Removes and returns the stored value of a type.
+    #[expect(clippy::must_use_candidate, reason = "most callers ignore the result")]
+    pub fn remove<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.0.edit_extras(SessionExtras::take::<T>)?.downcast().ok()
+    }
+
+    /// Adds a tool for this session only and notifies the client. It takes precedence over the server's tool with the
+    /// same name.
+    ///
+    /// # Errors
+    /// If the session has its own tool with the same name, or the tool is invalid.
+    pub fn add_tool<M>(&self, tool: impl IntoTool<M>) -> Result<(), RegistrationError> {
+        let tool = self.0.server.usable_tool(tool)?;
+        let is_new = self.change(ListKind::Tools, |own| own.tools.add(tool.name(), &tool));
+        require_new(is_new, "tool", tool.name())
+    }
+
+    /// Adds a tool for this session only, or replaces the session's own tool with the same name.
+    ///
+    /// # Errors
+    /// If the tool is invalid.
+    pub fn replace_tool<M>(&self, tool: impl IntoTool<M>) -> Result<(), RegistrationError> {
+        let tool = self.0.server.usable_tool(tool)?;
+        self.change(ListKind::Tools, |own| {
+            own.tools.insert(tool.name().to_owned(), tool.clone());
+            true
+        });
+        Ok(())
+    }
+
+    /// Removes the session's own tool. Returns `false` if it has none with the name.
+    #[expect(clippy::must_use_candidate, reason = "most callers ignore the result")]
+    pub fn remove_tool(&self, name: &str) -> bool {
+        self.change(ListKind::Tools, |own| own.tools.remove(name))
+    }
+
+    /// Adds a prompt for this session only and notifies the client. It takes precedence over the server's prompt with
+    /// the same name.
+    ///
+    /// # Errors
+    /// If the session has its own prompt with the same name, or the prompt is invalid.
+    pub fn add_prompt<M>(&self, prompt: impl IntoPrompt<M>) -> Result<(), RegistrationError> {
+        let prompt = usable_prompt(prompt)?;
+        let is_new = self.change(ListKind::Prompts, |own| own.add_prompt(&prompt));
+        require_new(is_new, "prompt", prompt.name())
+    }
+
+    /// Adds a prompt for this session only, or replaces the session's own prompt with the same name.
+    ///
+    /// # Errors
+    /// If the prompt is invalid.
+    pub fn replace_prompt<M>(&self, prompt: impl IntoPrompt<M>) -> Result<(), RegistrationError> {
+        let prompt = usable_prompt(prompt)?;
+        self.change(ListKind::Prompts, |own| {
+            own.insert_prompt(prompt.clone());
+            true
+        });
+        Ok(())
+    }
+
+    /// Removes the session's own prompt. Returns `false` if it has none with the name.
+    #[expect(clippy::must_use_candidate, reason = "most callers ignore the result")]
+    pub fn remove_prompt(&self, name: &str) -> bool {
+        self.change(ListKind::Prompts, |own| own.prompts.remove(name))
+    }
+
+    /// Adds a resource or a resource template for this session only and notifies the client. It takes precedence over
+    /// the server's with the same URI.
+    ///
+    /// # Errors
+    /// If the session has its own one with the same URI, or it is invalid.
+    pub fn add_resource<M>(&self, resource: impl IntoResource<M>) -> Result<(), RegistrationError> {
+        let resource = usable_resource(resource)?;
+        let is_new = self.change(ListKind::Resources, |own| own.add_resource(&resource));
+        require_new(is_new, "resource", resource.uri())
+    }
+
+    /// Adds a resource or a resource template for this session only, or replaces the session's own one with the same
+    /// URI.
+    ///
+    /// # Errors
+    /// If it is invalid.
+    pub fn replace_resource<M>(&self, resource: impl IntoResource<M>) -> Result<(), RegistrationError> {
+        let resource = usable_resource(resource)?;
+        self.change(ListKind::Resources, |own| {
+            own.insert_resource(resource.clone());
+            true
+        });
+        Ok(())
+    }
+
+    /// Removes the session's own resource or resource template. Returns `false` if it has none with the URI.
+    #[expect(clippy::must_use_candidate, reason = "most callers ignore the result")]
+    pub fn remove_resource(&self, uri: &str) -> bool {
+        self.change(ListKind::Resources, |own| own.remove_resource(uri))
+    }
+
+    /// Replaces the session's own catalog, and notifies the client if `edit` returns `true`.
+    fn change(&self, list: ListKind, edit: impl Fn(&mut Catalog) -> bool) -> bool {
+        let mut changed = false;
+        self.0.own.rcu(|own| {
+            let mut next = own.as_ref().map(|own| own.changed()).unwrap_or_default();
+            changed = edit(&mut next);
+            Some(Arc::new(next))
+        });
+        if changed {
+            notify_change(&self.0, &list.into());
+        }
+        changed
+    }
+}
+
+impl SessionExtras {
+    fn find<T: 'static>(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        let stored = self.values.iter().find(|(kind, _)| *kind == TypeId::of::<T>());
+        stored.map(|(_, value)| value.clone())
+    }
+
+    fn take<T: 'static>(&mut self) -> Option<Arc<dyn Any + Send + Sync>> {
+        let place = self.values.iter().position(|(kind, _)| *kind == TypeId::of::<T>())?;
+        Some(self.values.swap_remove(place).1)
+    }
+}
+
+impl SessionCore {
+    pub(crate) fn new(peer: Peer, number: u64, server: ServerHandle) -> Self {
         Self {
-            serial,
+            number,
             peer,
             server,
             client: OnceLock::new(),
@@ -71,6 +274,18 @@ impl Session {
             stage: AtomicU8::new(NEW),
             extras: Mutex::default(),
         }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    fn client_info(&self) -> Option<&Implementation> {
+        self.client.get().map(|client| &client.info)
     }
 
     /// Reads the extras.
@@ -81,50 +296,6 @@ impl Session {
     /// Modifies the extras.
     fn edit_extras<T>(&self, change: impl FnOnce(&mut SessionExtras) -> T) -> T {
         change(self.extras.lock().get_or_insert_default())
-    }
-
-    /// Returns the serial number of the session, unique in this process.
-    #[must_use]
-    pub fn serial(&self) -> u64 {
-        self.serial
-    }
-
-    /// Returns the client's name and version, after `initialize`. Not verified: use it only for display and logs.
-    #[must_use]
-    pub fn client_info(&self) -> Option<&Implementation> {
-        self.client.get().map(|client| &client.info)
-    }
-
-    /// Returns the client's capabilities, after `initialize`.
-    #[must_use]
-    pub fn client_capabilities(&self) -> Option<&ClientCapabilities> {
-        self.client.get().map(|client| &client.capabilities)
-    }
-
-    /// Returns the client as a peer, to send requests and notifications.
-    #[must_use]
-    pub fn peer(&self) -> &Peer {
-        &self.peer
-    }
-
-    /// Stores a value for the rest of the session, replacing one of the same type.
-    pub fn assign<T: Send + Sync + 'static>(&self, value: T) {
-        let value = Arc::new(value);
-        // The replaced value is dropped after the lock is released, because its `drop` may run any code.
-        let _before = self.edit_extras(|extras| {
-            let before = extras.assigns.iter().position(|(kind, _)| *kind == TypeId::of::<T>());
-            let before = before.map(|place| extras.assigns.swap_remove(place));
-            extras.assigns.push((TypeId::of::<T>(), value));
-            before
-        });
-    }
-
-    /// Returns the stored value of a type.
-    #[must_use]
-    pub fn assigned<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        let find = |extras: &SessionExtras| extras.assigns.iter().find(|(kind, _)| *kind == TypeId::of::<T>()).cloned();
-        let (_, value) = self.read_extras(find)?;
-        value.downcast().ok()
     }
 
     /// Stores the client info and capabilities from `initialize`.
@@ -143,7 +314,7 @@ impl Session {
             && self.stage.compare_exchange(NEW, OPEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             && let Some(hook) = &settings.on_open
         {
-            hook(self);
+            hook(&Session(self.clone()));
         }
     }
 
@@ -203,7 +374,7 @@ impl Session {
     }
 }
 
-impl SessionState for Session {
+impl SessionState for SessionCore {
     /// Calls `on_close` if `on_open` was called. A handler that is being polled meanwhile may finish that poll.
     fn on_close(self: Arc<Self>, _: CloseReason) {
         self.server.subscriptions().leave(&self);
@@ -212,7 +383,7 @@ impl SessionState for Session {
             && let Some(hook) = &settings.on_close
         {
             // A panic in the callback must not prevent the connection from closing.
-            let _ = catch_unwind(AssertUnwindSafe(|| hook(&self)));
+            let _ = catch_unwind(AssertUnwindSafe(|| hook(&Session(self.clone()))));
         }
     }
 }
@@ -220,7 +391,7 @@ impl SessionState for Session {
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
-            .field("serial", &self.serial)
+            .field("number", &self.0.number)
             .field("client", &self.client_info())
             .finish_non_exhaustive()
     }
@@ -244,7 +415,7 @@ mod tests {
         let (opened, closed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let count = |counter: &Arc<AtomicUsize>| {
             let counter = counter.clone();
-            move |_: &Arc<Session>| {
+            move |_: &Session| {
                 counter.fetch_add(1, Ordering::Relaxed);
             }
         };

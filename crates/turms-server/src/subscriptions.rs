@@ -11,12 +11,33 @@ use turms_proto::types::{
     PromptListChanged, ResourceListChanged, ResourceParams, ResourceUpdated, SubscriptionFilter, ToolListChanged,
 };
 
-use crate::session::Session;
+use crate::session::SessionCore;
+
+/// A list of a server that clients are notified of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ListKind {
+    /// The tools.
+    Tools,
+    /// The prompts.
+    Prompts,
+    /// The resources and resource templates.
+    Resources,
+}
+
+impl From<ListKind> for Change {
+    fn from(list: ListKind) -> Self {
+        match list {
+            ListKind::Tools => Self::Tools,
+            ListKind::Prompts => Self::Prompts,
+            ListKind::Resources => Self::Resources,
+        }
+    }
+}
 
 /// A change that clients are notified of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Change {
+pub(crate) enum Change {
     /// The list of tools changed.
     Tools,
     /// The list of prompts changed.
@@ -143,37 +164,37 @@ impl Subscriptions {
         self.members.lock().sessions.insert(session.serial(), Arc::downgrade(session));
     }
 
-    pub(crate) fn leave(&self, session: &Session) {
+    pub(crate) fn leave(&self, session: &SessionCore) {
         let mut members = self.members.lock();
-        members.sessions.remove(&session.serial());
+        members.sessions.remove(&session.number());
         // Releases memory after many sessions have ended.
         if members.sessions.capacity() > 256 && members.sessions.len() * 4 < members.sessions.capacity() {
             members.sessions.shrink_to_fit();
         }
         for uri in session.subscribed_uris() {
-            members.unsubscribe(&uri, |subscribers| subscribers.sessions.remove(&session.serial()));
+            members.unsubscribe(&uri, |subscribers| subscribers.sessions.remove(&session.number()));
         }
     }
 
     /// Subscribes a session to a resource. Returns `false` if the session has too many subscriptions. `subscriber` is
     /// the context of the call if visibility depends on the caller.
-    pub(crate) fn subscribe(&self, session: &Session, uri: String, subscriber: Option<Arc<CallContext>>) -> bool {
+    pub(crate) fn subscribe(&self, session: &SessionCore, uri: String, subscriber: Option<Arc<CallContext>>) -> bool {
         let mut members = self.members.lock();
         // A call may run for a moment after its session has ended. Its subscription would never be removed.
-        if !members.sessions.contains_key(&session.serial()) {
+        if !members.sessions.contains_key(&session.number()) {
             return true;
         }
         let fits = session.subscribe(uri.clone(), subscriber);
         if fits {
-            members.by_uri.entry(uri).or_default().sessions.insert(session.serial());
+            members.by_uri.entry(uri).or_default().sessions.insert(session.number());
         }
         fits
     }
 
-    pub(crate) fn unsubscribe(&self, session: &Session, uri: &str) {
+    pub(crate) fn unsubscribe(&self, session: &SessionCore, uri: &str) {
         let mut members = self.members.lock();
         session.unsubscribe(uri);
-        members.unsubscribe(uri, |subscribers| subscribers.sessions.remove(&session.serial()));
+        members.unsubscribe(uri, |subscribers| subscribers.sessions.remove(&session.number()));
     }
 
     /// Returns the sessions that have sent `initialize`.
@@ -199,7 +220,7 @@ impl Subscriptions {
     pub(crate) fn announce(
         &self,
         change: &Change,
-        may_notify: impl Fn(&Arc<SessionHandle>, &Arc<Session>, &str) -> bool,
+        may_notify: impl Fn(&Arc<SessionHandle>, &Arc<SessionCore>, &str) -> bool,
     ) -> usize {
         let (listeners, sessions) = self.subscribers(change);
         let mut deliveries = listeners.len();
@@ -207,7 +228,8 @@ impl Subscriptions {
             listener.add(change.clone());
         }
         for handle in sessions {
-            let Some(session) = handle.existing_state::<Session>().filter(|session| session.is_initialized()) else {
+            let Some(session) = handle.existing_state::<SessionCore>().filter(|session| session.is_initialized())
+            else {
                 continue;
             };
             if !matches!(change, Change::Resource(uri) if !may_notify(&handle, &session, uri)) {
@@ -235,7 +257,7 @@ impl Subscriptions {
 /// Notifies a session of a change without waiting. If its queue is full, the change is added to the session's backlog,
 /// which stores each change once: a client that does not read cannot exhaust memory. Without a runtime, the backlog is
 /// sent with the next change.
-pub(crate) fn notify_change(session: &Arc<Session>, change: &Change) {
+pub(crate) fn notify_change(session: &Arc<SessionCore>, change: &Change) {
     let is_sent = |notification| session.peer().try_notify_raw(notification);
     if !session.has_backlog() && change.notification().is_some_and(is_sent) {
         return;
@@ -247,7 +269,7 @@ pub(crate) fn notify_change(session: &Arc<Session>, change: &Change) {
     }
 }
 
-async fn send_backlog(session: Weak<Session>) {
+async fn send_backlog(session: Weak<SessionCore>) {
     while let Some(session) = session.upgrade() {
         let Some(change) = session.next_in_backlog() else { return };
         let Some(notification) = change.notification() else { continue };
@@ -259,10 +281,10 @@ async fn send_backlog(session: Weak<Session>) {
 }
 
 /// Sends a notification to a session without waiting. It is dropped if the queue is full.
-pub(crate) fn try_notify(session: &Session, notification: Notification) {
+pub(crate) fn try_notify(session: &SessionCore, notification: Notification) {
     let method = notification.method.clone();
     if !session.peer().try_notify_raw(notification) {
-        tracing::debug!(session = session.serial(), %method, "the queue of the session is full: the notification is dropped");
+        tracing::debug!(session = session.number(), %method, "the queue of the session is full: the notification is dropped");
     }
 }
 
@@ -313,14 +335,14 @@ mod tests {
         let received = CountingClient::default();
         let open = |_| {
             let handle = SessionHandle::new(Peer::new(received.clone()));
-            let session = Arc::new(Session::new(handle.peer().clone(), handle.serial(), server.clone()));
+            let session = Arc::new(SessionCore::new(handle.peer().clone(), handle.serial(), server.clone()));
             session.set_client(client.clone());
             handle.state(|| session).unwrap();
             subscriptions.join(&handle);
             handle
         };
         let handles: Vec<_> = (0..SESSIONS).map(open).collect();
-        let session = |index: usize| handles[index].existing_state::<Session>().unwrap();
+        let session = |index: usize| handles[index].existing_state::<SessionCore>().unwrap();
         let checked = AtomicUsize::new(0);
         // Returns the number of sessions looked at, of deliveries, and of notifications that clients have received.
         let announce = |change: Change| {
@@ -355,7 +377,7 @@ mod tests {
     fn a_session_that_has_ended_subscribes_to_nothing() {
         let server = Server::new("s", "1").handle();
         let handle = SessionHandle::new(Peer::nobody());
-        let session = Arc::new(Session::new(handle.peer().clone(), handle.serial(), server.clone()));
+        let session = Arc::new(SessionCore::new(handle.peer().clone(), handle.serial(), server.clone()));
         handle.state(|| session.clone()).unwrap();
         server.subscriptions().join(&handle);
         handle.close(turms_core::CloseReason::Deleted);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use turms_proto::{Object, RawJson};
 
-use crate::handler::{Call, Input, Rejection};
+use crate::handler::{CallParts, Input, Rejection};
 use crate::schema::{Schema, SchemaError};
 
 /// Validates string arguments before a handler runs, against the schema of the type it takes.
@@ -34,7 +34,7 @@ impl TextArguments {
     ///
     /// # Errors
     /// If the arguments violate the schema.
-    pub(crate) async fn check(&self, call: &Call) -> Result<(), Rejection> {
+    pub(crate) async fn check(&self, call: &CallParts) -> Result<(), Rejection> {
         let Input::Texts(texts) = &call.input else { return Ok(()) };
         let max_steps = call.context.server().max_validation_steps();
         Ok(self.schema.check(&self.typed(texts).into(), "arguments", max_steps).await?)

@@ -11,12 +11,12 @@ use turms_core::{BoxFuture, Payload, Request, Service, ServiceError, SharedServi
 use turms_proto::header::ParamHeaders;
 use turms_proto::method::Method as _;
 use turms_proto::types::{
-    CallTool, CallToolResult, Icon, Meta, TaskSupport, Tool as ToolSpec, ToolAnnotations, ToolExecution,
+    CallTool, CallToolResult, Icon, Meta, TaskSupport, Tool as ToolDefinition, ToolAnnotations, ToolExecution,
 };
 use turms_proto::{ErrorObject, Object, RawJson};
 
 use crate::context::Context;
-use crate::handler::{Call, Handler, Rejection, SyncHandler};
+use crate::handler::{CallParts, Handler, Rejection, SyncHandler};
 use crate::layered::{Innermost, LayerStack, call_layered};
 use crate::respond::IntoCallToolResult;
 use crate::router::ToolRequest;
@@ -53,7 +53,7 @@ pub struct Tool {
 
 /// A tool without its layers: its description, the schemas of its input and output, and its handler.
 struct ToolCore {
-    spec: ToolSpec,
+    definition: ToolDefinition,
     input: Option<Schema>,
     output: Option<Schema>,
     mirrored: Option<ParamHeaders>,
@@ -65,7 +65,7 @@ struct ToolCore {
 }
 
 /// The type-erased handler of a tool. Runs between the checks of input and output.
-type ToolHandler = Box<dyn Fn(Arc<ToolCore>, Call) -> ToolFuture + Send + Sync>;
+type ToolHandler = Box<dyn Fn(Arc<ToolCore>, CallParts) -> ToolFuture + Send + Sync>;
 
 /// A running tool call.
 pub(crate) type ToolFuture = BoxFuture<'static, Result<CallToolResult, ServiceError>>;
@@ -74,12 +74,11 @@ impl Tool {
     /// Creates a builder for a tool with a name.
     pub fn builder(name: impl Into<String>) -> ToolBuilder {
         ToolBuilder {
-            spec: ToolSpec::new(name),
+            definition: ToolDefinition::new(name),
             input: None,
             output: None,
             annotations: ToolAnnotations::new(),
             layers: LayerStack::default(),
-            blocking: false,
             task: None,
             task_ttl: None,
         }
@@ -88,13 +87,13 @@ impl Tool {
     /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.core.spec.name
+        &self.core.definition.name
     }
 
-    /// Returns the description that clients receive.
+    /// Returns the definition that clients receive.
     #[must_use]
-    pub fn spec(&self) -> &ToolSpec {
-        &self.core.spec
+    pub fn definition(&self) -> &ToolDefinition {
+        &self.core.definition
     }
 
     /// Returns the HTTP headers that mirror its arguments.
@@ -119,7 +118,7 @@ impl Tool {
     /// Runs the tool, through its layers if it has any.
     pub(crate) fn call(&self, request: ToolRequest, context: Context) -> ToolFuture {
         match &self.layered {
-            None => self.core.call(Call::new(context, request.into_input())),
+            None => self.core.call(CallParts::new(context, request.into_input())),
             Some(layered) => {
                 let request = Request::raw(CallTool::NAME, request.into_payload());
                 Box::pin(call_layered(layered.clone(), request, context))
@@ -129,33 +128,33 @@ impl Tool {
 }
 
 impl ToolCore {
-    fn call(self: &Arc<Self>, call: Call) -> ToolFuture {
+    fn call(self: &Arc<Self>, call: CallParts) -> ToolFuture {
         (self.handler)(self.clone(), call)
     }
 
     /// Checks the arguments, runs the handler, and checks its structured content.
     async fn run<F>(
         self: Arc<Self>,
-        call: Call,
-        handler: impl FnOnce(Call) -> F,
+        call: CallParts,
+        handler: impl FnOnce(CallParts) -> F,
     ) -> Result<CallToolResult, ServiceError>
     where
         F: Future<Output = Result<CallToolResult, Rejection>>,
     {
-        let (version, max_steps) = (call.context.version(), call.context.server().max_validation_steps());
+        let (version, max_steps) = (call.context.protocol_version(), call.context.server().max_validation_steps());
         let result = match self.check_input(&call, max_steps).await {
             Ok(()) => handler(call).await,
             Err(rejection) => Err(rejection),
         };
         let result = result.or_else(|rejection| rejection.into_call_tool_result(version))?;
         match &self.output {
-            Some(schema) if !result.failed() => self.check_output(schema, &result, max_steps).await?,
+            Some(schema) if !result.is_error() => self.check_output(schema, &result, max_steps).await?,
             _ => {}
         }
         Ok(result)
     }
 
-    async fn check_input(&self, call: &Call, max_steps: u64) -> Result<(), Rejection> {
+    async fn check_input(&self, call: &CallParts, max_steps: u64) -> Result<(), Rejection> {
         let Some(schema) = self.input.as_ref().filter(|schema| !schema.is_enforced_by_decoding()) else {
             return Ok(());
         };
@@ -169,7 +168,7 @@ impl ToolCore {
             None => Err(Violations("structuredContent is missing".to_owned())),
         };
         checked.map_err(|Violations(violations)| {
-            let tool = &self.spec.name;
+            let tool = &self.definition.name;
             ErrorObject::internal(format!(
                 "tool {tool:?} returned a result that violates its output schema: {violations}"
             ))
@@ -179,7 +178,7 @@ impl ToolCore {
 
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tool").field("spec", &self.core.spec).finish_non_exhaustive()
+        f.debug_struct("Tool").field("definition", &self.core.definition).finish_non_exhaustive()
     }
 }
 
@@ -187,12 +186,11 @@ impl fmt::Debug for Tool {
 #[derive(Debug)]
 #[must_use = "a tool needs a handler"]
 pub struct ToolBuilder {
-    pub(crate) spec: ToolSpec,
+    pub(crate) definition: ToolDefinition,
     input: Option<Object>,
     output: Option<Object>,
     annotations: ToolAnnotations,
     layers: LayerStack,
-    blocking: bool,
     task: Option<TaskMode>,
     task_ttl: Option<Duration>,
 }
@@ -200,19 +198,19 @@ pub struct ToolBuilder {
 impl ToolBuilder {
     /// Sets the human-readable title.
     pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.spec.title = Some(title.into());
+        self.definition.title = Some(title.into());
         self
     }
 
     /// Sets the description for the model.
     pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.spec.description = Some(description.into());
+        self.definition.description = Some(description.into());
         self
     }
 
     /// Adds an icon.
     pub fn icon(mut self, icon: Icon) -> Self {
-        self.spec.icons.get_or_insert_default().push(icon);
+        self.definition.icons.get_or_insert_default().push(icon);
         self
     }
 
@@ -244,7 +242,7 @@ impl ToolBuilder {
     /// unless replaced.
     #[expect(clippy::needless_pass_by_value, reason = "builder methods take values")]
     pub fn meta(mut self, meta: Meta) -> Self {
-        self.spec.meta.get_or_insert_default().merge(&meta);
+        self.definition.meta.get_or_insert_default().merge(&meta);
         self
     }
 
@@ -257,12 +255,6 @@ impl ToolBuilder {
     /// Sets a custom schema for the structured content, instead of the one that is generated from the handler's type.
     pub fn output_schema(mut self, schema: impl Into<Object>) -> Self {
         self.output = Some(schema.into());
-        self
-    }
-
-    /// Runs the handler on a blocking thread. Applies only to [`ToolBuilder::handler_sync`]. Default: off.
-    pub fn blocking(mut self) -> Self {
-        self.blocking = true;
         self
     }
 
@@ -316,18 +308,28 @@ impl ToolBuilder {
         self.finish(boxed, H::input_schema(), <H::Output as IntoCallToolResult>::output_schema())
     }
 
-    /// Sets a handler that is not async and finishes the tool. It must not block the connection: a handler that
-    /// computes for long, reads files or sleeps needs [`ToolBuilder::blocking`] as well.
+    /// Sets a handler that is not async and finishes the tool. It must not block the connection: use
+    /// [`ToolBuilder::handler_blocking`] for a handler that computes for long, reads files or sleeps.
     pub fn handler_sync<H: SyncHandler<X>, X>(self, handler: H) -> Tool
     where
         H::Output: IntoCallToolResult,
     {
-        let is_blocking = self.blocking;
+        let boxed: ToolHandler = Box::new(move |core, call| {
+            let handler = handler.clone();
+            Box::pin(core.run(call, async move |mut call| Ok(handler.call(&mut call)?.into_call_tool_result()?)))
+        });
+        self.finish(boxed, H::input_schema(), <H::Output as IntoCallToolResult>::output_schema())
+    }
+
+    /// Sets a handler that is not async and blocks, and finishes the tool. It runs on a blocking thread.
+    pub fn handler_blocking<H: SyncHandler<X>, X>(self, handler: H) -> Tool
+    where
+        H::Output: IntoCallToolResult,
+    {
         let boxed: ToolHandler = Box::new(move |core, call| {
             let handler = handler.clone();
             Box::pin(core.run(call, async move |mut call| {
-                let mut run = move || Ok(handler.call(&mut call)?.into_call_tool_result()?);
-                if is_blocking { run_on_blocking_thread(run).await } else { run() }
+                run_on_blocking_thread(move || Ok(handler.call(&mut call)?.into_call_tool_result()?)).await
             }))
         });
         self.finish(boxed, H::input_schema(), <H::Output as IntoCallToolResult>::output_schema())
@@ -335,7 +337,7 @@ impl ToolBuilder {
 
     fn finish(mut self, handler: ToolHandler, input: Option<Value>, output: Option<Value>) -> Tool {
         let mut fault = None;
-        if !ToolSpec::is_valid_name(&self.spec.name) {
+        if !ToolDefinition::is_valid_name(&self.definition.name) {
             fault = Some("a name is 1 to 128 letters, digits, `_`, `-` and `.`".to_owned());
         }
         let mut keep = |schema: Result<Schema, SchemaError>| match schema {
@@ -355,18 +357,18 @@ impl ToolBuilder {
             (None, None) => None,
         };
         if let Some(schema) = &input {
-            self.spec.input_schema = schema.object().clone();
+            self.definition.input_schema = schema.object().clone();
         }
-        self.spec.output_schema = output.as_ref().map(|schema| schema.object().clone());
+        self.definition.output_schema = output.as_ref().map(|schema| schema.object().clone());
         let support = self.task.map(|mode| match mode {
             TaskMode::Required => TaskSupport::Required,
             TaskMode::Optional | TaskMode::Detachable => TaskSupport::Optional,
         });
-        self.spec.execution = support.map(|support| ToolExecution::new().task_support(support));
+        self.definition.execution = support.map(|support| ToolExecution::new().task_support(support));
         if self.annotations != ToolAnnotations::new() {
-            self.spec.annotations = Some(self.annotations);
+            self.definition.annotations = Some(self.annotations);
         }
-        let mirrored = match param_headers(&self.spec.input_schema) {
+        let mirrored = match param_headers(&self.definition.input_schema) {
             Ok(headers) => headers,
             Err(problem) => {
                 fault.get_or_insert(problem);
@@ -374,7 +376,7 @@ impl ToolBuilder {
             }
         };
         let core = Arc::new(ToolCore {
-            spec: self.spec,
+            definition: self.definition,
             input,
             output,
             mirrored,
@@ -388,7 +390,7 @@ impl ToolBuilder {
             let core = innermost.clone();
             async move {
                 let input = ToolRequest::parse(request.params)?.into_input();
-                Ok(Payload::new(core.call(Call::new(context, input)).await?))
+                Ok(Payload::new(core.call(CallParts::new(context, input)).await?))
             }
         }));
         Tool { core, layered }

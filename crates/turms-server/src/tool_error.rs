@@ -40,6 +40,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 ///
 /// let tool = Tool::builder("count").handler(count);
 /// ```
+#[doc(alias = "isError")]
 pub struct ToolError(BoxError);
 
 impl ToolError {

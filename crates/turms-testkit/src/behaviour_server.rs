@@ -184,9 +184,9 @@ fn with_tools(server: Server) -> Server {
             let mine = meta.get("example.com/mine").unwrap_or_default();
             format!("{mine} {progress}")
         }))
-        .tool(Tool::builder("counter").handler(|session: Arc<Session>| async move {
-            let count = session.assigned::<usize>().map_or(1, |count| *count + 1);
-            session.assign(count);
+        .tool(Tool::builder("counter").handler(|session: Session| async move {
+            let count = session.get::<usize>().map_or(1, |count| *count + 1);
+            session.insert(count);
             count as u64
         }))
 }
@@ -222,7 +222,7 @@ fn with_input_tools(server: Server) -> Server {
             Ok::<_, InputError>(text_of(&context.sample(params).await?))
         }))
         .tool(Tool::builder("roots").handler(|context: Context| async move {
-            let roots = context.roots().await?;
+            let roots = context.list_roots().await?;
             Ok::<_, InputError>(roots.into_iter().map(|root| root.uri).collect::<Vec<_>>().join(","))
         }))
         .tool(Tool::builder("all_at_once").handler(|context: Context| async move {
@@ -289,7 +289,7 @@ async fn pester(context: Context) -> Result<String, InputError> {
 fn with_controls(server: Server) -> Server {
     server
         .tool(Tool::builder("effects").handler_sync(|State(counters): State<CallCounters>| {
-            CallToolResult::of_text(json!(counters.all()).to_string())
+            CallToolResult::from_text(json!(counters.all()).to_string())
         }))
         .tool(Tool::builder("reached").handler(
             |Args(reading): Args<ReachedArguments>, State(counters): State<CallCounters>| async move {
@@ -307,7 +307,7 @@ fn with_controls(server: Server) -> Server {
             context.server().replace_resource(Resource::builder("late://here").handler_sync(|| "here"))
         }))
         .tool(Tool::builder("touch").handler_sync(|Args(touched): Args<TouchArguments>, context: Context| {
-            context.server().resource_updated(touched.uri);
+            context.server().notify_resource_updated(touched.uri);
         }))
         .tool(Tool::builder("emit_log").handler(|Args(saying): Args<EmitLogArguments>, context: Context| async move {
             let level: LoggingLevel = RawJson::string(&saying.level).decode().map_err(|error| error.to_string())?;
@@ -353,7 +353,7 @@ fn with_prompts(server: Server) -> Server {
             Prompt::builder("greeting")
                 .description("Greets somebody.")
                 .completion("name", |completing: CompletionRequest| async move {
-                    let known = completing.known.get("times").cloned().unwrap_or_default();
+                    let known = completing.arguments.get("times").cloned().unwrap_or_default();
                     vec![format!("{}nn{known}", completing.value)]
                 })
                 .handler_sync(|Args(greeting): Args<GreetingArguments>| {

@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use turms_core::Principal;
 use turms_http::{HttpService, Listener, ServeHttp as _};
-use turms_proto::Object;
 use turms_proto::types::{CreateMessageParams, GetPromptResult, LoggingLevel, SamplingMessage};
+use turms_proto::{Object, RawJson};
 use turms_server::{
     Args, Context, Elicited, InputError, Progress, Prompt, Resource, Server, ServerHandle, State, Tool,
 };
@@ -207,15 +207,14 @@ pub fn server(traces: &Arc<Traces>) -> Server {
 /// Adds a handler that lists the client's roots when they have changed, and counts the responses.
 pub fn asking(server: Server, responses: &Arc<AtomicUsize>) -> Server {
     let responses = responses.clone();
-    server.on_notification(move |method, _, context| {
-        if method != "notifications/roots/list_changed" {
-            return Box::pin(async {});
-        }
+    server.notification_fallback(move |method, _: RawJson, context| {
         let responses = responses.clone();
-        Box::pin(async move {
-            context.roots().await.unwrap();
-            responses.fetch_add(1, Ordering::SeqCst);
-        })
+        async move {
+            if method == "notifications/roots/list_changed" {
+                context.list_roots().await.unwrap();
+                responses.fetch_add(1, Ordering::SeqCst);
+            }
+        }
     })
 }
 

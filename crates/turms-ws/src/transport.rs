@@ -24,12 +24,14 @@ impl WsTransport {
     /// Creates a transport with the default options for its connectors.
     #[must_use]
     pub fn new() -> Self {
-        Self::configured(|connector| connector)
+        Self { configure: Arc::new(|connector| connector) }
     }
 
-    /// Creates a transport that configures each connector, such as its timeouts or certificates.
-    pub fn configured(configure: impl Fn(WsConnector) -> WsConnector + Send + Sync + 'static) -> Self {
-        Self { configure: Arc::new(configure) }
+    /// Configures each connector with a function, such as its timeouts. A second function is applied after the first.
+    #[must_use]
+    pub fn configure(self, configure: impl Fn(WsConnector) -> WsConnector + Send + Sync + 'static) -> Self {
+        let before = self.configure;
+        Self { configure: Arc::new(move |connector| configure(before(connector))) }
     }
 }
 
@@ -40,7 +42,7 @@ impl Default for WsTransport {
 }
 
 impl UrlTransport for WsTransport {
-    fn speaks(&self, transport: TransportKind) -> bool {
+    fn supports(&self, transport: TransportKind) -> bool {
         transport == TransportKind::WebSocket
     }
 

@@ -22,7 +22,7 @@
 //! ```
 //!
 //! - Functions become part of a server with [`macro@tool`], [`macro@prompt`] and [`macro@resource`], and the methods of an
-//!   object with [`macro@server`]. The same can be written by hand with [`Tool::builder`], [`Prompt::builder`] and
+//!   object with [`macro@handlers`]. The same can be written by hand with [`Tool::builder`], [`Prompt::builder`] and
 //!   [`Resource::builder`].
 //! - What a function may take beside its arguments implements [`FromCall`]; what it may return implements
 //!   [`IntoCallToolResult`], [`IntoGetPromptResult`] or [`IntoReadResourceResult`]. [`ToolError`] is for functions that meet errors of
@@ -32,7 +32,7 @@
 //! - With the feature `http`, servers are reached over HTTP (`serve_http`, or `into_http_service` to mount them in an
 //!   application) and clients connect to URLs (`http::HttpConnector`, and `http::HttpTransport` for those of a configuration).
 //!   The feature `ws` does the same for WebSocket.
-//! - Pages that hosts show are [`App`]s; a client that is a host says so with [`ClientBuilder::apps`].
+//! - Pages that hosts show are [`App`]s; a client that is a host says so with [`ClientBuilder::enable_apps`].
 //! - [`types`] has the types of the protocol, [`layer`] services and middleware, [`transport`] connections, [`store`] what
 //!   outlasts a request, and [`registry`] services by name. A program that needs the protocol without I/O depends on
 //!   `turms-proto` instead.
@@ -123,6 +123,9 @@ pub mod jsonrpc {
 ///
 /// A [`Service`](crate::layer::Service) responds to a [`Request`](crate::layer::Request) in a
 /// [`CallContext`](crate::layer::CallContext) with a [`Payload`](crate::layer::Payload).
+#[doc(alias = "middleware")]
+#[doc(alias = "tower")]
+#[doc(alias = "interceptor")]
 pub mod layer {
     #[doc(inline)]
     pub use turms_core::layer::*;
@@ -167,7 +170,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[cfg(feature = "client")]
 #[doc(inline)]
-pub use turms_client::{Answers, Backoff, ChildCommand, Client, ClientBuilder, ClientExtension, ClientGroup, Pool};
+pub use turms_client::{Backoff, ChildCommand, Client, ClientBuilder, ClientExtension, ClientGroup, Pool};
 #[doc(inline)]
 pub use turms_core::{Error, ErrorKind, Result};
 #[cfg(feature = "http-server")]
@@ -178,12 +181,12 @@ pub use turms_proto::{ErrorObject, ProtocolVersion};
 #[cfg(feature = "server")]
 #[doc(inline)]
 pub use turms_server::{
-    App, Apps, Args, Call, CancellationToken, Change, ClientInfo, CompletionRequest, Context, Elicited, Extension,
-    ExtensionBuilder, FromCall, Handler, Handlers, Headers, InputError, IntoCallToolResult, IntoCompletion,
-    IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource, IntoTool, Item, Json, Principal, Progress,
-    Prompt, PromptBuilder, RegistrationError, Rejection, RequestStateKey, Resource, ResourceBuilder, Router,
-    SchemaError, Server, ServerExtension, ServerHandle, Session, State, SyncHandler, TaskOptions, Tool, ToolBuilder,
-    ToolError, Uri, testing,
+    App, Apps, Args, CallParts, CancellationToken, ClientInfo, CompletionRequest, Component, Context, Elicited,
+    Extension, ExtensionBuilder, FromCall, Handler, Handlers, InputError, IntoCallToolResult, IntoCompletion,
+    IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource, IntoTool, Json, ListKind, Principal,
+    Progress, Prompt, PromptBuilder, RegistrationError, Rejection, RequestStateKey, Resource, ResourceBuilder,
+    ResourceUri, Router, SchemaError, Server, ServerExtension, ServerHandle, Session, State, SyncHandler, TaskOptions,
+    Tool, ToolBuilder, ToolError, testing,
 };
 // What the attributes write refers to, and compile errors name.
 #[cfg(feature = "server")]
@@ -210,8 +213,8 @@ pub use turms_macros::prompt;
 pub use turms_macros::resource;
 
 #[cfg(feature = "server")]
-#[doc = include_str!("../docs/server.md")]
-pub use turms_macros::server;
+#[doc = include_str!("../docs/handlers.md")]
+pub use turms_macros::handlers;
 
 /// The names that most programs use: `use turms::prelude::*;`.
 pub mod prelude {
@@ -229,15 +232,12 @@ pub mod prelude {
     #[doc(no_inline)]
     pub use crate::{
         Args, CancellationToken, ClientInfo, CompletionRequest, Context, Elicited, Extension, Json, Principal,
-        Progress, Prompt, Resource, Server, ServerHandle, Session, State, Tool, ToolError, prompt, resource, tool,
+        Progress, Prompt, Resource, Server, ServerHandle, Session, State, Tool, ToolError, handlers, prompt, resource,
+        tool,
     };
     #[cfg(feature = "client")]
     #[doc(no_inline)]
     pub use crate::{ChildCommand, Client, ClientGroup};
-    // Not `crate::server`, which is also a module.
-    #[cfg(feature = "server")]
-    #[doc(no_inline)]
-    pub use turms_macros::server;
 }
 
 /// What the attributes write refers to. Not for use by hand.
@@ -250,3 +250,25 @@ pub mod __private {
 #[cfg(all(doctest, feature = "http"))]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
+
+/// The examples in the READMEs of the crates that are used through this one.
+#[cfg(all(doctest, feature = "http", feature = "ws"))]
+mod readmes {
+    #[doc = include_str!("../README.md")]
+    mod turms {}
+
+    #[doc = include_str!("../../turms-client/README.md")]
+    mod client {}
+
+    #[doc = include_str!("../../turms-http/README.md")]
+    mod http {}
+
+    #[doc = include_str!("../../turms-macros/README.md")]
+    mod macros {}
+
+    #[doc = include_str!("../../turms-server/README.md")]
+    mod server {}
+
+    #[doc = include_str!("../../turms-ws/README.md")]
+    mod ws {}
+}

@@ -22,8 +22,8 @@ fn every_error_converts_into_the_error_of_main() {
     }
     #[cfg(feature = "server")]
     {
-        converts::<turms::InputError>();
-        converts::<turms::RegistrationError>();
+        converts::<turms::server::InputError>();
+        converts::<turms::server::RegistrationError>();
     }
     #[cfg(feature = "http-client")]
     converts::<turms::http::HttpError>();

@@ -14,7 +14,7 @@ use turms::types::{
     Meta, Method, Object, PaginatedParams, Prompt as PromptSpec, RawJson, ReadResource, ReadResourceParams,
     Tool as ToolSpec,
 };
-use turms::{Call, FromCall, Rejection, Router, Uri};
+use turms::{CallParts, FromCall, Rejection, ResourceUri, Router};
 
 async fn ask<M: Method>(router: &Router, params: M::Params) -> Result<Value, ErrorObject> {
     let payload = router.call(Request::new::<M>(params), CallContext::in_process()).await?;
@@ -48,7 +48,7 @@ fn server() -> Server {
 }
 
 fn only_tool<M>(tool: impl turms::IntoTool<M>) -> (ToolSpec, Value) {
-    let spec = tool.into_tool().spec().clone();
+    let spec = tool.into_tool().definition().clone();
     let schema = spec.input_schema.decode().unwrap();
     (spec, schema)
 }
@@ -105,7 +105,7 @@ mod tools {
     #[tokio::test]
     async fn a_missing_argument_is_told_to_the_model() {
         let result = call(&build(server().tool(add)), "add", json!({ "a": 1 })).await;
-        assert!(result.failed());
+        assert!(result.is_error());
         assert!(result.text().contains("\"b\""), "{}", result.text());
     }
 
@@ -214,7 +214,7 @@ mod tools {
     async fn generic_functions_are_tools_of_a_type() {
         let router = build(server().tool(show::<u8>).tool(measure::<Metre, 4>));
         assert_eq!(text(&router, "show", json!({ "value": 1, "rest": [2, 3] })).await, "1 2 3");
-        assert!(call(&router, "show", json!({ "value": "one" })).await.failed());
+        assert!(call(&router, "show", json!({ "value": "one" })).await.is_error());
         assert_eq!(text(&router, "measure", json!({ "amount": 7 })).await, "   7 m");
     }
 
@@ -238,7 +238,7 @@ mod tools {
     struct Twice(String);
 
     impl FromCall for Twice {
-        fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+        fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
             let State(text) = State::<String>::from_call(call)?;
             Ok(Self(format!("{text}{text}")))
         }
@@ -274,7 +274,7 @@ mod tools {
     async fn attributes_of_parameters_are_those_of_fields() {
         let router = build(server().tool(bounded));
         assert_eq!(text(&router, "bounded", json!({ "stars": 5, "comment": "!" })).await, "5!");
-        assert!(call(&router, "bounded", json!({ "stars": 6 })).await.failed());
+        assert!(call(&router, "bounded", json!({ "stars": 6 })).await.is_error());
     }
 
     #[tool]
@@ -457,7 +457,7 @@ mod resources {
     }
 
     #[resource("users://{id}{?fields}", name = "a user")]
-    async fn user(fields: Option<String>, id: u32, Uri(uri): Uri) -> Option<String> {
+    async fn user(fields: Option<String>, id: u32, ResourceUri(uri): ResourceUri) -> Option<String> {
         (id < 10).then(|| format!("{id} {fields:?} {uri}"))
     }
 
@@ -512,7 +512,7 @@ mod objects {
         value: AtomicI64,
     }
 
-    #[server]
+    #[handlers]
     impl Counter {
         const START: i64 = 10;
 
@@ -569,10 +569,10 @@ mod objects {
 
     #[tokio::test]
     async fn methods_share_the_object() {
-        let router = build(server().service(Counter::new()));
+        let router = build(server().handlers(Counter::new()));
         assert_eq!(text(&router, "add", json!({ "amount": 5 })).await, "15");
         assert_eq!(text(&router, "scaled", json!({ "factor": 2 })).await, "30");
-        assert!(call(&router, "scaled", json!({ "factor": 4 })).await.failed());
+        assert!(call(&router, "scaled", json!({ "factor": 4 })).await.is_error());
         assert_eq!(text(&router, "shared", json!({})).await, "true");
         assert_eq!(text(&router, "version", json!({ "digits": 3 })).await, "111");
         assert_eq!(read(&router, "counter://value").await.unwrap(), "15");
@@ -582,6 +582,14 @@ mod objects {
         assert_eq!(names, ["add", "scaled", "shared", "version"]);
         assert_eq!(list["tools"][0]["description"], "Adds to the counter.");
         assert_eq!(list["tools"][0]["inputSchema"]["properties"]["amount"]["description"], "how much");
+    }
+
+    #[tokio::test]
+    async fn the_object_may_be_shared() {
+        let counter = Arc::new(Counter::new());
+        let router = build(server().handlers(counter.clone()));
+        assert_eq!(text(&router, "add", json!({ "amount": 5 })).await, "15");
+        assert_eq!(counter.value.load(Ordering::Relaxed), 15);
     }
 
     trait Store: Send + Sync + 'static {
@@ -603,7 +611,7 @@ mod objects {
         store: S,
     }
 
-    #[server]
+    #[handlers]
     impl<S: Store> Library<S>
     where
         S::Key: DeserializeOwned,
@@ -616,9 +624,213 @@ mod objects {
 
     #[tokio::test]
     async fn the_object_may_be_generic() {
-        let router = build(server().service(Library { store: Shelf }));
+        let router = build(server().handlers(Library { store: Shelf }));
         assert_eq!(text(&router, "find", json!({ "key": 1 })).await, "one");
         assert_eq!(text(&router, "find", json!({ "key": 2, "or": "two" })).await, "two");
         assert_eq!(text(&router, "find", json!({ "key": 2 })).await, "not there");
+    }
+}
+
+mod completions {
+    use turms::CompletionRequest;
+    use turms::types::{
+        Complete, CompleteParams, CompletionArgument, CompletionContext, PromptReference, Reference, ResourceReference,
+    };
+
+    use super::*;
+
+    fn beginning_with(request: &CompletionRequest, names: &[&str]) -> Vec<String> {
+        let fits = names.iter().filter(|name| name.starts_with(&request.value));
+        fits.map(|name| (*name).to_owned()).collect()
+    }
+
+    async fn colours(request: CompletionRequest) -> Vec<String> {
+        beginning_with(&request, &["red", "rose", "blue"])
+    }
+
+    #[prompt]
+    fn paint(
+        #[complete(colours)] colour: String,
+        #[complete(colours)]
+        #[serde(rename = "with")]
+        and: String,
+    ) -> String {
+        format!("{colour} {and}")
+    }
+
+    #[resource("paint://{colour}")]
+    async fn tube(#[complete(colours)] colour: String) -> String {
+        colour
+    }
+
+    struct Notes {
+        names: Vec<&'static str>,
+    }
+
+    #[handlers]
+    impl Notes {
+        #[resource("note://{name}")]
+        async fn note(&self, #[complete(Self::names)] name: String) -> String {
+            name
+        }
+
+        #[prompt]
+        fn summary(
+            &self,
+            #[complete(Self::names)] name: String,
+            #[complete(Self::shared)] other: String,
+            #[complete(Self::lengths)] length: String,
+            #[complete(colours)] colour: String,
+        ) -> String {
+            [name, other, length, colour].concat()
+        }
+
+        /// A prompt without `self` may be completed by a method.
+        #[prompt]
+        fn free(#[complete(Self::names)] name: String) -> String {
+            name
+        }
+
+        async fn names(&self, request: CompletionRequest, _: Context) -> Vec<String> {
+            tokio::task::yield_now().await;
+            beginning_with(&request, &self.names)
+        }
+
+        fn shared(self: Arc<Self>, request: CompletionRequest) -> Vec<String> {
+            let name = request.arguments.get("name").cloned().unwrap_or_default();
+            beginning_with(&request, &self.names).into_iter().filter(|other| *other != name).collect()
+        }
+
+        fn lengths(request: CompletionRequest) -> Result<Vec<String>, String> {
+            Ok(beginning_with(&request, &["short", "long"]))
+        }
+    }
+
+    async fn values(router: &Router, reference: Reference, argument: &str, value: &str) -> Value {
+        let known: std::collections::BTreeMap<_, _> = [("name".to_owned(), "ab".to_owned())].into();
+        let params = CompleteParams::new(reference, CompletionArgument::new(argument, value))
+            .context(CompletionContext::new().arguments(known));
+        ask::<Complete>(router, params).await.unwrap()["completion"]["values"].take()
+    }
+
+    #[tokio::test]
+    async fn arguments_of_functions_are_completed() {
+        let router = build(server().prompt(paint).resource(tube));
+        let prompt = || Reference::Prompt(PromptReference::new("paint"));
+        let template = Reference::Resource(ResourceReference::new("paint://{colour}"));
+        assert_eq!(values(&router, prompt(), "colour", "r").await, json!(["red", "rose"]));
+        assert_eq!(values(&router, prompt(), "with", "b").await, json!(["blue"]));
+        assert_eq!(values(&router, template, "colour", "ro").await, json!(["rose"]));
+    }
+
+    #[tokio::test]
+    async fn arguments_of_methods_are_completed() {
+        let router = build(server().handlers(Notes { names: vec!["aa", "ab", "b"] }));
+        let prompt = |name: &str| Reference::Prompt(PromptReference::new(name));
+        let template = Reference::Resource(ResourceReference::new("note://{name}"));
+        assert_eq!(values(&router, template, "name", "a").await, json!(["aa", "ab"]));
+        assert_eq!(values(&router, prompt("summary"), "name", "b").await, json!(["b"]));
+        assert_eq!(values(&router, prompt("summary"), "other", "a").await, json!(["aa"]));
+        assert_eq!(values(&router, prompt("summary"), "length", "s").await, json!(["short"]));
+        assert_eq!(values(&router, prompt("summary"), "colour", "b").await, json!(["blue"]));
+        assert_eq!(values(&router, prompt("free"), "name", "b").await, json!(["b"]));
+    }
+}
+
+mod keys {
+    use std::time::Duration;
+
+    use turms::types::{CacheScope, Icon};
+
+    use super::*;
+
+    fn colour() -> Meta {
+        object(&json!({ "com.example/colour": "red" })).into()
+    }
+
+    #[tool(icon = "https://example.com/small.png", icon = Icon::new("https://example.com/large.png"), meta = colour())]
+    fn drawn() {}
+
+    #[prompt(icon = "https://example.com/small.png", meta = colour())]
+    fn asked() -> &'static str {
+        ""
+    }
+
+    #[resource(
+        "a://b",
+        icon = "https://example.com/small.png",
+        meta = colour(),
+        cache = (Duration::from_secs(60), CacheScope::Public)
+    )]
+    fn read_often() -> &'static str {
+        ""
+    }
+
+    #[tokio::test]
+    async fn icons_and_metadata_are_listed() {
+        let router = build(server().tool(drawn).prompt(asked).resource(read_often));
+        let small = json!({ "src": "https://example.com/small.png" });
+        let tool = &ask::<ListTools>(&router, PaginatedParams::new()).await.unwrap()["tools"][0];
+        assert_eq!(tool["icons"], json!([small, { "src": "https://example.com/large.png" }]));
+        let prompt = &ask::<ListPrompts>(&router, PaginatedParams::new()).await.unwrap()["prompts"][0];
+        let resource = &ask::<ListResources>(&router, PaginatedParams::new()).await.unwrap()["resources"][0];
+        assert_eq!((&prompt["icons"], &resource["icons"]), (&json!([small]), &json!([small])));
+        for component in [tool, prompt, resource] {
+            assert_eq!(component["_meta"]["com.example/colour"], "red");
+        }
+        let contents = ask::<ReadResource>(&router, ReadResourceParams::new("a://b")).await.unwrap();
+        assert_eq!((&contents["ttlMs"], &contents["cacheScope"]), (&json!(60_000), &json!("public")));
+    }
+
+    #[tool(task = "required")]
+    async fn required() {}
+
+    #[tool(task = "deferred")]
+    async fn deferred() {}
+
+    #[test]
+    fn the_mode_of_a_task_is_a_value() {
+        let definitions = [required().definition().clone(), deferred().definition().clone()];
+        let supports = definitions.map(|tool| tool.execution.unwrap().task_support.unwrap().as_str().to_owned());
+        assert_eq!(supports, ["required", "optional"]);
+    }
+}
+
+/// A crate that is known by another name only.
+mod renamed {
+    use super::{Router, Value, ask, build, json, server, text};
+    use turms::types::{ListPrompts, PaginatedParams};
+
+    mod toolkit {
+        pub(super) use turms::*;
+    }
+
+    #[toolkit::tool(crate = toolkit)]
+    fn add(a: i64, b: i64) -> i64 {
+        a + b
+    }
+
+    struct Api;
+
+    #[toolkit::handlers(crate = "toolkit")]
+    impl Api {
+        #[tool]
+        fn double(&self, n: i64) -> i64 {
+            n * 2
+        }
+
+        #[prompt]
+        fn ask(&self, what: String) -> String {
+            what
+        }
+    }
+
+    #[tokio::test]
+    async fn the_path_of_the_crate_is_given() {
+        let router: Router = build(server().tool(add).handlers(Api));
+        assert_eq!(text(&router, "add", json!({ "a": 1, "b": 2 })).await, "3");
+        assert_eq!(text(&router, "double", json!({ "n": 2 })).await, "4");
+        let list: Value = ask::<ListPrompts>(&router, PaginatedParams::new()).await.unwrap();
+        assert_eq!(list["prompts"][0]["name"], "ask");
     }
 }

@@ -115,7 +115,7 @@ impl From<TransportChoice> for TransportKind {
     fn from(choice: TransportChoice) -> Self {
         match choice {
             TransportChoice::Http => Self::StreamableHttp,
-            TransportChoice::Sse => Self::Sse,
+            TransportChoice::Sse => Self::HttpSse,
         }
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn print(
         shown.into_iter().try_for_each(|text| saver.print(text))?;
     }
     saver.warn_if_unused();
-    if result.failed() {
+    if result.is_error() {
         let hint = needs_input(session, &result.text()).then_some(ANSWERS_HINT);
         return Err(CliError::new(ExitStatus::Tool, format!("tool {tool:?} failed")).hint_if(hint));
     }

@@ -16,7 +16,7 @@ pub(crate) const COMPLETION_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) async fn run(session: &CliSession, args: &CompleteArgs) -> CliResult {
     let arguments = arguments::parse_text(&args.arguments)?;
     let reference = reference(&args.reference);
-    let operation = session.client.complete_with(reference, &*args.argument, &*args.value, arguments);
+    let operation = session.client.complete(reference, &*args.argument, &*args.value).arguments(arguments);
     let completion = session.call(operation).await?;
     if session.printer.is_json() {
         return session.print_result::<Complete>(&CompleteResult::new(completion));
@@ -41,7 +41,7 @@ pub(crate) async fn values(
     value: &str,
     arguments: BTreeMap<String, String>,
 ) -> Vec<String> {
-    let completion = client.complete_with(reference, argument, value, arguments);
+    let completion = client.complete(reference, argument, value).arguments(arguments);
     let completion = tokio::time::timeout(COMPLETION_TIMEOUT, completion).await;
     completion.ok().and_then(Result::ok).map(|completion| completion.values).unwrap_or_default()
 }

@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &DemoArgs, printer: &Printer) -> CliResult {
         }
         DemoArgs { sse: Some(address), .. } => {
             let listener = listen(address, "http", "/sse", printer).await?;
-            listener.serve(server.versions(demo::SSE_VERSIONS).into_http_service().map_err(failed)?).await
+            listener.serve(server.protocol_versions(demo::SSE_VERSIONS).into_http_service().map_err(failed)?).await
         }
         _ => server.serve_stdio().await,
     };

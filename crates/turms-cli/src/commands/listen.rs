@@ -32,9 +32,9 @@ fn print(session: &CliSession, change: &Change) -> CliResult {
         return session.printer.line(show::change(change));
     }
     match change {
-        Change::Tools => print_notification(session, ToolListChanged::NAME, None),
-        Change::Prompts => print_notification(session, PromptListChanged::NAME, None),
-        Change::Resources => print_notification(session, ResourceListChanged::NAME, None),
+        Change::ToolList => print_notification(session, ToolListChanged::NAME, None),
+        Change::PromptList => print_notification(session, PromptListChanged::NAME, None),
+        Change::ResourceList => print_notification(session, ResourceListChanged::NAME, None),
         Change::Resource { uri } => print_notification(session, ResourceUpdated::NAME, Some(ResourceParams::new(uri))),
         _ => Ok(()),
     }

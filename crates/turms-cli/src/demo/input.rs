@@ -69,6 +69,6 @@ pub(super) async fn ask_model(
 /// Lists the client's roots.
 #[tool(read_only)]
 pub(super) async fn show_roots(context: Context) -> Result<String, InputError> {
-    let roots: Vec<String> = context.roots().await?.into_iter().map(|root| root.uri).collect();
+    let roots: Vec<String> = context.list_roots().await?.into_iter().map(|root| root.uri).collect();
     Ok(if roots.is_empty() { "none".to_owned() } else { roots.join("\n") })
 }

@@ -34,7 +34,7 @@ pub(crate) fn server() -> Server {
         .resource(readme)
         .resource(logo_file)
         .resource(notes.template())
-        .service(notes)
+        .handlers(notes)
         .prompt(prompts::review)
         .prompt(prompts::journey())
 }

@@ -27,7 +27,7 @@ impl Notes {
     }
 }
 
-#[server]
+#[handlers]
 impl Notes {
     /// Writes a note, or replaces the one of the same name. Subscribers are notified.
     #[tool(idempotent)]
@@ -43,7 +43,7 @@ impl Notes {
         let uri = format!("note://{name}");
         context.server().log(LoggingLevel::Info, format!("{name} was written"));
         self.with(|notes| notes.insert(name, text));
-        context.server().resource_updated(uri.as_str());
+        context.server().notify_resource_updated(uri.as_str());
         format!("written to {uri}")
     }
 

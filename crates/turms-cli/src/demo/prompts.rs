@@ -39,7 +39,7 @@ pub(super) fn journey() -> Prompt {
             starting_with(&request.value, CITIES.iter().map(|(country, _)| *country))
         })
         .completion("city", |request: CompletionRequest| async move {
-            let country = request.known.get("country").cloned().unwrap_or_default();
+            let country = request.arguments.get("country").cloned().unwrap_or_default();
             let cities =
                 CITIES.iter().filter(|(name, _)| *name == country).flat_map(|(_, cities)| cities.iter().copied());
             starting_with(&request.value, cities)

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::Value;
-use turms::Answers;
-use turms::client::HandlerError;
-use turms::types::{CreateMessageResult, ElicitResult, Role};
+use turms::ClientBuilder;
+use turms::types::{CreateMessageResult, ElicitResult};
 
 use crate::error::{CliError, CliResult, ExitStatus};
 
@@ -47,19 +46,18 @@ impl AnswersFile {
         }
     }
 
-    /// Returns handlers that send the answers.
-    pub(super) fn handlers(self) -> Answers {
-        let mut answers = Answers::new();
+    /// Adds handlers that send the answers.
+    pub(super) fn with_handlers(self, mut builder: ClientBuilder) -> ClientBuilder {
         if let Some(queue) = self.form {
-            answers = answers.form(move |_| std::future::ready(queue.next()));
+            builder = builder.on_form(move |_, _| std::future::ready(Ok(queue.next())));
         }
         if let Some(queue) = self.url {
-            answers = answers.url(move |_| std::future::ready(queue.next()));
+            builder = builder.on_url(move |_, _| std::future::ready(Ok(queue.next())));
         }
         if let Some(queue) = self.sampling {
-            answers = answers.sampling(move |_| std::future::ready(Ok::<_, HandlerError>(queue.next())));
+            builder = builder.on_sampling(move |_, _| std::future::ready(Ok(queue.next())));
         }
-        answers
+        builder
     }
 }
 
@@ -95,10 +93,7 @@ fn queue<T>(
 fn form(value: &Value) -> Result<ElicitResult, String> {
     match value {
         Value::String(_) => action(value),
-        Value::Object(_) => {
-            let content = turms::types::Object::encode(value).map_err(|error| error.to_string())?;
-            Ok(ElicitResult::accept(content))
-        }
+        Value::Object(_) => ElicitResult::accept(value).map_err(|error| error.to_string()),
         _ => Err("expected the fields of the form, \"decline\" or \"cancel\"".to_owned()),
     }
 }
@@ -121,7 +116,7 @@ fn action(value: &Value) -> Result<ElicitResult, String> {
 /// Parses the response of the model: text, or a whole result.
 fn message(value: &Value) -> Result<CreateMessageResult, String> {
     match value {
-        Value::String(text) => Ok(CreateMessageResult::new(Role::Assistant, text.as_str(), "answers-file")),
+        Value::String(text) => Ok(CreateMessageResult::assistant(text.as_str(), "answers-file")),
         value => {
             let json = turms::types::RawJson::encode(value).map_err(|error| error.to_string())?;
             json.decode().map_err(|error| error.to_string())

@@ -7,7 +7,7 @@ mod terminal_prompt;
 use std::path::Path;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use turms::Answers;
+use turms::ClientBuilder;
 use turms::client::Roots;
 use turms::types::Root;
 
@@ -17,11 +17,15 @@ use crate::error::{CliError, CliResult};
 
 /// Returns the handlers: from the answers file if there is one, or at the terminal. Without either there are none, and the
 /// client does not declare the capabilities.
-pub(crate) fn handlers(file: Option<&Path>, terminal: Option<&TerminalPrompt>) -> CliResult<Answers> {
+pub(crate) fn with_handlers(
+    builder: ClientBuilder,
+    file: Option<&Path>,
+    terminal: Option<&TerminalPrompt>,
+) -> CliResult<ClientBuilder> {
     Ok(match (file, terminal) {
-        (Some(file), _) => answers_file::AnswersFile::read(file)?.handlers(),
-        (None, Some(terminal)) => terminal.handlers(),
-        (None, None) => Answers::new(),
+        (Some(file), _) => answers_file::AnswersFile::read(file)?.with_handlers(builder),
+        (None, Some(terminal)) => terminal.with_handlers(builder),
+        (None, None) => builder,
     })
 }
 

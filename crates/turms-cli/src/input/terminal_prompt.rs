@@ -4,9 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 use tokio::sync::Mutex;
-use turms::Answers;
+use turms::ClientBuilder;
 use turms::client::HandlerError;
-use turms::types::{Content, CreateMessageParams, CreateMessageResult, ElicitForm, ElicitResult, ElicitUrl, Role};
+use turms::types::EncodeError;
+use turms::types::{Content, CreateMessageParams, CreateMessageResult, ElicitForm, ElicitResult, ElicitUrl};
 
 use super::form::{FormOutcome, fill_form};
 use crate::line_editor::{AnswerChoices, LineEditor, LineInput, Purpose};
@@ -65,36 +66,33 @@ impl TerminalPrompt {
         self.0.printer.always(text);
     }
 
-    /// Returns handlers for forms, URLs and sampling. For sampling, the user types the response of the model.
-    pub(crate) fn handlers(&self) -> Answers {
+    /// Adds handlers for forms, URLs and sampling. For sampling, the user types the response of the model.
+    pub(crate) fn with_handlers(&self, builder: ClientBuilder) -> ClientBuilder {
         let (form, url, sampling) = (self.clone(), self.clone(), self.clone());
-        Answers::new()
-            .form(move |request| {
+        builder
+            .on_form(move |request, _| {
                 let terminal = form.clone();
-                async move { terminal.answer_form(request).await }
+                async move { Ok(terminal.answer_form(request).await?) }
             })
-            .url(move |request| {
+            .on_url(move |request, _| {
                 let terminal = url.clone();
-                async move { terminal.answer_url(request).await }
+                async move { Ok(terminal.answer_url(request).await) }
             })
-            .sampling(move |request| {
+            .on_sampling(move |request, _| {
                 let terminal = sampling.clone();
                 async move { terminal.answer_sampling(&request).await }
             })
     }
 
-    async fn answer_form(&self, form: ElicitForm) -> ElicitResult {
+    async fn answer_form(&self, form: ElicitForm) -> Result<ElicitResult, EncodeError> {
         let _request = self.0.request.lock().await;
         self.print_request("The server requests input", &form.message, "Ctrl-D declines, Ctrl-C cancels");
         let schema = serde_json::to_value(&form.requested_schema).unwrap_or(Value::Null);
-        match fill_form(self, &schema::properties(&schema)).await {
-            FormOutcome::Accepted(values) => match turms::types::Object::encode(&values) {
-                Ok(content) => ElicitResult::accept(content),
-                Err(_) => ElicitResult::cancel(),
-            },
+        Ok(match fill_form(self, &schema::properties(&schema)).await {
+            FormOutcome::Accepted(values) => ElicitResult::accept(&values)?,
             FormOutcome::Declined => ElicitResult::decline(),
             FormOutcome::Cancelled => ElicitResult::cancel(),
-        }
+        })
     }
 
     /// Shows the URL and never opens it: that is up to the user.
@@ -129,7 +127,7 @@ impl TerminalPrompt {
         }
         match self.read_answer("  model response: ".to_owned(), AnswerChoices::any()).await {
             LineInput::Entered(text) if !text.trim().is_empty() => {
-                Ok(CreateMessageResult::new(Role::Assistant, text, "person-at-terminal"))
+                Ok(CreateMessageResult::assistant(text, "person-at-terminal"))
             }
             _ => Err(HandlerError::rejected("the user rejected the request")),
         }

@@ -191,9 +191,9 @@ mod tests {
 
     #[test]
     fn structured_content_is_not_repeated() {
-        let result = CallToolResult::structured(&[1]).unwrap();
+        let result = CallToolResult::from_structured(&[1]).unwrap();
         assert_eq!(shown(&result), ["[\n  1\n]"]);
-        let result = CallToolResult::of_text("one").with_json(&1).unwrap();
+        let result = CallToolResult::from_text("one").with_structured(&1).unwrap();
         assert_eq!(shown(&result), ["one", "1"]);
     }
 

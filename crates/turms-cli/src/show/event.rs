@@ -32,9 +32,9 @@ pub(crate) fn task(task: &Task) -> StyledText {
 /// Formats a change notification.
 pub(crate) fn change(change: &Change) -> StyledText {
     StyledText::from(match change {
-        Change::Tools => "the list of tools changed".to_owned(),
-        Change::Prompts => "the list of prompts changed".to_owned(),
-        Change::Resources => "the list of resources changed".to_owned(),
+        Change::ToolList => "the list of tools changed".to_owned(),
+        Change::PromptList => "the list of prompts changed".to_owned(),
+        Change::ResourceList => "the list of resources changed".to_owned(),
         Change::Resource { uri } => format!("resource {uri} changed"),
         other => format!("{other:?}"),
     })
@@ -43,13 +43,13 @@ pub(crate) fn change(change: &Change) -> StyledText {
 /// Formats an event of the client; `None` if it is not shown. Log messages and progress are shown elsewhere.
 pub(crate) fn event(event: &Event) -> Option<StyledText> {
     let text = match event {
-        Event::ToolsChanged => change(&Change::Tools),
-        Event::PromptsChanged => change(&Change::Prompts),
-        Event::ResourcesChanged => change(&Change::Resources),
+        Event::ToolsChanged => change(&Change::ToolList),
+        Event::PromptsChanged => change(&Change::PromptList),
+        Event::ResourcesChanged => change(&Change::ResourceList),
         Event::ResourceUpdated { uri } => change(&Change::Resource { uri: uri.clone() }),
         Event::ElicitationComplete { id } => StyledText::from(format!("elicitation {id:?} is complete")),
         Event::TaskUpdated(changed) => StyledText::new().plain("task ").plain(task(changed).render(false)),
-        Event::Retrying { subject, attempt } => StyledText::from(format!("retrying {subject} (retry {attempt})")),
+        Event::Retrying { target, attempt } => StyledText::from(format!("retrying {target} (retry {attempt})")),
         Event::CircuitBreaker(BreakerState::Open) => StyledText::from("too many failures: the circuit breaker is open"),
         Event::Connection(event) => return connection(event),
         Event::Lagged(number) => StyledText::from(format!("{number} events were dropped")),

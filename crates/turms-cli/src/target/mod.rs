@@ -165,7 +165,7 @@ impl CliTarget {
             Self::Demo => "in process",
             Self::Program { .. } => "stdio",
             Self::Url { transport: TransportKind::WebSocket, .. } => "WebSocket",
-            Self::Url { transport: TransportKind::Sse, .. } => "HTTP+SSE",
+            Self::Url { transport: TransportKind::HttpSse, .. } => "HTTP+SSE",
             Self::Url { .. } => "HTTP",
         }
     }

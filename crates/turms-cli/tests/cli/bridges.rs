@@ -10,9 +10,9 @@ use turms::ProtocolVersion::{self, *};
 use turms::client::{CancellationToken, Event, Events, TransportKind, VersionCache};
 use turms::http::HttpConnector;
 use turms::jsonrpc::ErrorCode;
-use turms::types::{Ability, CreateMessageResult, ElicitResult, Object, Reference, Role, Root};
+use turms::types::{Ability, CreateMessageResult, ElicitResult, Reference, Root};
 use turms::ws::WsConnector;
-use turms::{Answers, ChildCommand, Client, ClientBuilder};
+use turms::{ChildCommand, Client, ClientBuilder};
 use turms_testkit::{TIMEOUT, eventually, node, peer_file, within};
 
 use crate::run::{Demo, TURMS, TempDir};
@@ -35,14 +35,10 @@ enum Unsupported {
 }
 
 fn client(version: impl Into<Option<ProtocolVersion>>) -> ClientBuilder {
-    let answers = Answers::new()
-        .roots([Root::new("file:///srv/project")])
-        .sampling(|_| async { Ok(CreateMessageResult::new(Role::Assistant, "Paris.", "parrot")) })
-        .form(|_| async {
-            ElicitResult::accept(Object::parse(r#"{"name":"Ann","plan":"team","news":true}"#).unwrap())
-        });
     let builder = Client::builder("turms-bridges", "1.0.0")
-        .answers(answers)
+        .roots([Root::new("file:///srv/project")])
+        .on_sampling(|_, _| async { Ok(CreateMessageResult::assistant("Paris.", "parrot")) })
+        .on_form(|_, _| async { Ok(ElicitResult::accept(json!({ "name": "Ann", "plan": "team", "news": true }))?) })
         .version_cache(VersionCache::new())
         .probe_timeout(TIMEOUT)
         .handshake_timeout(TIMEOUT)
@@ -90,7 +86,7 @@ async fn calls(client: &Client) {
     assert!(client.list_tools().await.unwrap().iter().any(|tool| tool.name == "sign_up"));
     assert_eq!(call(client, "add", json!({ "a": 1, "b": 2 })).await, "3");
     let failed = client.call_tool("divide", json!({ "a": 1, "b": 0 })).await.unwrap();
-    assert!(failed.failed() && failed.text().contains("divide by zero"), "{failed:?}");
+    assert!(failed.is_error() && failed.text().contains("divide by zero"), "{failed:?}");
     let unknown = client.call_tool("no-such-tool", ()).await.unwrap_err();
     assert_eq!(unknown.error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
     let mut sums = tokio::task::JoinSet::new();
@@ -161,7 +157,7 @@ async fn receives(events: &mut Events, mut wanted: impl FnMut(&Event) -> bool) {
 
 async fn call(client: &Client, tool: &str, arguments: impl serde::Serialize) -> String {
     let result = client.call_tool(tool, arguments).await.unwrap_or_else(|error| panic!("{tool}: {error:?}"));
-    assert!(!result.failed(), "{tool}: {result:?}");
+    assert!(!result.is_error(), "{tool}: {result:?}");
     result.text()
 }
 
@@ -288,7 +284,7 @@ async fn supergateway_serves_a_program_over_http_in_the_newest_revision() {
 async fn supergateway_serves_a_program_over_http_and_sse_to_one_client_after_another() {
     let gateway = Gateway::start("sse", &[]);
     for version in HANDSHAKE_VERSIONS {
-        let client = connect(client(version), gateway.http("/sse", TransportKind::Sse)).await;
+        let client = connect(client(version), gateway.http("/sse", TransportKind::HttpSse)).await;
         check_bridge(client, version, &[]).await;
     }
 }

@@ -11,7 +11,7 @@ fn no_such_program() {
         3,
         &[
             "cannot reach the program \"no-such-program-here\"",
-            "there is no such program",
+            "program not found",
             "hint: is it installed, and in PATH?",
         ],
     );
@@ -386,4 +386,13 @@ fn an_unknown_server_name() {
         .current_dir(&directory.0)
         .run()
         .fails(2, &["hint: no configuration file has servers"]);
+}
+
+#[test]
+fn a_file_over_the_limit_is_not_sent_in_part() {
+    let file = std::env::temp_dir().join(format!("turms-long-{}.txt", std::process::id()));
+    std::fs::File::create(&file).unwrap().set_len((64 << 20) + 1).unwrap();
+    let value = format!("text=@{}", file.display());
+    turms(["call", "demo", "remember", "name=x", &value]).run().fails(1, &["longer than 64 MiB"]);
+    std::fs::remove_file(file).unwrap();
 }

@@ -125,7 +125,7 @@ mod tests {
             assert!(matches!(decode(json(required), LATEST), Ok(Outcome::InputRequired(_))));
         }
         assert!(matches!(any(json(required), LATEST), Ok(Outcome::Complete(_))));
-        let typed = outcome::<CallToolResult>(Payload::new(CallToolResult::of_text("a")), LATEST);
+        let typed = outcome::<CallToolResult>(Payload::new(CallToolResult::from_text("a")), LATEST);
         assert!(matches!(typed, Ok(Outcome::Complete(payload)) if payload.get::<CallToolResult>().is_some()));
     }
 }

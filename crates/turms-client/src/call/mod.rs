@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use turms_core::{BoxFuture, CancellationToken, Payload};
-use turms_proto::types::{EmptyResult, Meta, Outcome, ProgressParams};
+use turms_proto::method::Method as _;
+use turms_proto::types::{EmptyResult, Listen, Meta, Outcome, ProgressParams};
 
 pub(crate) use self::error::CallError;
 use self::error::{CallErrorKind, TaskCause};
@@ -73,6 +74,15 @@ impl<T, E> Call<T, E> {
         Self { client: client.clone(), options: CallOptions::default(), plan: Plan::Steps(steps) }
     }
 
+    /// The same call with a changed request. Calls of several requests stay as they are.
+    pub(crate) fn map_request(mut self, change: impl FnOnce(CallRequest) -> Result<CallRequest, CallError>) -> Self {
+        self.plan = match self.plan {
+            Plan::Request(request, finish) => Plan::Request(request.and_then(change), finish),
+            steps @ Plan::Steps(_) => steps,
+        };
+        self
+    }
+
     pub(crate) fn options_mut(&mut self) -> &mut CallOptions {
         &mut self.options
     }
@@ -80,6 +90,8 @@ impl<T, E> Call<T, E> {
     /// Timeout for the response, renewed by each report of progress. Each attempt, each input round, each page of a list, each
     /// poll of a task and the wait for a connection has this time. [`max_duration`](Self::max_duration) limits what progress can
     /// add to it.
+    #[doc(alias = "deadline")]
+    #[doc(alias = "max_total_timeout")]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Timeout::After(timeout);
         self
@@ -210,6 +222,12 @@ impl CallOutput {
 
     pub(crate) fn subscription(subscription: Subscription) -> Self {
         Self { subscription: Some(Box::new(subscription)), ..Self::empty() }
+    }
+
+    /// The stream of changes that was opened.
+    pub(crate) fn into_subscription(self) -> Result<Subscription, CallError> {
+        let stream = self.subscription.ok_or_else(|| CallError::not_connected(Listen::NAME, None))?;
+        Ok(*stream)
     }
 
     /// The complete result.

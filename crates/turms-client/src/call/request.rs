@@ -248,20 +248,23 @@ pub(crate) fn tool_params(name: String, arguments: &impl Serialize) -> Result<Ca
 
 /// The parameters of `prompts/get`. A field that is `None` is an argument that is not given.
 pub(crate) fn prompt_params(name: String, arguments: &impl Serialize) -> Result<GetPromptParams, CallError> {
-    let target = CallTarget::new::<GetPrompt>(&name);
-    let arguments = match object(arguments, target)? {
-        None => None,
-        Some(arguments) => {
-            let arguments: BTreeMap<String, Option<String>> = arguments.decode().map_err(|error| {
-                let problem = format!("arguments of prompts are strings: {error}");
-                CallError::not_sent(target, CallErrorKind::Encode(problem))
-            })?;
-            Some(arguments.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
-        }
-    };
+    let arguments = string_arguments(arguments, CallTarget::new::<GetPrompt>(&name))?;
     let mut params = GetPromptParams::new(name);
     params.arguments = arguments;
     Ok(params)
+}
+
+/// A value as arguments of a prompt, which are strings; `None` for `()`. Fields that are `None` are left out.
+pub(crate) fn string_arguments(
+    arguments: &impl Serialize,
+    target: CallTarget<'_>,
+) -> Result<Option<BTreeMap<String, String>>, CallError> {
+    let Some(arguments) = object(arguments, target)? else { return Ok(None) };
+    let arguments: BTreeMap<String, Option<String>> = arguments.decode().map_err(|error| {
+        let problem = format!("arguments must be strings: {error}");
+        CallError::not_sent(target, CallErrorKind::Encode(problem))
+    })?;
+    Ok(Some(arguments.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()))
 }
 
 /// A value as a JSON object; `None` for `()`.

@@ -7,6 +7,7 @@ use turms_proto::types::{
 use super::{CallError, CallRequest, decode};
 
 /// A call that differs by era, or is for all members of a pool or a group.
+#[derive(Clone)]
 pub(crate) enum SessionCall {
     Ping,
     SetLogLevel(LoggingLevel),

@@ -7,7 +7,7 @@ use turms_core::TransportKind;
 use turms_proto::{Object, RawJson};
 
 use super::env_file;
-use super::error::{EntryProblem, kind_of};
+use super::error::{EntryErrorKind, kind_of};
 use super::variable::Variables;
 
 /// A server as a configuration has it, with its variables replaced.
@@ -114,17 +114,17 @@ impl fmt::Debug for HeaderNames<'_> {
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) path: String,
-    pub(super) problem: EntryProblem,
+    pub(super) kind: EntryErrorKind,
     pub(super) disabled: bool,
 }
 
 impl Fault {
-    fn new(path: impl Into<String>, problem: EntryProblem) -> Self {
-        Self { path: path.into(), problem, disabled: false }
+    fn new(path: impl Into<String>, kind: EntryErrorKind) -> Self {
+        Self { path: path.into(), kind, disabled: false }
     }
 
     fn wrong_type(path: impl Into<String>, expected: &'static str, value: &RawJson) -> Self {
-        Self::new(path, EntryProblem::WrongType { expected, found: kind_of(value) })
+        Self::new(path, EntryErrorKind::WrongType { expected, found: kind_of(value) })
     }
 }
 
@@ -174,8 +174,8 @@ impl<'a> Reader<'a> {
         match (self.get("command"), self.url()?) {
             (Some(program), None) => self.command(&program),
             (None, Some((member, url))) => self.address(member, &url),
-            (Some(_), Some((second, _))) => Err(Fault::new("", EntryProblem::Both { first: "command", second })),
-            (None, None) => Err(Fault::new("", EntryProblem::NoTarget)),
+            (Some(_), Some((second, _))) => Err(Fault::new("", EntryErrorKind::Both { first: "command", second })),
+            (None, None) => Err(Fault::new("", EntryErrorKind::NoTarget)),
         }
     }
 
@@ -183,14 +183,14 @@ impl<'a> Reader<'a> {
     fn url(&self) -> Result<Option<(&'static str, RawJson)>, Fault> {
         let mut found = URLS.into_iter().filter_map(|name| Some((name, self.get(name)?)));
         match (found.next(), found.next()) {
-            (Some((first, _)), Some((second, _))) => Err(Fault::new("", EntryProblem::Both { first, second })),
+            (Some((first, _)), Some((second, _))) => Err(Fault::new("", EntryErrorKind::Both { first, second })),
             (one, _) => Ok(one),
         }
     }
 
     fn command(&self, program: &RawJson) -> Result<ServerTarget, Fault> {
         if let Some(Stated { member, text, transport: Some(_) }) = self.stated()? {
-            return Err(Fault::new(member, EntryProblem::TransportMismatch { stated: text, member: "command" }));
+            return Err(Fault::new(member, EntryErrorKind::TransportMismatch { stated: text, member: "command" }));
         }
         Ok(ServerTarget::Command {
             program: not_empty("command", self.argument("command", program)?)?,
@@ -203,18 +203,18 @@ impl<'a> Reader<'a> {
     fn address(&self, member: &'static str, url: &RawJson) -> Result<ServerTarget, Fault> {
         let stated = match self.stated()? {
             Some(Stated { member: stated, text, transport: None }) => {
-                return Err(Fault::new(stated, EntryProblem::TransportMismatch { stated: text, member }));
+                return Err(Fault::new(stated, EntryErrorKind::TransportMismatch { stated: text, member }));
             }
             Some(Stated { transport: Some(transport), .. }) => transport,
             None if member == URLS[2] => TransportKind::StreamableHttp,
-            None => TransportKind::Unstated,
+            None => TransportKind::Auto,
         };
         let url = self.text(member, url)?;
-        let scheme = scheme_of(&url).ok_or_else(|| Fault::new(member, EntryProblem::NotAnAddress))?;
+        let scheme = scheme_of(&url).ok_or_else(|| Fault::new(member, EntryErrorKind::NotAnAddress))?;
         let transport = match (stated, scheme) {
-            (TransportKind::Unstated | TransportKind::WebSocket, "ws" | "wss") => TransportKind::WebSocket,
+            (TransportKind::Auto | TransportKind::WebSocket, "ws" | "wss") => TransportKind::WebSocket,
             (TransportKind::WebSocket, _) | (_, "ws" | "wss") => {
-                return Err(Fault::new(member, EntryProblem::SchemeMismatch { scheme }));
+                return Err(Fault::new(member, EntryErrorKind::SchemeMismatch { scheme }));
             }
             (stated, _) => stated,
         };
@@ -226,7 +226,7 @@ impl<'a> Reader<'a> {
         let read = |member| self.get(member).map(|value| Stated::read(member, &value)).transpose();
         match (read("type")?, read("transport")?) {
             (Some(one), Some(other)) if one.transport != other.transport => {
-                Err(Fault::new("", EntryProblem::TransportsDisagree))
+                Err(Fault::new("", EntryErrorKind::TransportsDisagree))
             }
             (one, other) => Ok(one.or(other)),
         }
@@ -245,7 +245,7 @@ impl<'a> Reader<'a> {
         for (name, value) in &object("env", &value)? {
             let path = member_path("env", &name);
             if name.is_empty() || name.contains(['=', '\0']) {
-                return Err(Fault::new(path, EntryProblem::VariableName));
+                return Err(Fault::new(path, EntryErrorKind::VariableName));
             }
             let value = match value.as_str() {
                 "null" => None,
@@ -265,7 +265,7 @@ impl<'a> Reader<'a> {
         let path = self.base.map_or_else(|| path.clone(), |base| base.join(&path));
         match env_file::read(&path) {
             Ok(variables) => Ok(variables.into_iter().map(|(name, value)| (name, Some(value))).collect()),
-            Err(problem) => Err(Fault::new("envFile", EntryProblem::EnvFile { path, problem })),
+            Err(kind) => Err(Fault::new("envFile", kind)),
         }
     }
 
@@ -275,13 +275,15 @@ impl<'a> Reader<'a> {
         for (name, value) in &object("headers", &value)? {
             let path = member_path("headers", &name);
             let text = self.text(&path, &value)?;
-            let fault = |problem| Fault::new(path, problem);
-            let Ok(name) = HeaderName::from_bytes(name.as_bytes()) else { return Err(fault(EntryProblem::HeaderName)) };
+            let fault = |kind| Fault::new(path, kind);
+            let Ok(name) = HeaderName::from_bytes(name.as_bytes()) else {
+                return Err(fault(EntryErrorKind::HeaderName));
+            };
             let Ok(mut value) = HeaderValue::from_bytes(text.as_bytes()) else {
-                return Err(fault(EntryProblem::HeaderValue));
+                return Err(fault(EntryErrorKind::HeaderValue));
             };
             value.set_sensitive(true);
-            headers.try_insert(name, value).map_err(|_| fault(EntryProblem::TooManyHeaders))?;
+            headers.try_insert(name, value).map_err(|_| fault(EntryErrorKind::TooManyHeaders))?;
         }
         Ok(headers)
     }
@@ -294,13 +296,13 @@ impl<'a> Reader<'a> {
     /// A string with its variables replaced.
     fn text(&self, path: &str, value: &RawJson) -> Result<String, Fault> {
         let text = string(path, value)?;
-        self.variables.expand(&text).map_err(|problem| Fault::new(path, problem))
+        self.variables.expand(&text).map_err(|kind| Fault::new(path, kind))
     }
 
     /// As [`Reader::text`], for the operating system.
     fn argument(&self, path: &str, value: &RawJson) -> Result<String, Fault> {
         let text = self.text(path, value)?;
-        if text.contains('\0') { Err(Fault::new(path, EntryProblem::Nul)) } else { Ok(text) }
+        if text.contains('\0') { Err(Fault::new(path, EntryErrorKind::Nul)) } else { Ok(text) }
     }
 
     /// What the target has not made use of.
@@ -329,9 +331,9 @@ impl Stated {
             // Copilot CLI calls it "local".
             "stdio" | "local" => None,
             "http" | "streamablehttp" => Some(TransportKind::StreamableHttp),
-            "sse" => Some(TransportKind::Sse),
+            "sse" => Some(TransportKind::HttpSse),
             "ws" | "websocket" => Some(TransportKind::WebSocket),
-            _ => return Err(Fault::new(member, EntryProblem::UnknownTransport { name: text })),
+            _ => return Err(Fault::new(member, EntryErrorKind::UnknownTransport { name: text })),
         };
         Ok(Self { member, text, transport })
     }
@@ -341,7 +343,7 @@ fn string(path: &str, value: &RawJson) -> Result<String, Fault> {
     if !value.as_str().starts_with('"') {
         return Err(Fault::wrong_type(path, "a string", value));
     }
-    value.decode().map_err(|_| Fault::new(path, EntryProblem::NotUnicode))
+    value.decode().map_err(|_| Fault::new(path, EntryErrorKind::NotUnicode))
 }
 
 fn object(path: &str, value: &RawJson) -> Result<Object, Fault> {
@@ -353,7 +355,7 @@ fn flag(path: &str, value: &RawJson) -> Result<bool, Fault> {
 }
 
 fn not_empty(path: &str, text: String) -> Result<String, Fault> {
-    if text.is_empty() { Err(Fault::new(path, EntryProblem::Empty)) } else { Ok(text) }
+    if text.is_empty() { Err(Fault::new(path, EntryErrorKind::Empty)) } else { Ok(text) }
 }
 
 /// The scheme of an address with a host, if it is one of ours.

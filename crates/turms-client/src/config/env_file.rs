@@ -6,50 +6,42 @@
 
 use std::path::Path;
 
-use super::file::{self, ReadError};
+use super::error::EntryErrorKind;
+use super::file;
 
-/// The largest file that is read.
-const MAX_FILE: usize = 1 << 20;
+/// Maximum size of a file.
+const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// Why a file of environment variables is of no use. What its lines say is not repeated.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EnvFileError {
-    /// It could not be read.
-    #[error(transparent)]
-    Read(ReadError),
-    /// A line is not `NAME=value`.
-    #[error("line {line}: expected NAME=value")]
-    NoAssignment {
-        /// The line, from 1.
-        line: usize,
-    },
-    /// A value begins with a quote that is not closed on its line.
-    #[error("line {line}: a quote is not closed")]
-    UnclosedQuote {
-        /// The line, from 1.
-        line: usize,
-    },
-    /// Something other than a comment follows a quoted value.
-    #[error("line {line}: text after the closing quote")]
-    AfterQuote {
-        /// The line, from 1.
-        line: usize,
-    },
-    /// A NUL character, which no operating system takes in a variable.
-    #[error("line {line}: has a NUL character")]
-    Nul {
-        /// The line, from 1.
-        line: usize,
-    },
+/// An invalid line. Its contents may be a secret and are not repeated.
+#[derive(Debug)]
+pub(super) struct InvalidLine {
+    /// The line number, starting at 1.
+    pub(super) line: usize,
+    pub(super) problem: &'static str,
 }
 
-/// The variables of a file, in its order.
-pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, EnvFileError> {
-    parse(&file::read(path, MAX_FILE).map_err(EnvFileError::Read)?)
+impl InvalidLine {
+    fn new(line: usize, problem: &'static str) -> Self {
+        Self { line, problem }
+    }
+
+    fn no_assignment(line: usize) -> Self {
+        Self::new(line, "expected NAME=value")
+    }
 }
 
-fn parse(text: &str) -> Result<Vec<(String, String)>, EnvFileError> {
+/// Reads the variables of a file, in its order.
+pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, EntryErrorKind> {
+    let text = file::read(path, MAX_FILE_BYTES)
+        .map_err(|source| EntryErrorKind::ReadEnvFile { path: path.to_owned(), source })?;
+    parse(&text).map_err(|InvalidLine { line, problem }| EntryErrorKind::EnvFileSyntax {
+        path: path.to_owned(),
+        line,
+        problem,
+    })
+}
+
+fn parse(text: &str) -> Result<Vec<(String, String)>, InvalidLine> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut variables = Vec::new();
     for (line, content) in (1..).zip(text.lines().map(str::trim)) {
@@ -57,12 +49,12 @@ fn parse(text: &str) -> Result<Vec<(String, String)>, EnvFileError> {
             continue;
         }
         if content.contains('\0') {
-            return Err(EnvFileError::Nul { line });
+            return Err(InvalidLine::new(line, "has a NUL character"));
         }
-        let (name, rest) = content.split_once('=').ok_or(EnvFileError::NoAssignment { line })?;
+        let (name, rest) = content.split_once('=').ok_or_else(|| InvalidLine::no_assignment(line))?;
         let name = strip_export(name).trim_end();
         if name.is_empty() || name.contains(char::is_whitespace) {
-            return Err(EnvFileError::NoAssignment { line });
+            return Err(InvalidLine::no_assignment(line));
         }
         variables.push((name.to_owned(), value(rest.trim_start(), line)?));
     }
@@ -76,15 +68,19 @@ fn strip_export(name: &str) -> &str {
     }
 }
 
-fn value(text: &str, line: usize) -> Result<String, EnvFileError> {
+fn value(text: &str, line: usize) -> Result<String, InvalidLine> {
     let (value, rest) = match text.as_bytes().first() {
         Some(b'\'') => text[1..].split_once('\'').map(|(value, rest)| (value.to_owned(), rest)),
         Some(b'"') => double_quoted(&text[1..]),
         _ => return Ok(unquoted(text).to_owned()),
     }
-    .ok_or(EnvFileError::UnclosedQuote { line })?;
+    .ok_or_else(|| InvalidLine::new(line, "a quote is not closed"))?;
     let rest = rest.trim_start();
-    if rest.is_empty() || rest.starts_with('#') { Ok(value) } else { Err(EnvFileError::AfterQuote { line }) }
+    if rest.is_empty() || rest.starts_with('#') {
+        Ok(value)
+    } else {
+        Err(InvalidLine::new(line, "text after the closing quote"))
+    }
 }
 
 fn unquoted(text: &str) -> &str {
@@ -170,7 +166,7 @@ mod tests {
             ("A='x's3cret", "line 1: text after the closing quote"),
         ] {
             let error = parse(text).unwrap_err();
-            assert_eq!(error.to_string(), message);
+            assert_eq!(format!("line {}: {}", error.line, error.problem), message);
             assert!(!format!("{error:?}").contains("s3"));
         }
     }

@@ -7,13 +7,11 @@ use turms_core::error_chain;
 use turms_proto::{Problem, RawJson};
 
 use super::entry::Fault;
-use super::env_file::EnvFileError;
-use super::file::ReadError;
 
-/// A configuration as a whole is of no use.
+/// The error of a configuration that cannot be used as a whole.
 pub struct ConfigError {
     file: Option<PathBuf>,
-    problem: ConfigProblem,
+    kind: ConfigErrorKind,
 }
 
 /// The message with its causes, so that an error that leaves `main` reads as a sentence.
@@ -24,8 +22,8 @@ impl fmt::Debug for ConfigError {
 }
 
 impl ConfigError {
-    pub(super) fn new(file: Option<&Path>, problem: ConfigProblem) -> Self {
-        Self { file: file.map(Path::to_owned), problem }
+    pub(super) fn new(file: Option<&Path>, kind: ConfigErrorKind) -> Self {
+        Self { file: file.map(Path::to_owned), kind }
     }
 
     /// The file, unless the configuration came as text.
@@ -34,45 +32,45 @@ impl ConfigError {
         self.file.as_deref()
     }
 
-    /// The problem.
+    /// Returns the kind of the error.
     #[must_use]
-    pub fn problem(&self) -> &ConfigProblem {
-        &self.problem
+    pub fn kind(&self) -> &ConfigErrorKind {
+        &self.kind
     }
 
     /// Returns `true` if the file does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        matches!(&self.problem, ConfigProblem::Read(ReadError::Io(error)) if error.kind() == io::ErrorKind::NotFound)
+        matches!(&self.kind, ConfigErrorKind::Read(error) if error.kind() == io::ErrorKind::NotFound)
     }
 
     /// Returns `true` if the file is valid but names no servers, such as the settings of an editor.
     #[must_use]
     pub fn is_without_servers(&self) -> bool {
-        matches!(self.problem, ConfigProblem::NoServers)
+        matches!(self.kind, ConfigErrorKind::NoServers)
     }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_file(f, self.file())?;
-        self.problem.fmt(f)
+        self.kind.fmt(f)
     }
 }
 
 impl Error for ConfigError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.problem.source()
+        self.kind.source()
     }
 }
 
-/// A problem of a configuration as a whole.
+/// The kind of a [`ConfigError`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConfigProblem {
-    /// The file could not be read.
+pub enum ConfigErrorKind {
+    /// The file could not be read, is larger than 64 MiB or is not UTF-8.
     #[error("cannot be read")]
-    Read(#[source] ReadError),
+    Read(#[source] io::Error),
     /// The text is not JSON, even if comments and trailing commas are allowed.
     #[error("line {line}, column {column}: {problem}")]
     Syntax {
@@ -104,20 +102,20 @@ pub enum ConfigProblem {
     NoServers,
 }
 
-impl ConfigProblem {
+impl ConfigErrorKind {
     pub(super) fn not_an_object(path: String, value: &RawJson) -> Self {
         Self::NotAnObject { path, found: kind_of(value) }
     }
 }
 
-/// One entry of a configuration is of no use. The others are not affected.
+/// The error of one entry of a configuration. The other entries are not affected.
 ///
-/// No value of the entry is repeated here, because it may be a secret.
+/// Values of the entry are not repeated, because they may be secrets.
 #[derive(Debug)]
-pub struct EntryError(Box<Inner>);
+pub struct EntryError(Box<EntryErrorInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct EntryErrorInner {
     file: Option<PathBuf>,
     server: String,
     fault: Fault,
@@ -125,7 +123,7 @@ struct Inner {
 
 impl EntryError {
     pub(super) fn new(file: Option<&Path>, server: &str, fault: Fault) -> Self {
-        Self(Box::new(Inner { file: file.map(Path::to_owned), server: server.to_owned(), fault }))
+        Self(Box::new(EntryErrorInner { file: file.map(Path::to_owned), server: server.to_owned(), fault }))
     }
 
     /// The file, unless the configuration came as text.
@@ -146,10 +144,10 @@ impl EntryError {
         &self.0.fault.path
     }
 
-    /// The problem.
+    /// Returns the kind of the error.
     #[must_use]
-    pub fn problem(&self) -> &EntryProblem {
-        &self.0.fault.problem
+    pub fn kind(&self) -> &EntryErrorKind {
+        &self.0.fault.kind
     }
 
     /// Returns `true` if the entry is disabled, so that the problem does not matter now.
@@ -166,20 +164,20 @@ impl fmt::Display for EntryError {
         if !self.path().is_empty() {
             write!(f, "{}: ", self.path())?;
         }
-        self.problem().fmt(f)
+        self.kind().fmt(f)
     }
 }
 
 impl Error for EntryError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.problem().source()
+        self.kind().source()
     }
 }
 
-/// A problem of an entry.
+/// The kind of an [`EntryError`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum EntryProblem {
+pub enum EntryErrorKind {
     /// A value is of another type than what belongs there.
     #[error("expected {expected}, found {found}")]
     WrongType {
@@ -228,14 +226,23 @@ pub enum EntryProblem {
     /// A name that no environment variable can have.
     #[error("cannot be the name of a variable")]
     VariableName,
-    /// The file of environment variables is of no use.
-    #[error("{} cannot be used", path.display())]
-    EnvFile {
+    /// The file of environment variables could not be read, is larger than 1 MiB or is not UTF-8.
+    #[error("{} cannot be read", path.display())]
+    ReadEnvFile {
         /// The file.
         path: PathBuf,
-        /// Why.
-        #[source]
-        problem: EnvFileError,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A line of the file of environment variables is invalid.
+    #[error("{}: line {line}: {problem}", path.display())]
+    EnvFileSyntax {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The problem, such as `expected NAME=value`.
+        problem: &'static str,
     },
     /// Not a URL, or one of a scheme that leads to no server.
     #[error("expected an address that begins with http://, https://, ws:// or wss://")]

@@ -18,9 +18,7 @@ use turms_proto::RawJson;
 
 use self::entry::Reader;
 pub use self::entry::{ServerEntry, ServerTarget};
-pub use self::env_file::EnvFileError;
-pub use self::error::{ConfigError, ConfigProblem, EntryError, EntryProblem};
-pub use self::file::ReadError;
+pub use self::error::{ConfigError, ConfigErrorKind, EntryError, EntryErrorKind};
 pub use self::place::{ConfigApp, ConfigFile, ConfigScope, Platform, known_config_files};
 use self::variable::Variables;
 
@@ -100,7 +98,7 @@ impl McpConfig {
     /// # Errors
     /// When the text is not JSON or names no servers. What is wrong within an entry is an error of that entry.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        Self::from_text(None, text).map_err(|problem| ConfigError::new(None, problem))
+        Self::from_text(None, text).map_err(|kind| ConfigError::new(None, kind))
     }
 
     /// Reads a configuration file. This blocks on the file system.
@@ -110,9 +108,9 @@ impl McpConfig {
     pub fn read(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         file::read(path, MAX_FILE)
-            .map_err(ConfigProblem::Read)
+            .map_err(ConfigErrorKind::Read)
             .and_then(|text| Self::from_text(Some(path), &text))
-            .map_err(|problem| ConfigError::new(Some(path), problem))
+            .map_err(|kind| ConfigError::new(Some(path), kind))
     }
 
     /// Looks variables up here and not in the environment of this process.
@@ -145,7 +143,7 @@ impl McpConfig {
         let group = project.member("mcpServers").filter(|group| !group.is_null())?;
         let of_project = |servers| Self { servers, projects: None, ..self.clone() }.workspace_folder(folder);
         let result = servers_of(&group, || format!("projects[{key:?}].mcpServers"));
-        Some(result.map(of_project).map_err(|problem| ConfigError::new(self.file.as_deref(), problem)))
+        Some(result.map(of_project).map_err(|kind| ConfigError::new(self.file.as_deref(), kind)))
     }
 
     /// The names of the servers.
@@ -175,16 +173,16 @@ impl McpConfig {
         Reader::read(entry, &self.variables, base).map_err(|fault| EntryError::new(self.file.as_deref(), name, fault))
     }
 
-    fn from_text(file: Option<&Path>, text: &str) -> Result<Self, ConfigProblem> {
+    fn from_text(file: Option<&Path>, text: &str) -> Result<Self, ConfigErrorKind> {
         let root = parse_json(text)?;
         if !root.is_object() {
-            return Err(ConfigProblem::not_an_object(String::new(), &root));
+            return Err(ConfigErrorKind::not_an_object(String::new(), &root));
         }
         let projects = root.member("projects").filter(RawJson::is_object);
         let servers = match find_group(&root) {
             Some((path, group)) => servers_of(&group, || path.join("."))?,
             None if projects.is_some() => IndexMap::new(),
-            None => return Err(ConfigProblem::NoServers),
+            None => return Err(ConfigErrorKind::NoServers),
         };
         Ok(Self { file: file.map(Path::to_owned), servers, projects, variables: Variables::of_process() })
     }
@@ -202,15 +200,15 @@ impl fmt::Debug for McpConfig {
 }
 
 /// JSON with comments and trailing commas; positions are those of `text`.
-fn parse_json(text: &str) -> Result<RawJson, ConfigProblem> {
+fn parse_json(text: &str) -> Result<RawJson, ConfigErrorKind> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let plain = comment::blank(text).map_err(|unclosed| {
         let (line, column) = position(text, unclosed.offset);
-        ConfigProblem::UnclosedComment { line, column }
+        ConfigErrorKind::UnclosedComment { line, column }
     })?;
     RawJson::parse(plain).map_err(|error| {
         let (line, column) = position(text, error.offset);
-        ConfigProblem::Syntax { line, column, problem: error.problem }
+        ConfigErrorKind::Syntax { line, column, problem: error.problem }
     })
 }
 
@@ -228,8 +226,8 @@ fn find_group(root: &RawJson) -> Option<(&'static [&'static str], RawJson)> {
     })
 }
 
-fn servers_of(group: &RawJson, path: impl FnOnce() -> String) -> Result<IndexMap<String, RawJson>, ConfigProblem> {
-    let Some(group) = group.as_object() else { return Err(ConfigProblem::not_an_object(path(), group)) };
+fn servers_of(group: &RawJson, path: impl FnOnce() -> String) -> Result<IndexMap<String, RawJson>, ConfigErrorKind> {
+    let Some(group) = group.as_object() else { return Err(ConfigErrorKind::not_an_object(path(), group)) };
     Ok(group.iter().map(|(name, entry)| (name.into_owned(), entry)).collect())
 }
 

@@ -185,7 +185,7 @@ mod commands {
             )
         );
         assert_eq!((error.file(), error.server(), error.path()), (Some(path.as_path()), "github", "env.TOKEN"));
-        assert!(matches!(error.problem(), EntryProblem::UnsetVariable { name } if name == "GITHUB_TOKEN"));
+        assert!(matches!(error.kind(), EntryErrorKind::UnsetVariable { name } if name == "GITHUB_TOKEN"));
     }
 
     #[test]
@@ -229,16 +229,16 @@ mod env_files {
         folder.write("bad.env", "A=1\ns3cret\n");
         folder.write("nul.env", "A=a\0b\n");
         folder.write("huge.env", "#".repeat(2 << 20));
-        for (name, cause) in [
-            ("bad.env", "line 2: expected NAME=value"),
-            ("nul.env", "line 1: has a NUL character"),
-            ("huge.env", "the file is larger than 1048576 bytes"),
+        for (name, problem, cause) in [
+            ("bad.env", ": line 2: expected NAME=value", None),
+            ("nul.env", ": line 1: has a NUL character", None),
+            ("huge.env", " cannot be read", Some("the file is larger than 1048576 bytes")),
         ] {
             let config = one(&format!(r#"{{"command": "c", "envFile": "{name}"}}"#)).workspace_folder(&folder.0);
             let error = config.server("x").unwrap().unwrap_err();
             let path = folder.0.join(name);
-            assert_eq!(error.to_string(), format!("server \"x\": envFile: {} cannot be used", path.display()));
-            assert_eq!(error.source().unwrap().to_string(), cause);
+            assert_eq!(error.to_string(), format!("server \"x\": envFile: {}{problem}", path.display()));
+            assert_eq!(error.source().map(ToString::to_string).as_deref(), cause);
             assert!(!format!("{error:?}").contains("s3cret"));
         }
     }
@@ -259,7 +259,7 @@ mod addresses {
         assert_eq!(url, "https://s3cret.example/mcp?k=s3cret");
         assert_eq!(headers["x-key"], "Bearer s3cret");
         assert!(headers["x-key"].is_sensitive());
-        assert_eq!(transport, TransportKind::Unstated);
+        assert_eq!(transport, TransportKind::Auto);
     }
 
     #[test]
@@ -268,8 +268,8 @@ mod addresses {
             ("http", TransportKind::StreamableHttp),
             ("streamable-http", TransportKind::StreamableHttp),
             ("streamableHttp", TransportKind::StreamableHttp),
-            ("sse", TransportKind::Sse),
-            ("SSE", TransportKind::Sse),
+            ("sse", TransportKind::HttpSse),
+            ("SSE", TransportKind::HttpSse),
         ] {
             assert_eq!(transport(&format!(r#"{{"type": "{name}", "url": "http://a/"}}"#)), expected);
             assert_eq!(transport(&format!(r#"{{"transport": "{name}", "serverUrl": "https://a"}}"#)), expected);
@@ -278,7 +278,7 @@ mod addresses {
         assert_eq!(transport(r#"{"type": "websocket", "url": "wss://a:1/b"}"#), TransportKind::WebSocket);
         assert_eq!(transport(r#"{"url": "wss://a"}"#), TransportKind::WebSocket);
         assert_eq!(transport(r#"{"url": "WSS://a"}"#), TransportKind::WebSocket);
-        assert_eq!(transport(r#"{"url": "HTTPS://a"}"#), TransportKind::Unstated);
+        assert_eq!(transport(r#"{"url": "HTTPS://a"}"#), TransportKind::Auto);
         assert_eq!(transport(r#"{"httpUrl": "http://a"}"#), TransportKind::StreamableHttp);
         assert_eq!(
             transport(r#"{"type": "http", "transport": "streamable-http", "url": "http://a"}"#),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{MAIN_SEPARATOR_STR, PathBuf};
 use std::sync::Arc;
 
-use super::error::EntryProblem;
+use super::error::EntryErrorKind;
 
 /// Finds a variable by its name.
 type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
@@ -27,7 +27,7 @@ impl Variables {
     }
 
     /// The text with every `${…}` replaced. What is put in is not looked at again.
-    pub(super) fn expand(&self, text: &str) -> Result<String, EntryProblem> {
+    pub(super) fn expand(&self, text: &str) -> Result<String, EntryErrorKind> {
         let mut expanded = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find("${") {
@@ -37,7 +37,7 @@ impl Variables {
                 rest = after;
                 continue;
             }
-            let (inside, after) = after.split_once('}').ok_or(EntryProblem::UnclosedReference)?;
+            let (inside, after) = after.split_once('}').ok_or(EntryErrorKind::UnclosedReference)?;
             expanded.push_str(before);
             expanded.push_str(&self.resolve(inside)?);
             rest = after;
@@ -46,10 +46,10 @@ impl Variables {
         Ok(expanded)
     }
 
-    fn resolve(&self, inside: &str) -> Result<String, EntryProblem> {
+    fn resolve(&self, inside: &str) -> Result<String, EntryErrorKind> {
         // The brace that was found closes the inner reference, so what is here is only the front of the outer one.
         if inside.contains("${") {
-            return Err(EntryProblem::NestedReference);
+            return Err(EntryErrorKind::NestedReference);
         }
         let (name, default) = match inside.split_once(":-") {
             Some((name, default)) => (name, Some(default)),
@@ -58,29 +58,29 @@ impl Variables {
         match name.split_once(':') {
             None => self.plain(name, default),
             Some(("env", name)) => self.variable(name, default),
-            Some(("input", id)) => Err(EntryProblem::NeedsPerson { id: id.to_owned() }),
-            Some((kind, _)) => Err(EntryProblem::UnknownReference { kind: kind.to_owned() }),
+            Some(("input", id)) => Err(EntryErrorKind::NeedsPerson { id: id.to_owned() }),
+            Some((kind, _)) => Err(EntryErrorKind::UnknownReference { kind: kind.to_owned() }),
         }
     }
 
-    fn plain(&self, name: &str, default: Option<&str>) -> Result<String, EntryProblem> {
+    fn plain(&self, name: &str, default: Option<&str>) -> Result<String, EntryErrorKind> {
         let (value, missing) = match name {
-            "userHome" => (self.home(), EntryProblem::NoHome),
-            "workspaceFolder" => (self.folder(), EntryProblem::NoWorkspaceFolder),
-            "workspaceFolderBasename" => (self.folder_name(), EntryProblem::NoWorkspaceFolder),
+            "userHome" => (self.home(), EntryErrorKind::NoHome),
+            "workspaceFolder" => (self.folder(), EntryErrorKind::NoWorkspaceFolder),
+            "workspaceFolderBasename" => (self.folder_name(), EntryErrorKind::NoWorkspaceFolder),
             "pathSeparator" | "/" => return Ok(MAIN_SEPARATOR_STR.to_owned()),
             _ => return self.variable(name, default),
         };
         value.or_else(|| default.map(str::to_owned)).ok_or(missing)
     }
 
-    fn variable(&self, name: &str, default: Option<&str>) -> Result<String, EntryProblem> {
+    fn variable(&self, name: &str, default: Option<&str>) -> Result<String, EntryErrorKind> {
         if name.is_empty() {
-            return Err(EntryProblem::EmptyReference);
+            return Err(EntryErrorKind::EmptyReference);
         }
         (self.lookup)(name)
             .or_else(|| default.map(str::to_owned))
-            .ok_or_else(|| EntryProblem::UnsetVariable { name: name.to_owned() })
+            .ok_or_else(|| EntryErrorKind::UnsetVariable { name: name.to_owned() })
     }
 
     fn home(&self) -> Option<String> {

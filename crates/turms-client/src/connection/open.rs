@@ -41,6 +41,7 @@ pub(super) async fn open(shared: &Arc<ServerShared>, generation: u64) -> Result<
     if let Some(server) = identity.filter(|_| verified && is_worth_remembering(settings.choice, &negotiated, &ours)) {
         settings.version_cache.remember(&server, &negotiated);
     }
+    shared.incoming.server.set_info(negotiated.server.as_ref().and_then(|server| server.server_info()));
     let metadata = shared.request_metadata(negotiated.dialect);
     let connected = Arc::new(Connected::new(established, negotiated, generation, verified, metadata));
     super::restore::restore(shared, &connected).await;

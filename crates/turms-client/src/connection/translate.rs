@@ -33,7 +33,9 @@ pub(super) fn request(
         return Err(CallError::not_sent(call.target(), CallErrorKind::Unsupported(cause)));
     }
     let mut params = call.params.payload();
-    request_task(shared, connected, call, &mut params);
+    if version.has(Ability::CoreTasks) && &*call.method == CallTool::NAME {
+        request_task(shared, connected, call, &mut params);
+    }
     if !version.has(Ability::Stateless) {
         params
             .lower_params(&call.method, version)
@@ -126,9 +128,6 @@ pub(crate) fn offers_task(shared: &ServerShared, call: &CallRequest) -> bool {
 
 /// In 2025-11-25 the client requests a task, and only for tools that run as one.
 fn request_task(shared: &ServerShared, connected: &Connected, call: &CallRequest, params: &mut Payload) {
-    if !connected.version().has(Ability::CoreTasks) || &*call.method != CallTool::NAME {
-        return;
-    }
     let tasks = connected.server().and_then(|server| server.capabilities.tasks.as_ref());
     if !tasks.is_some_and(|tasks| tasks.runs_tools()) {
         return;

@@ -17,6 +17,7 @@ use turms_proto::{DecodeError, Notification, ProtocolVersion};
 use super::connectors::Connectors;
 use super::events::Nameless;
 use super::list_cache::ListKind;
+use super::member::MemberEntry;
 use super::members::GroupMembers;
 use super::naming::Naming;
 use super::routing::{self, Location};
@@ -30,10 +31,9 @@ use crate::call::{CallOutput, CallRequest, SessionCall};
 use crate::client::Client;
 use crate::control::{ClientControl, EventInterest};
 use crate::event::Events;
-use crate::layer::CallService;
-use crate::layer::track::Track;
-use crate::members::{Lifetime, send, total_stats};
-use crate::state::{ClientStats, PendingCall};
+use crate::layer::track::PendingCalls;
+use crate::members::{Lifetime, best_status, send, total_stats};
+use crate::state::ClientStats;
 use turms_proto::session::ConnectionStatus;
 
 /// The state of a group. It does not keep the group open.
@@ -57,48 +57,27 @@ impl GroupShared {
         join_all(clients.iter().map(|(_, client)| client.close())).await;
         self.members.lock().drop_watchers();
     }
-
-    /// The status of the member that is most available.
-    fn status(&self) -> ConnectionStatus {
-        let members = self.members.lock();
-        let best = |status: &ConnectionStatus| match status {
-            ConnectionStatus::Ready => 2,
-            ConnectionStatus::Closed => 0,
-            _ => 1,
-        };
-        members.entries().map(|entry| entry.status()).max_by_key(best).unwrap_or(ConnectionStatus::Closed)
-    }
 }
 
 /// A group as the backend of one client.
-pub(super) struct GroupBackend {
-    shared: Arc<GroupShared>,
-    calls: Track<GroupCalls>,
-}
-
-impl GroupBackend {
-    pub(super) fn new(shared: Arc<GroupShared>) -> Self {
-        let calls = Track::new(GroupCalls(shared.clone()), shared.lifetime.pending.clone());
-        Self { shared, calls }
-    }
-}
+pub(super) struct GroupBackend(pub(super) Arc<GroupShared>);
 
 impl Backend for GroupBackend {
     fn call<'a>(&'a self, call: &'a CallRequest) -> BoxFuture<'a, Result<CallOutput, CallError>> {
-        Box::pin(self.calls.call(call))
+        Box::pin(self.0.lifetime.pending.track(call, || self.call_members(call)))
     }
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(async move {
             let method = notification.method.clone();
-            let mut clients = self.shared.members.lock().clients();
+            let mut clients = self.0.members.lock().clients();
             clients.retain(|(_, client)| client.status() == ConnectionStatus::Ready);
             if clients.is_empty() {
                 return Err(CallError::not_connected(method, None));
             }
             let sent = clients.into_iter().map(|(name, client)| {
                 let notification = notification.clone();
-                async move { (name.to_string(), client.backend().notify(notification).await) }
+                async move { (name, client.backend().notify(notification).await) }
             });
             all_of(&method, join_all(sent).await, Vec::new())
         })
@@ -111,39 +90,33 @@ impl Backend for GroupBackend {
 
 impl ClientControl for GroupBackend {
     fn status(&self) -> ConnectionStatus {
-        self.shared.status()
+        best_status(self.0.members.lock().entries().map(MemberEntry::status))
     }
 
     fn server(&self) -> Option<Arc<Negotiated>> {
-        (self.status() == ConnectionStatus::Ready).then(|| Arc::new(self.shared.negotiated()))
+        (self.status() == ConnectionStatus::Ready).then(|| Arc::new(self.0.negotiated()))
     }
 
     fn events(&self, _: EventInterest) -> Events {
-        Events::merged(Nameless(self.shared.members.lock().events()))
+        Events::merged(Nameless(self.0.members.lock().events()))
     }
 
-    fn pending_calls(&self) -> Vec<PendingCall> {
-        self.shared.lifetime.pending.list()
-    }
-
-    fn cancel(&self, id: u64, reason: Option<&str>) -> bool {
-        self.shared.lifetime.pending.cancel(id, reason)
+    fn pending(&self) -> &PendingCalls {
+        &self.0.lifetime.pending
     }
 
     fn stats(&self) -> ClientStats {
-        total_stats(self.shared.members.lock().clients().iter().map(|(_, client)| client))
+        total_stats(self.0.members.lock().clients().iter().map(|(_, client)| client))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.shared.close())
+        Box::pin(self.0.close())
     }
 }
 
-/// Sends each call to the server that it is for, or to all.
-struct GroupCalls(Arc<GroupShared>);
-
-impl CallService for GroupCalls {
-    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+impl GroupBackend {
+    /// Sends a call to the server that it is for, or to all.
+    async fn call_members(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         if call.options.one_server {
             return Err(CallError::not_sent(call.target(), CallErrorKind::NoServer(NoServerCause::Several)));
         }
@@ -155,9 +128,7 @@ impl CallService for GroupCalls {
         // In the caller's words.
         self.dispatch(&call).await.map_err(|error| error.about(call.target()))
     }
-}
 
-impl GroupCalls {
     async fn dispatch(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         let (shared, options) = (&self.0, &call.options);
         match SessionCall::of(call)? {
@@ -237,10 +208,7 @@ impl GroupCalls {
             (members.clients(), members.absent())
         };
         let absent = absent.into_iter().map(|(name, kind)| (name, CallError::not_sent(Ping::NAME, kind))).collect();
-        let pings = clients
-            .into_iter()
-            .map(|(name, client)| async move { (name.to_string(), send(&client, SessionCall::Ping, options).await) });
-        all_of(Ping::NAME, join_all(pings).await, absent)
+        all_of(Ping::NAME, send_to(clients, &SessionCall::Ping, options).await, absent)
     }
 
     async fn set_log_level(&self, level: LoggingLevel, options: &CallOptions) -> Result<(), CallError> {
@@ -255,11 +223,11 @@ impl GroupCalls {
             (logs && status != ConnectionStatus::Closed).then_some(async move {
                 let set = send(&client, SessionCall::SetLogLevel(level), options);
                 if status == ConnectionStatus::Ready {
-                    return (name.to_string(), set.await);
+                    return (name, set.await);
                 }
                 // Its client keeps the level and sets it when the server is back, which is not waited for.
                 let _ = tokio::time::timeout(Duration::ZERO, set).await;
-                (name.to_string(), Ok(()))
+                (name, Ok(()))
             })
         });
         all_of(SetLevel::NAME, join_all(set).await, Vec::new())
@@ -272,12 +240,9 @@ impl GroupCalls {
             Location::At(member) => vec![*member],
             Location::AnyOf(members) => members,
         };
-        let watching = members.into_iter().map(|member| {
-            let subscribe = SessionCall::Subscribe(uri.clone());
-            async move { (member.name, send(&member.client, subscribe, options).await) }
-        });
+        let clients = members.into_iter().map(|member| (member.name, member.client));
         let (mut servers, mut failed) = (Vec::new(), None);
-        for (name, outcome) in join_all(watching).await {
+        for (name, outcome) in send_to(clients, &SessionCall::Subscribe(uri.clone()), options).await {
             match outcome {
                 Ok(()) => servers.push(name),
                 Err(error) => failed = Some(routing::more_telling(failed, error)),
@@ -297,11 +262,7 @@ impl GroupCalls {
             let client = |server: Arc<str>| Some((server.clone(), members.get(&server)?.client().cloned()?));
             servers.filter_map(client).collect()
         };
-        let ending = clients.into_iter().map(|(name, client)| {
-            let unsubscribe = SessionCall::Unsubscribe(uri.clone());
-            async move { (name.to_string(), send(&client, unsubscribe, options).await) }
-        });
-        all_of(Unsubscribe::NAME, join_all(ending).await, Vec::new())
+        all_of(Unsubscribe::NAME, send_to(clients, &SessionCall::Unsubscribe(uri), options).await, Vec::new())
     }
 }
 
@@ -332,12 +293,21 @@ pub(super) fn respond(call: &CallRequest, payload: Payload) -> Result<CallOutput
     }
 }
 
-/// The outcome of what all servers had to do.
-fn all_of(
-    target: &str,
-    outcomes: Vec<(String, Result<(), CallError>)>,
-    mut failures: Vec<(String, CallError)>,
-) -> Result<(), CallError> {
-    failures.extend(outcomes.into_iter().filter_map(|(name, outcome)| Some((name, outcome.err()?))));
+/// The outcome at each server.
+type Outcomes = Vec<(Arc<str>, Result<(), CallError>)>;
+
+/// Sends a call to several servers at once.
+async fn send_to(
+    clients: impl IntoIterator<Item = (Arc<str>, Client)>,
+    call: &SessionCall,
+    options: &CallOptions,
+) -> Outcomes {
+    let sent = |(name, client): (Arc<str>, Client)| async move { (name, send(&client, call.clone(), options).await) };
+    join_all(clients.into_iter().map(sent)).await
+}
+
+/// The outcome of a call to several servers.
+fn all_of(target: &str, outcomes: Outcomes, mut failures: Vec<(String, CallError)>) -> Result<(), CallError> {
+    failures.extend(outcomes.into_iter().filter_map(|(name, outcome)| Some((name.to_string(), outcome.err()?))));
     if failures.is_empty() { Ok(()) } else { Err(CallError::of_servers(target, failures)) }
 }

@@ -58,7 +58,7 @@ fn unite_lists(all: &mut Option<ListCapability>, one: Option<&ListCapability>) {
     }
 }
 
-fn unite_flags(all: &mut Option<bool>, one: Option<bool>) {
+pub(super) fn unite_flags(all: &mut Option<bool>, one: Option<bool>) {
     if one == Some(true) {
         *all = one;
     }

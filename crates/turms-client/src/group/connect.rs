@@ -60,7 +60,7 @@ impl GroupShared {
             Origin::Broken(error) => return Err(GroupError::Entry(error.clone())),
             Origin::Elsewhere => return Err(GroupError::ConnectedElsewhere),
         };
-        let connecting = self.builder.clone().connect(connector);
+        let connecting = self.builder.clone().server_name(name).connect(connector);
         match tokio::time::timeout(self.connect_timeout, connecting).await {
             Ok(connected) => connected.map_err(GroupError::Connect),
             Err(_) => Err(GroupError::Connect(ConnectError::Timeout { server: None, limit: self.connect_timeout })),

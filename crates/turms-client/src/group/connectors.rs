@@ -18,8 +18,8 @@ pub(super) fn from_entries(transports: Vec<Arc<dyn UrlTransport>>) -> Connectors
         ServerTarget::Command { program, args, env, cwd } => Ok(Arc::new(command(program, args, env, cwd.as_deref()))),
         ServerTarget::Url { url, headers, transport } => {
             let target = ServerUrl::new(url).headers(headers.clone()).transport(*transport);
-            match transports.iter().find(|speaker| speaker.speaks(*transport)) {
-                Some(speaker) => speaker.connector(&target),
+            match transports.iter().find(|known| known.supports(*transport)) {
+                Some(known) => known.connector(&target),
                 None => Err(ConnectError::unreachable(format!("server {server:?}"), MissingTransport(*transport))),
             }
         }
@@ -47,8 +47,8 @@ struct MissingTransport(TransportKind);
 
 fn name(transport: TransportKind) -> &'static str {
     match transport {
-        TransportKind::Unstated | TransportKind::StreamableHttp => "Streamable HTTP",
-        TransportKind::Sse => "HTTP+SSE",
+        TransportKind::Auto | TransportKind::StreamableHttp => "Streamable HTTP",
+        TransportKind::HttpSse => "HTTP+SSE",
         TransportKind::WebSocket => "WebSocket",
         _ => "this address",
     }
@@ -56,7 +56,7 @@ fn name(transport: TransportKind) -> &'static str {
 
 fn remedy(transport: TransportKind) -> &'static str {
     match transport {
-        TransportKind::Unstated | TransportKind::StreamableHttp | TransportKind::Sse => {
+        TransportKind::Auto | TransportKind::StreamableHttp | TransportKind::HttpSse => {
             "give it with ClientGroupBuilder::transport(HttpTransport::new()), which is in turms::http with the feature `http`"
         }
         TransportKind::WebSocket => {

@@ -5,7 +5,10 @@ use turms_core::{ConnectError, Connector};
 use turms_proto::ProtocolVersion;
 use turms_proto::types::Implementation;
 
+use super::list_cache::{ListCache, ListKind};
+use super::naming::Naming;
 use crate::call::error::{CallError, CallErrorKind, ClosedCause};
+use crate::client::Client;
 use crate::config::{EntryError, ServerEntry};
 use turms_proto::session::ConnectionStatus;
 
@@ -112,3 +115,88 @@ impl fmt::Debug for Origin {
         }
     }
 }
+
+/// The entry of a server.
+pub(super) struct MemberEntry {
+    /// Tells it from another that had the same name before.
+    pub(super) id: u64,
+    /// Tells its client from another that it had before.
+    pub(super) placed: u64,
+    pub(super) name: Arc<str>,
+    /// The prefix of its tools and prompts; empty if names have no prefixes.
+    pub(super) prefix: Arc<str>,
+    pub(super) origin: Origin,
+    pub(super) client: Option<Client>,
+    pub(super) failure: Option<GroupError>,
+    pub(super) lists: Arc<ListCache>,
+}
+
+/// A server that calls can be sent to.
+#[derive(Clone)]
+pub(super) struct MemberRef {
+    pub(super) placed: u64,
+    pub(super) name: Arc<str>,
+    pub(super) prefix: Arc<str>,
+    pub(super) client: Client,
+    pub(super) lists: Arc<ListCache>,
+    /// It is connected now, and not only about to be again.
+    pub(super) is_up: bool,
+}
+
+impl MemberEntry {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn client(&self) -> Option<&Client> {
+        self.client.as_ref()
+    }
+
+    pub(super) fn status(&self) -> ConnectionStatus {
+        self.client.as_ref().map_or(ConnectionStatus::Closed, Client::status)
+    }
+
+    pub(super) fn failure(&self) -> Option<GroupError> {
+        if let Some(failure) = &self.failure {
+            return Some(failure.clone());
+        }
+        match self.status() {
+            ConnectionStatus::Ready => self.lists.failure().cloned().map(GroupError::List),
+            ConnectionStatus::Closed => Some(GroupError::Disconnected),
+            _ => Some(GroupError::Reconnecting),
+        }
+    }
+
+    pub(super) fn reference(&self) -> Found {
+        let Some(client) = self.client.clone() else {
+            let why = self.failure.as_ref().map(|failure| failure.call_error(&self.name));
+            return Err(Box::new((
+                self.name.clone(),
+                why.unwrap_or(CallErrorKind::Closed(ClosedCause::NotConnected(None))),
+            )));
+        };
+        let (name, prefix, lists) = (self.name.clone(), self.prefix.clone(), self.lists.clone());
+        let is_up = client.status() == ConnectionStatus::Ready;
+        Ok(MemberRef { placed: self.placed, name, prefix, client, lists, is_up })
+    }
+
+    /// Returns `true` if the server may have such a list. One that does not declare anything may have all.
+    pub(super) fn offers(&self, kind: ListKind) -> bool {
+        let capabilities = self.client.as_ref().and_then(Client::server_capabilities);
+        capabilities.is_none_or(|capabilities| kind.is_offered(&capabilities))
+    }
+
+    pub(super) fn member(&self, naming: &Naming) -> GroupMember {
+        GroupMember {
+            name: self.name.to_string(),
+            prefix: naming.is_prefixed().then(|| self.prefix.to_string()),
+            status: self.status(),
+            version: self.client.as_ref().and_then(Client::protocol_version),
+            info: self.client.as_ref().and_then(Client::server_info),
+            failure: self.failure(),
+        }
+    }
+}
+
+/// A server that was found, or why it cannot be used.
+pub(super) type Found = Result<MemberRef, Box<(Arc<str>, CallErrorKind)>>;

@@ -7,12 +7,11 @@ use indexmap::IndexMap;
 use tokio::sync::mpsc;
 use turms_proto::types::LoggingLevel;
 
-use super::collisions::{Collision, CollisionKind};
 use super::events::{GroupEvents, MembershipChange};
-use super::list_cache::{ListCache, ListKind};
-use super::member::{GroupError, GroupMember, Origin};
+use super::list_cache::ListCache;
+use super::member::{GroupError, GroupMember, MemberEntry, MemberRef, Origin};
 use super::naming::Naming;
-use crate::call::error::{CallError, CallErrorKind, ClosedCause, NoServerCause};
+use crate::call::error::CallErrorKind;
 use crate::client::Client;
 use crate::event::{ConnectionEvent, Event};
 use turms_proto::session::ConnectionStatus;
@@ -29,78 +28,6 @@ pub(super) struct GroupMembers {
     pub(super) watched: BTreeMap<String, Vec<Arc<str>>>,
     watchers: Vec<MembershipWatcher>,
 }
-
-pub(super) struct MemberEntry {
-    /// Tells it from another that had the same name before.
-    id: u64,
-    /// Tells its client from another that it had before.
-    placed: u64,
-    name: Arc<str>,
-    /// The prefix of its tools and prompts; empty if names have no prefixes.
-    prefix: Arc<str>,
-    origin: Origin,
-    client: Option<Client>,
-    failure: Option<GroupError>,
-    lists: Arc<ListCache>,
-}
-
-/// A server that calls can be sent to.
-#[derive(Clone)]
-pub(super) struct MemberRef {
-    pub(super) placed: u64,
-    pub(super) name: Arc<str>,
-    pub(super) prefix: Arc<str>,
-    pub(super) client: Client,
-    pub(super) lists: Arc<ListCache>,
-    /// It is connected now, and not only about to be again.
-    pub(super) is_up: bool,
-}
-
-/// The servers that may have something.
-#[derive(Default)]
-pub(super) struct Reachable {
-    pub(super) members: Vec<MemberRef>,
-    /// Those that cannot be reached, and why.
-    pub(super) absent: Vec<(String, CallErrorKind)>,
-    /// The number of those that have no such list.
-    pub(super) idle: usize,
-}
-
-impl Reachable {
-    /// Those that can be reached now. One that reconnects is waited for only if there is no other, and is absent otherwise.
-    pub(super) fn now(mut self) -> Self {
-        if self.idle == 0 && !self.members.iter().any(|member| member.is_up) {
-            return self;
-        }
-        let (up, away): (Vec<_>, Vec<_>) = self.members.into_iter().partition(|member| member.is_up);
-        let away = away
-            .into_iter()
-            .map(|member| (member.name.to_string(), CallErrorKind::Closed(ClosedCause::NotConnected(None))));
-        self.absent.extend(away);
-        Self { members: up, ..self }
-    }
-
-    /// The error of a call that no server can take.
-    pub(super) fn error(self, target: &str) -> CallError {
-        if self.absent.is_empty() {
-            return CallError::not_sent(target, CallErrorKind::NoServer(NoServerCause::NotFound));
-        }
-        let absent = self.absent.into_iter().map(|(name, kind)| (name, CallError::not_sent(target, kind)));
-        CallError::of_servers(target, absent.collect())
-    }
-}
-
-/// The server of a name.
-pub(super) enum Owner {
-    /// This server, and the name that it has there.
-    Found(Found, String),
-    /// One of several, whose lists have to be read.
-    Unsure(Vec<MemberRef>),
-    None,
-}
-
-/// A server that was found, or why it cannot be used.
-pub(super) type Found = Result<MemberRef, Box<(Arc<str>, CallErrorKind)>>;
 
 /// A receiver of membership changes.
 struct MembershipWatcher {
@@ -235,43 +162,6 @@ impl GroupMembers {
         }
     }
 
-    /// The server of a tool or a prompt, or those whose lists have to be read to know.
-    pub(super) fn owner(&self, kind: ListKind, name: &str) -> Owner {
-        let candidates = self.candidates(name);
-        if let [only] = candidates.as_slice() {
-            return only.found();
-        }
-        let hit = candidates.iter().position(|candidate| candidate.lists(kind));
-        let before = hit.unwrap_or(candidates.len());
-        // The first that has a name owns it, so the lists before it must have been read; after a miss they are read anew.
-        let ask = candidates[..before].iter().map(|candidate| candidate.entry).filter(|entry| {
-            entry.status() == ConnectionStatus::Ready
-                && entry.offers(kind)
-                && (hit.is_none() || !entry.lists.is_listed(kind))
-        });
-        let ask: Vec<MemberRef> = ask.filter_map(|entry| entry.reference().ok()).collect();
-        match hit {
-            Some(at) if ask.is_empty() => candidates[at].found(),
-            _ => Owner::Unsure(ask),
-        }
-    }
-
-    /// The server of a tool or a prompt by all that is known. What no server lists may still be there: the longest prefix wins, of
-    /// equals the first.
-    pub(super) fn likely_owner(&self, naming: &Naming, kind: ListKind, name: &str) -> Owner {
-        let candidates = self.candidates(name);
-        let hit = candidates.iter().find(|candidate| candidate.lists(kind));
-        let longest = || candidates.iter().rev().max_by_key(|candidate| candidate.entry.prefix.len());
-        let likely = hit.or_else(|| longest().filter(|_| naming.is_prefixed()));
-        likely.map_or(Owner::None, Candidate::found)
-    }
-
-    /// The servers that a name may belong to.
-    fn candidates<'a>(&'a self, name: &'a str) -> Vec<Candidate<'a>> {
-        let own = |entry: &'a MemberEntry| Some(Candidate { entry, own: name.strip_prefix(&*entry.prefix)? });
-        self.entries().filter_map(own).collect()
-    }
-
     /// The servers that are connected, or about to be again.
     pub(super) fn present(&self) -> Vec<MemberRef> {
         self.entries()
@@ -280,43 +170,8 @@ impl GroupMembers {
             .collect()
     }
 
-    /// The servers that may have something of a kind.
-    pub(super) fn reachable(&self, kind: ListKind) -> Reachable {
-        let mut reachable = Reachable::default();
-        for entry in self.entries() {
-            match entry.reference() {
-                Err(missing) => reachable.absent.push((missing.0.to_string(), missing.1)),
-                Ok(_) if !entry.offers(kind) => reachable.idle += 1,
-                Ok(member) => reachable.members.push(member),
-            }
-        }
-        reachable
-    }
-
     pub(super) fn members(&self, naming: &Naming) -> Vec<GroupMember> {
         self.entries().map(|entry| entry.member(naming)).collect()
-    }
-
-    pub(super) fn collisions(&self, naming: &Naming) -> Vec<Collision> {
-        let mut claims: IndexMap<(Option<ListKind>, String), Vec<String>> = IndexMap::new();
-        for entry in self.entries() {
-            let mut claim = |kind, name: String| claims.entry((kind, name)).or_default().push(entry.name.to_string());
-            if naming.is_prefixed() {
-                claim(None, entry.prefix.to_string());
-            }
-            for kind in ListKind::ALL {
-                let prefix = if kind.is_prefixed() { &*entry.prefix } else { "" };
-                entry.lists.names(kind).for_each(|name| claim(Some(kind), format!("{prefix}{name}")));
-            }
-        }
-        claims.sort_by(|(one, _), _, (other, _), _| one.cmp(other));
-        let several = claims.into_iter().filter(|(_, servers)| servers.len() > 1);
-        several
-            .map(|((kind, name), servers)| {
-                let kind = kind.map_or(CollisionKind::Prefix, CollisionKind::from);
-                Collision { kind, name, servers }
-            })
-            .collect()
     }
 
     /// Subscribes to membership changes.
@@ -348,77 +203,6 @@ impl GroupMembers {
     fn new_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
-    }
-}
-
-/// A server that a name may belong to, and the name that it would have there.
-struct Candidate<'a> {
-    entry: &'a MemberEntry,
-    own: &'a str,
-}
-
-impl Candidate<'_> {
-    fn lists(&self, kind: ListKind) -> bool {
-        self.entry.lists.has(kind, self.own)
-    }
-
-    fn found(&self) -> Owner {
-        Owner::Found(self.entry.reference(), self.own.to_owned())
-    }
-}
-
-impl MemberEntry {
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(super) fn client(&self) -> Option<&Client> {
-        self.client.as_ref()
-    }
-
-    pub(super) fn status(&self) -> ConnectionStatus {
-        self.client.as_ref().map_or(ConnectionStatus::Closed, Client::status)
-    }
-
-    pub(super) fn failure(&self) -> Option<GroupError> {
-        if let Some(failure) = &self.failure {
-            return Some(failure.clone());
-        }
-        match self.status() {
-            ConnectionStatus::Ready => self.lists.failure().cloned().map(GroupError::List),
-            ConnectionStatus::Closed => Some(GroupError::Disconnected),
-            _ => Some(GroupError::Reconnecting),
-        }
-    }
-
-    fn reference(&self) -> Found {
-        let Some(client) = self.client.clone() else {
-            let why = self.failure.as_ref().map(|failure| failure.call_error(&self.name));
-            return Err(Box::new((
-                self.name.clone(),
-                why.unwrap_or(CallErrorKind::Closed(ClosedCause::NotConnected(None))),
-            )));
-        };
-        let (name, prefix, lists) = (self.name.clone(), self.prefix.clone(), self.lists.clone());
-        let is_up = client.status() == ConnectionStatus::Ready;
-        Ok(MemberRef { placed: self.placed, name, prefix, client, lists, is_up })
-    }
-
-    /// Returns `true` if the server may have such a list. One that does not declare anything may have all.
-    fn offers(&self, kind: ListKind) -> bool {
-        let capabilities = self.client.as_ref().and_then(Client::server_capabilities);
-        capabilities.is_none_or(|capabilities| kind.is_offered(&capabilities))
-    }
-
-    fn member(&self, naming: &Naming) -> GroupMember {
-        GroupMember {
-            name: self.name.to_string(),
-            prefix: naming.is_prefixed().then(|| self.prefix.to_string()),
-            status: self.status(),
-            version: self.client.as_ref().and_then(Client::protocol_version),
-            info: self.client.as_ref().and_then(Client::server_info),
-            failure: self.failure(),
-        }
     }
 }
 

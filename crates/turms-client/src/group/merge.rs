@@ -13,7 +13,7 @@ use turms_proto::{ErrorCode, ErrorObject};
 
 use super::backend::{GroupShared, respond};
 use super::list_cache::ListKind;
-use super::members::MemberRef;
+use super::member::MemberRef;
 use crate::call::error::{CallError, CallErrorKind, UnsupportedCause};
 use crate::call::options::{CallOptions, Timeout};
 use crate::call::{CallOutput, CallRequest};

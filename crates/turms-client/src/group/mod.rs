@@ -99,6 +99,9 @@ use turms_proto::session::ConnectionStatus;
 /// - What the protocol does not define has to be sent to one server: [`ClientGroup::client`].
 ///
 /// A name that several servers have belongs to the first; [`ClientGroup::collisions`] lists them.
+#[doc(alias = "multi")]
+#[doc(alias = "fleet")]
+#[doc(alias = "gateway")]
 #[derive(Clone)]
 pub struct ClientGroup {
     shared: Arc<GroupShared>,
@@ -121,7 +124,7 @@ impl ClientGroup {
     #[must_use]
     pub fn as_client(&self) -> Client {
         let roots = self.shared.builder.shared_roots().cloned();
-        Client::new(GroupBackend::new(self.shared.clone()), roots, self.shutdown.clone())
+        Client::new(GroupBackend(self.shared.clone()), roots, self.shutdown.clone())
     }
 
     /// The client of one server; `None` if there is none of this name, or it was not reached.

@@ -1,11 +1,14 @@
 //! Routing: a tool or a prompt by its name, a resource by its URI.
 
 use turms_proto::ErrorCode;
+use turms_proto::session::ConnectionStatus;
 
 use super::backend::GroupShared;
 use super::list_cache::{ListCache, ListKind};
-use super::members::{MemberRef, Owner};
-use crate::call::error::{CallError, CallErrorKind, NoServerCause};
+use super::member::{Found, MemberEntry, MemberRef};
+use super::members::GroupMembers;
+use super::naming::Naming;
+use crate::call::error::{CallError, CallErrorKind, ClosedCause, NoServerCause};
 use crate::call::options::Timeout;
 use crate::client::Client;
 
@@ -16,8 +19,119 @@ pub(super) enum Location {
     AnyOf(Vec<MemberRef>),
 }
 
+/// The servers that may have something.
+#[derive(Default)]
+pub(super) struct Reachable {
+    pub(super) members: Vec<MemberRef>,
+    /// Those that cannot be reached, and why.
+    pub(super) absent: Vec<(String, CallErrorKind)>,
+    /// The number of those that have no such list.
+    pub(super) idle: usize,
+}
+
+impl Reachable {
+    /// Those that can be reached now. One that reconnects is waited for only if there is no other, and is absent otherwise.
+    pub(super) fn now(mut self) -> Self {
+        if self.idle == 0 && !self.members.iter().any(|member| member.is_up) {
+            return self;
+        }
+        let (up, away): (Vec<_>, Vec<_>) = self.members.into_iter().partition(|member| member.is_up);
+        let away = away
+            .into_iter()
+            .map(|member| (member.name.to_string(), CallErrorKind::Closed(ClosedCause::NotConnected(None))));
+        self.absent.extend(away);
+        Self { members: up, ..self }
+    }
+
+    /// The error of a call that no server can take.
+    pub(super) fn error(self, target: &str) -> CallError {
+        if self.absent.is_empty() {
+            return CallError::not_sent(target, CallErrorKind::NoServer(NoServerCause::NotFound));
+        }
+        let absent = self.absent.into_iter().map(|(name, kind)| (name, CallError::not_sent(target, kind)));
+        CallError::of_servers(target, absent.collect())
+    }
+}
+
+/// The server of a name.
+pub(super) enum Owner {
+    /// This server, and the name that it has there.
+    Found(Found, String),
+    /// One of several, whose lists have to be read.
+    Unsure(Vec<MemberRef>),
+    None,
+}
+
+/// A server that a name may belong to, and the name that it would have there.
+struct Candidate<'a> {
+    entry: &'a MemberEntry,
+    own: &'a str,
+}
+
+impl Candidate<'_> {
+    fn lists(&self, kind: ListKind) -> bool {
+        self.entry.lists.has(kind, self.own)
+    }
+
+    fn found(&self) -> Owner {
+        Owner::Found(self.entry.reference(), self.own.to_owned())
+    }
+}
+
 /// A sign that a server has something, the surest first.
 type Sign<'a> = &'a (dyn Fn(&ListCache) -> bool + Sync);
+
+impl GroupMembers {
+    /// The server of a tool or a prompt, or those whose lists have to be read to know.
+    pub(super) fn owner(&self, kind: ListKind, name: &str) -> Owner {
+        let candidates = self.candidates(name);
+        if let [only] = candidates.as_slice() {
+            return only.found();
+        }
+        let hit = candidates.iter().position(|candidate| candidate.lists(kind));
+        let before = hit.unwrap_or(candidates.len());
+        // The first that has a name owns it, so the lists before it must have been read; after a miss they are read anew.
+        let ask = candidates[..before].iter().map(|candidate| candidate.entry).filter(|entry| {
+            entry.status() == ConnectionStatus::Ready
+                && entry.offers(kind)
+                && (hit.is_none() || !entry.lists.is_listed(kind))
+        });
+        let ask: Vec<MemberRef> = ask.filter_map(|entry| entry.reference().ok()).collect();
+        match hit {
+            Some(at) if ask.is_empty() => candidates[at].found(),
+            _ => Owner::Unsure(ask),
+        }
+    }
+
+    /// The server of a tool or a prompt by all that is known. What no server lists may still be there: the longest prefix wins, of
+    /// equals the first.
+    pub(super) fn likely_owner(&self, naming: &Naming, kind: ListKind, name: &str) -> Owner {
+        let candidates = self.candidates(name);
+        let hit = candidates.iter().find(|candidate| candidate.lists(kind));
+        let longest = || candidates.iter().rev().max_by_key(|candidate| candidate.entry.prefix.len());
+        let likely = hit.or_else(|| longest().filter(|_| naming.is_prefixed()));
+        likely.map_or(Owner::None, Candidate::found)
+    }
+
+    /// The servers that a name may belong to.
+    fn candidates<'a>(&'a self, name: &'a str) -> Vec<Candidate<'a>> {
+        let own = |entry: &'a MemberEntry| Some(Candidate { entry, own: name.strip_prefix(&*entry.prefix)? });
+        self.entries().filter_map(own).collect()
+    }
+
+    /// The servers that may have something of a kind.
+    pub(super) fn reachable(&self, kind: ListKind) -> Reachable {
+        let mut reachable = Reachable::default();
+        for entry in self.entries() {
+            match entry.reference() {
+                Err(missing) => reachable.absent.push((missing.0.to_string(), missing.1)),
+                Ok(_) if !entry.offers(kind) => reachable.idle += 1,
+                Ok(member) => reachable.members.push(member),
+            }
+        }
+        reachable
+    }
+}
 
 impl GroupShared {
     /// The server of a tool or a prompt, and its name there.

@@ -11,8 +11,9 @@ use turms_proto::method::Method as _;
 use turms_proto::types::{Listen, SubscriptionFilter};
 
 use super::backend::GroupShared;
+use super::capabilities::unite_flags;
 use super::events::MembershipChange;
-use super::members::MemberRef;
+use super::member::MemberRef;
 use super::routing::Location;
 use crate::call::error::{CallError, CallErrorKind, NoServerCause};
 use crate::call::options::CallOptions;
@@ -151,26 +152,19 @@ impl MergedSubscription {
         match change {
             MembershipChange::Joined { placed, .. } if self.open.contains_key(&placed) => {}
             MembershipChange::Joined { placed, name, announce, .. } => {
-                self.announce(announce);
+                self.announce(&announce);
                 self.join(placed, &name);
             }
             MembershipChange::Left { placed, announce, .. } => {
                 self.open.remove(&placed).into_iter().flatten().for_each(|task| task.abort());
-                self.announce(announce);
+                self.announce(&announce);
             }
         }
     }
 
     /// The merged lists change with the servers.
-    fn announce(&self, events: Vec<Event>) {
-        let wanted = |flag: Option<bool>| flag == Some(true);
-        for event in events {
-            let change = match event {
-                Event::ToolsChanged if wanted(self.lists.tools_list_changed) => Change::Tools,
-                Event::PromptsChanged if wanted(self.lists.prompts_list_changed) => Change::Prompts,
-                Event::ResourcesChanged if wanted(self.lists.resources_list_changed) => Change::Resources,
-                _ => continue,
-            };
+    fn announce(&self, events: &[Event]) {
+        for change in events.iter().filter_map(|event| Change::of_list(event, &self.lists)) {
             let _ = self.sender.try_send(change);
         }
     }
@@ -221,14 +215,9 @@ fn lists_of(filter: &SubscriptionFilter) -> SubscriptionFilter {
 }
 
 fn unite(all: &mut SubscriptionFilter, one: &SubscriptionFilter) {
-    let flag = |all: &mut Option<bool>, one: Option<bool>| {
-        if one == Some(true) {
-            *all = one;
-        }
-    };
-    flag(&mut all.tools_list_changed, one.tools_list_changed);
-    flag(&mut all.prompts_list_changed, one.prompts_list_changed);
-    flag(&mut all.resources_list_changed, one.resources_list_changed);
+    unite_flags(&mut all.tools_list_changed, one.tools_list_changed);
+    unite_flags(&mut all.prompts_list_changed, one.prompts_list_changed);
+    unite_flags(&mut all.resources_list_changed, one.resources_list_changed);
     if let Some(uris) = &one.resource_subscriptions {
         let all = all.resource_subscriptions.get_or_insert_default();
         for uri in uris {

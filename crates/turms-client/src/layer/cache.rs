@@ -238,7 +238,7 @@ mod tests {
     }
 
     fn contents(ttl_ms: i64) -> ReadResourceResult {
-        let mut result = ReadResourceResult::new([ResourceContents::of_text("a://b", "text")]);
+        let mut result = ReadResourceResult::new([ResourceContents::from_text("a://b", "text")]);
         result.ttl_ms = Some(ttl_ms);
         result
     }

@@ -12,7 +12,7 @@ use crate::call::request::CallParams;
 use crate::call::{CallOutput, CallRequest};
 use crate::connection::ServerShared;
 use crate::event::{Event, Events};
-use crate::handlers::Answers;
+use crate::incoming::IncomingHandler;
 
 /// Maximum number of input requests in one round.
 const MAX_INPUT_REQUESTS: usize = 64;
@@ -98,7 +98,7 @@ impl<S: CallService> InputRounds<S> {
             // An empty round means: try again later.
             tokio::time::sleep(Duration::from_millis(50).saturating_mul(1 << round.min(6))).await;
         }
-        let responses = respond(&self.shared.incoming.handlers, call, requests).await?;
+        let responses = respond(&self.shared.incoming, call, requests).await?;
         let encode = |error: EncodeError| CallError::not_sent(call.target(), CallErrorKind::Encode(error.to_string()));
         let mut params = call.params.object().map_err(encode)?;
         params.insert_raw("inputResponses", &responses.into());
@@ -118,7 +118,9 @@ impl<S: CallService> InputRounds<S> {
         let (Some(required), Some(mut events)) = (required, events) else { return Err(error) };
         let mut pages = required.input_requests.unwrap_or_default();
         for (_, page) in &pages {
-            let response = self.shared.incoming.handlers.answer(page.clone()).await.map_err(|_| error.clone())?;
+            let incoming = &self.shared.incoming;
+            let cx = incoming.input_context(call.cancellation.clone());
+            let response = incoming.handlers.respond(page.clone(), cx).await.map_err(|_| error.clone())?;
             if response.member("action").is_none_or(|action| action.as_str() != "\"accept\"") {
                 return Err(error);
             }
@@ -146,7 +148,7 @@ impl<S: CallService> InputRounds<S> {
 
 /// Responds to all input requests of a round, or to none.
 pub(super) async fn respond(
-    handlers: &Arc<Answers>,
+    incoming: &IncomingHandler,
     call: &CallRequest,
     requests: InputRequests,
 ) -> Result<Object, CallError> {
@@ -155,17 +157,18 @@ pub(super) async fn respond(
         CallError::answered(call.target(), CallErrorKind::Input(cause))
     };
     if requests.len() > MAX_INPUT_REQUESTS {
-        let reason = format!("{} more at once, where {MAX_INPUT_REQUESTS} are answered", requests.len() - 1);
+        let reason =
+            format!("{} input requests in one response, at most {MAX_INPUT_REQUESTS} are allowed", requests.len());
         let method = requests.values().next().map(|request| request.method()).unwrap_or_default();
         return Err(refused(method, reason));
     }
     let responses = requests.into_iter().map(|(key, request)| {
-        let handlers = handlers.clone();
-        async move { (key, handlers.answer(request).await) }
+        let (handlers, cx) = (incoming.handlers.clone(), incoming.input_context(call.cancellation.clone()));
+        async move { (key, handlers.respond(request, cx).await) }
     });
     let mut object = Object::new();
     for (key, response) in join_all(responses).await {
-        let response = response.map_err(|refusal| refused(refusal.method(), refusal.reason()))?;
+        let response = response.map_err(|failure| refused(failure.method(), failure.reason()))?;
         object.insert_raw(&key, &response);
     }
     Ok(object)
@@ -175,7 +178,7 @@ pub(super) async fn respond(
 mod tests {
     use turms_core::Payload;
     use turms_proto::types::{
-        CallTool, CallToolParams, CallToolResult, ElicitForm, ElicitParams, ElicitResult, FormSchema, InputRequest,
+        CallTool, CallToolParams, CallToolResult, ElicitForm, ElicitParams, FormSchema, InputRequest,
     };
 
     use super::*;
@@ -195,12 +198,11 @@ mod tests {
     }
 
     fn done(_: &CallRequest) -> Result<CallOutput, CallError> {
-        Ok(CallOutput::complete(Payload::new(CallToolResult::of_text("done"))))
+        Ok(CallOutput::complete(Payload::new(CallToolResult::from_text("done"))))
     }
 
     async fn rounds(inner: Scripted) -> InputRounds<Scripted> {
-        let handlers = Answers::new().form(|_| async { ElicitResult::decline() });
-        InputRounds::new(inner, shared(|builder| builder.answers(handlers).max_input_rounds(2)).await)
+        InputRounds::new(inner, shared(|builder| builder.decline_elicitation().max_input_rounds(2)).await)
     }
 
     #[tokio::test]

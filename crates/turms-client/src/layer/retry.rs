@@ -58,7 +58,7 @@ impl<S> Retry<S> {
 
     fn report(&self, call: &CallRequest, error: &CallError, attempt: u32) {
         tracing::debug!(target: "turms::client", %error, attempt, "trying again");
-        self.events.publish(&Event::Retrying { subject: call.target().to_string().into(), attempt });
+        self.events.publish(&Event::Retrying { target: call.target().to_string().into(), attempt });
     }
 }
 

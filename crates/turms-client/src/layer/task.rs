@@ -318,7 +318,7 @@ impl<S: CallService> Waiter<'_, S> {
 
     async fn update(&self, requests: InputRequests, input: &mut AnsweredInput) -> Result<(), CallError> {
         let keys: Vec<_> = requests.keys().cloned().collect();
-        let responses = respond(&self.poller.shared.incoming.handlers, self.call, requests).await?;
+        let responses = respond(&self.poller.shared.incoming, self.call, requests).await?;
         input.rounds += 1;
         let params = UpdateTaskParams::new(&self.watch.id, responses);
         let call = CallRequest::typed::<UpdateTask>(params, decode::complete::<EmptyResult>);
@@ -413,7 +413,7 @@ mod tests {
     }
 
     async fn tasks(inner: Scripted) -> Tasks<Scripted> {
-        Tasks::new(inner, shared(|builder| builder.tasks()).await)
+        Tasks::new(inner, shared(|builder| builder.enable_tasks()).await)
     }
 
     #[tokio::test(start_paused = true)]

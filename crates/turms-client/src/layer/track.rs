@@ -23,18 +23,8 @@ impl<S> Track<S> {
 }
 
 impl<S: CallService> CallService for Track<S> {
-    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
-        let token = call.options.cancellation.as_ref();
-        if token.is_some_and(CancellationToken::is_cancelled) {
-            return Err(CallError::not_sent(call.target(), CallErrorKind::Cancelled));
-        }
-        let _entry = self.pending.insert(call.clone());
-        // The call first: what is ready at once never waits for the second.
-        tokio::select! {
-            biased;
-            outcome = self.inner.call(call) => outcome,
-            () = call.cancellation.cancelled_with(token) => Err(CallError::new(call.target(), CallErrorKind::Cancelled, Delivery::Unknown)),
-        }
+    fn call(&self, call: &CallRequest) -> impl Future<Output = Result<CallOutput, CallError>> + Send {
+        self.pending.track(call, || self.inner.call(call))
     }
 }
 
@@ -57,6 +47,24 @@ struct PendingRecord {
 }
 
 impl PendingCalls {
+    /// Makes a call. It is in the table and can be cancelled until it ends.
+    pub(crate) async fn track<F>(&self, call: &CallRequest, make: impl FnOnce() -> F) -> Result<CallOutput, CallError>
+    where
+        F: Future<Output = Result<CallOutput, CallError>>,
+    {
+        let token = call.options.cancellation.as_ref();
+        if token.is_some_and(CancellationToken::is_cancelled) {
+            return Err(CallError::not_sent(call.target(), CallErrorKind::Cancelled));
+        }
+        let _entry = self.insert(call.clone());
+        // The call first: what is ready at once never waits for the second.
+        tokio::select! {
+            biased;
+            outcome = make() => outcome,
+            () = call.cancellation.cancelled_with(token) => Err(CallError::new(call.target(), CallErrorKind::Cancelled, Delivery::Unknown)),
+        }
+    }
+
     fn insert(&self, call: CallRequest) -> PendingEntry<'_> {
         let since = Instant::now();
         let mut table = self.0.lock();
@@ -157,7 +165,7 @@ mod tests {
     #[tokio::test]
     async fn a_result_leaves_the_table_empty() {
         let inner =
-            Scripted::default().then(|_| Ok(CallOutput::complete(Payload::new(CallToolResult::of_text("done")))));
+            Scripted::default().then(|_| Ok(CallOutput::complete(Payload::new(CallToolResult::from_text("done")))));
         let (track, pending) = tracked(inner);
         track.call(&call("a")).await.unwrap();
         assert!(pending.list().is_empty());

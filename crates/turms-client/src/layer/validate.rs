@@ -143,7 +143,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_looked_up_without_structured_output_or_on_request() {
-        let text = |_: &CallRequest| Ok(CallOutput::complete(Payload::new(CallToolResult::of_text("3"))));
+        let text = |_: &CallRequest| Ok(CallOutput::complete(Payload::new(CallToolResult::from_text("3"))));
         let validate = validate(Scripted::default().then(text).then(output("{}")), Scripted::default());
         validate.call(&call()).await.unwrap();
         let mut unchecked = call();

@@ -1,12 +1,10 @@
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use turms_proto::types::{
     Complete, CompleteParams, CompleteResult, Completion, CompletionArgument, CompletionContext, Cursor, GetPrompt,
     GetPromptResult, ListPrompts, ListPromptsResult, Prompt, Reference,
 };
 
-use crate::call::request::prompt_params;
+use crate::call::request::{prompt_params, string_arguments};
 use crate::call::{Call, CallRequest};
 use crate::client::Client;
 use crate::page::{self, Items};
@@ -35,30 +33,29 @@ impl Client {
         Call::new(self, params.map(CallRequest::multi_round::<GetPrompt, _>), |call, output| output.take(call))
     }
 
-    /// Completes an argument of a prompt or a resource template.
+    /// Completes an argument of a prompt or a resource template. [`Call::arguments`] sends the other arguments along.
     pub fn complete(
         &self,
         reference: impl Into<Reference>,
         argument: impl Into<String>,
         value: impl Into<String>,
     ) -> Call<Completion> {
-        self.complete_with(reference, argument, value, BTreeMap::new())
-    }
-
-    /// Completes an argument where other arguments are known.
-    pub fn complete_with(
-        &self,
-        reference: impl Into<Reference>,
-        argument: impl Into<String>,
-        value: impl Into<String>,
-        known: BTreeMap<String, String>,
-    ) -> Call<Completion> {
-        let mut params = CompleteParams::new(reference, CompletionArgument::new(argument, value));
-        if !known.is_empty() {
-            params.context = Some(CompletionContext::new().arguments(known));
-        }
+        let params = CompleteParams::new(reference, CompletionArgument::new(argument, value));
         Call::new(self, Ok(CallRequest::new::<Complete>(params)), |call, output| {
             Ok(output.take::<CompleteResult>(call)?.completion)
+        })
+    }
+}
+
+impl Call<Completion> {
+    /// Sets the arguments that are known already: anything that serializes to a JSON object of strings, or `()`. A field that is
+    /// `None` is not sent. Default: none.
+    pub fn arguments(self, known: impl Serialize) -> Self {
+        self.map_request(|request| {
+            let mut params: CompleteParams = request.params_as()?;
+            let known = string_arguments(&known, request.target())?.filter(|known| !known.is_empty());
+            params.context = known.map(|known| CompletionContext::new().arguments(known));
+            Ok(request.with_params(params))
         })
     }
 }

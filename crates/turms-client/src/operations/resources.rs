@@ -3,7 +3,7 @@ use turms_proto::types::{
     ReadResource, ReadResourceParams, ReadResourceResult, Resource, ResourceTemplate, SubscriptionFilter,
 };
 
-use crate::call::{Call, CallError, CallRequest, SessionCall};
+use crate::call::{Call, CallRequest, SessionCall};
 use crate::client::Client;
 use crate::page::{self, Items};
 use crate::subscription::Subscription;
@@ -63,8 +63,6 @@ impl Client {
 
     /// Opens a stream of changes of its own. Works in every revision.
     pub fn listen(&self, filter: SubscriptionFilter) -> Call<Subscription> {
-        Call::new(self, Ok(SessionCall::Listen(filter).request()), |call, output| {
-            output.subscription.map(|stream| *stream).ok_or_else(|| CallError::not_connected(call.target(), None))
-        })
+        Call::new(self, Ok(SessionCall::Listen(filter).request()), |_, output| output.into_subscription())
     }
 }

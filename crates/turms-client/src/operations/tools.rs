@@ -25,10 +25,10 @@ impl Client {
 
     /// Calls a tool. The arguments are anything that serializes to a JSON object, or `()`.
     ///
-    /// Input requests of the server go to the client's [handlers](crate::Answers). Structured output is checked against the output
+    /// Input requests of the server go to the handlers of the client. Structured output is checked against the output
     /// schema of the tool. A tool that failed is a result: see [`CallToolResult::failed`].
     ///
-    /// If the client [enables tasks](crate::ClientBuilder::tasks) and the server makes a task of the call, this waits for the result
+    /// If the client [enables tasks](crate::ClientBuilder::enable_tasks) and the server makes a task of the call, this waits for the result
     /// of the task. The timeout then counts for each poll, progress is reported until the task exists, and dropping the call
     /// cancels the task.
     pub fn call_tool(&self, name: impl Into<String>, arguments: impl Serialize) -> Call<CallToolResult> {

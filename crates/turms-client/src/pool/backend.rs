@@ -8,8 +8,9 @@ use turms_proto::method::Method as _;
 use turms_proto::session::{Negotiated, RequestOptions};
 use turms_proto::types::{LoggingLevel, SetLevel};
 
+use super::attempts::Attempts;
 use super::member::{MemberGuard, PoolMember};
-use super::shared::{Attempts, PoolShared};
+use super::shared::PoolShared;
 use super::subscriptions;
 use crate::backend::Backend;
 use crate::call::error::{CallError, CallErrorKind, NoServerCause};
@@ -17,42 +18,27 @@ use crate::call::options::{CallOptions, CallTimeouts};
 use crate::call::{CallOutput, CallRequest, SessionCall};
 use crate::control::{ClientControl, EventInterest};
 use crate::event::{ConnectionEvent, Event, Events};
-use crate::layer::CallService;
-use crate::layer::track::Track;
-use crate::members::total_stats;
-use crate::state::{ClientStats, PendingCall};
+use crate::layer::track::PendingCalls;
+use crate::members::{best_status, total_stats};
+use crate::state::ClientStats;
 use turms_proto::session::ConnectionStatus;
 
 /// A pool as the backend of one client.
-pub(super) struct PoolBackend {
-    shared: Arc<PoolShared>,
-    calls: Track<PoolCalls>,
-}
-
-impl PoolBackend {
-    pub(super) fn new(shared: Arc<PoolShared>) -> Self {
-        let calls = Track::new(PoolCalls(shared.clone()), shared.lifetime.pending.clone());
-        Self { shared, calls }
-    }
-}
+pub(super) struct PoolBackend(pub(super) Arc<PoolShared>);
 
 impl Backend for PoolBackend {
     fn call<'a>(&'a self, call: &'a CallRequest) -> BoxFuture<'a, Result<CallOutput, CallError>> {
-        Box::pin(self.calls.call(call))
+        Box::pin(self.0.lifetime.pending.track(call, || self.call_members(call)))
     }
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(async move {
-            let sent = |member: &Arc<PoolMember>| {
-                let (member, notification) = (member.clone(), notification.clone());
-                async move { member.client.backend().notify(notification).await }
-            };
-            let outcomes = join_all(self.shared.connected().iter().map(sent)).await;
-            // A member that was not notified is not there to be.
-            if outcomes.iter().any(Result::is_ok) {
-                return Ok(());
-            }
-            outcomes.into_iter().next().unwrap_or_else(|| Err(none_available(&notification.method)))
+            let members = self.0.connected();
+            let sent = members.iter().map(|member| member.client.backend().notify(notification.clone()));
+            let outcomes = join_all(sent).await.into_iter();
+            // One success is enough: a member that was not notified has lost its connection.
+            let best = outcomes.reduce(|first, next| if next.is_ok() { next } else { first });
+            best.unwrap_or_else(|| Err(none_available(&notification.method)))
         })
     }
 
@@ -64,53 +50,44 @@ impl Backend for PoolBackend {
 impl ClientControl for PoolBackend {
     /// That of the best member. A pool that makes its members itself is closed only when it was closed.
     fn status(&self) -> ConnectionStatus {
-        let statuses: Vec<_> = self.shared.members().iter().map(|member| member.client.status()).collect();
-        if statuses.contains(&ConnectionStatus::Ready) {
-            ConnectionStatus::Ready
-        } else if statuses.iter().any(|status| *status != ConnectionStatus::Closed) || self.shared.makes_members() {
-            ConnectionStatus::Disconnected
-        } else {
-            ConnectionStatus::Closed
+        match best_status(self.0.members().iter().map(|member| member.client.status())) {
+            ConnectionStatus::Ready => ConnectionStatus::Ready,
+            ConnectionStatus::Closed if !self.0.makes_members() => ConnectionStatus::Closed,
+            _ => ConnectionStatus::Disconnected,
         }
     }
 
     fn server(&self) -> Option<Arc<Negotiated>> {
-        let mut members = self.shared.members();
+        let mut members = self.0.members();
         // The sort is stable: of equals, the oldest member counts.
         members.sort_by_key(|member| member.grade().map_or((1, None), |grade| (0, Some(grade))));
         members.iter().find_map(|member| member.client.opened())
     }
 
     fn events(&self, interest: EventInterest) -> Events {
-        let events = self.shared.events.subscribe();
-        if interest == EventInterest::AskServer && !self.shared.wants_lists.swap(true, Ordering::SeqCst) {
-            self.shared.members().iter().for_each(|member| self.shared.request_lists(&member.client));
+        let events = self.0.events.subscribe();
+        if interest == EventInterest::AskServer && !self.0.wants_lists.swap(true, Ordering::SeqCst) {
+            self.0.members().iter().for_each(|member| self.0.request_lists(&member.client));
         }
         events
     }
 
-    fn pending_calls(&self) -> Vec<PendingCall> {
-        self.shared.lifetime.pending.list()
-    }
-
-    fn cancel(&self, id: u64, reason: Option<&str>) -> bool {
-        self.shared.lifetime.pending.cancel(id, reason)
+    fn pending(&self) -> &PendingCalls {
+        &self.0.lifetime.pending
     }
 
     fn stats(&self) -> ClientStats {
-        total_stats(self.shared.members().iter().map(|member| &member.client))
+        total_stats(self.0.members().iter().map(|member| &member.client))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.shared.close())
+        Box::pin(self.0.close())
     }
 }
 
-/// Sends each call to one member, and to another if it may be repeated.
-struct PoolCalls(Arc<PoolShared>);
-
-impl CallService for PoolCalls {
-    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+impl PoolBackend {
+    /// Sends a call to one member, and to another if it may be repeated, or to all.
+    async fn call_members(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         if call.is_raw() {
             return self.send(call.clone()).await;
         }
@@ -126,9 +103,7 @@ impl CallService for PoolCalls {
         }
         Ok(CallOutput::empty())
     }
-}
 
-impl PoolCalls {
     /// Sends a call to one member after the other, until it may not be repeated.
     async fn send(&self, mut call: CallRequest) -> Result<CallOutput, CallError> {
         let pool = &self.0;
@@ -138,15 +113,14 @@ impl PoolCalls {
         loop {
             let Some(guard) = self.next(&mut attempts, &call).await? else { return Err(attempts.error(call.target())) };
             if attempts.len() > 1 {
-                pool.moved.fetch_add(1, Ordering::Relaxed);
+                pool.failovers.fetch_add(1, Ordering::Relaxed);
                 let attempt = u32::try_from(attempts.len() - 1).unwrap_or(u32::MAX);
-                pool.events.publish(&Event::Retrying { subject: call.target().to_string().into(), attempt });
+                pool.events.publish(&Event::Retrying { target: call.target().to_string().into(), attempt });
             }
-            guard.count(1);
-            let outcome = guard.member().client.backend().call(&call).await;
-            guard.note(&outcome);
-            let Err(error) = outcome else { return outcome };
-            attempts.failed(error, || call.is_idempotent(Some(&pool.tools)))?;
+            match guard.call(&call).await {
+                Err(error) => attempts.failed(error, || call.is_idempotent(Some(&pool.tools)))?,
+                output => return output,
+            }
         }
     }
 
@@ -183,24 +157,14 @@ impl PoolCalls {
     async fn set_level(&self, level: LoggingLevel, options: &CallOptions) -> Result<(), CallError> {
         let pool = &self.0;
         *pool.level.lock() = Some(level);
-        let set = |member: &Arc<PoolMember>| {
-            let (member, options) = (member.clone(), options.clone());
-            async move { member.set_level(level, options).await }
-        };
-        let outcomes = join_all(pool.connected().iter().map(set)).await;
+        let members = pool.connected();
+        let outcomes = join_all(members.iter().map(|member| member.set_level(level, options))).await;
         // A member that got another level meanwhile is set again, and so is one that comes back later.
         pool.notify_changed();
-        let reached =
-            outcomes.iter().any(|outcome| outcome.as_ref().err().is_none_or(|error| !error.is_disconnected()));
-        let failed = outcomes.into_iter().find(|outcome| match outcome {
-            Err(error) => !(reached && error.is_disconnected()),
-            Ok(()) => false,
-        });
-        match failed {
-            Some(failed) => failed,
-            None if reached => Ok(()),
-            None => Err(none_available(SetLevel::NAME)),
-        }
+        let is_lost = |outcome: &Result<(), CallError>| outcome.as_ref().is_err_and(CallError::is_disconnected);
+        let (lost, reached): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(is_lost);
+        let decisive = if reached.is_empty() { lost } else { reached };
+        decisive.into_iter().reduce(Result::and).unwrap_or_else(|| Err(none_available(SetLevel::NAME)))
     }
 }
 

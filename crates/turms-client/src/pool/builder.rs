@@ -23,6 +23,7 @@ pub struct PoolBuilder {
     connect: Option<Connect>,
     check: Option<HealthCheck>,
     max_validation_steps: u64,
+    acquire_timeout: Duration,
 }
 
 impl PoolBuilder {
@@ -35,6 +36,7 @@ impl PoolBuilder {
             connect: None,
             check,
             max_validation_steps: DEFAULT_MAX_VALIDATION_STEPS,
+            acquire_timeout: Duration::from_secs(30),
         }
     }
 
@@ -94,6 +96,12 @@ impl PoolBuilder {
         self
     }
 
+    /// Timeout for an available member in [`Pool::acquire`]. Zero does not wait. Default: 30 s.
+    pub fn acquire_timeout(mut self, timeout: Duration) -> Self {
+        self.acquire_timeout = timeout;
+        self
+    }
+
     /// Maximum number of steps of one validation of structured content, whichever member it comes from; 25 million by default.
     /// See [`ClientBuilder::max_validation_steps`](crate::ClientBuilder::max_validation_steps).
     pub fn max_validation_steps(mut self, steps: u64) -> Self {
@@ -102,7 +110,7 @@ impl PoolBuilder {
     }
 
     /// Makes the connections that the pool is to make, all at once, and fills the pool. Those that could not be made are
-    /// [counted](super::PoolStats::missing), and tried again as long as there are health checks.
+    /// [counted](super::PoolStats::unconnected), and tried again as long as there are health checks.
     ///
     /// A pool without members is empty at first.
     ///
@@ -114,7 +122,8 @@ impl PoolBuilder {
             None => Vec::new(),
         };
         let tried = made.len();
-        let shared = PoolShared::new(self.strategy, self.check, self.size, self.max_validation_steps);
+        let shared =
+            PoolShared::new(self.strategy, self.check, self.size, self.max_validation_steps, self.acquire_timeout);
         let pool = Pool::new(shared.clone());
         for client in self.clients {
             shared.add(client, false);

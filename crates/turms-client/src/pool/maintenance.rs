@@ -86,7 +86,7 @@ async fn set_level(pool: &PoolShared, member: &PoolMember) {
     let level = *pool.level.lock();
     let Some(level) = level.filter(|level| !member.has_level(*level) && member.is_connected()) else { return };
     let options = CallOptions::with_timeout(Timeout::After(LEVEL_TIMEOUT));
-    if let Err(error) = member.set_level(level, options).await {
+    if let Err(error) = member.set_level(level, &options).await {
         tracing::debug!(target: "turms::client", %error, "the log level of a pool member was not set");
     }
 }

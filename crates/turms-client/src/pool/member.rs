@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 use turms_proto::Ability;
 use turms_proto::types::LoggingLevel;
 
-use crate::call::SessionCall;
 use crate::call::error::{CallError, Delivery};
 use crate::call::options::CallOptions;
+use crate::call::{CallOutput, CallRequest, SessionCall};
 use crate::client::Client;
 use crate::members::send;
 use turms_proto::session::ConnectionStatus;
@@ -131,8 +131,8 @@ impl PoolMember {
         *self.level.lock() == Some(level)
     }
 
-    pub(super) async fn set_level(&self, level: LoggingLevel, options: CallOptions) -> Result<(), CallError> {
-        let set = send(&self.client, SessionCall::SetLogLevel(level), &options).await;
+    pub(super) async fn set_level(&self, level: LoggingLevel, options: &CallOptions) -> Result<(), CallError> {
+        let set = send(&self.client, SessionCall::SetLogLevel(level), options).await;
         // A server that has responded will not respond otherwise the next time.
         if set.as_ref().err().is_none_or(|error| error.delivery() == Delivery::Answered) {
             *self.level.lock() = Some(level);
@@ -165,16 +165,14 @@ impl MemberGuard {
         &self.0
     }
 
-    /// Counts calls.
-    pub(super) fn count(&self, calls: usize) {
-        self.0.calls.fetch_add(calls as u64, Ordering::Relaxed);
-    }
-
-    /// Counts a failure.
-    pub(super) fn note<T>(&self, outcome: &Result<T, CallError>) {
+    /// Makes a call and counts it, and its failure.
+    pub(super) async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+        self.0.calls.fetch_add(1, Ordering::Relaxed);
+        let outcome = self.0.client.backend().call(call).await;
         if outcome.as_ref().is_err_and(|error| error.is_disconnected() || error.is_timeout()) {
             self.0.failures.fetch_add(1, Ordering::Relaxed);
         }
+        outcome
     }
 }
 

@@ -1,5 +1,6 @@
 //! Several connections, used as one client.
 
+mod attempts;
 mod backend;
 mod builder;
 mod maintenance;
@@ -11,10 +12,11 @@ mod subscriptions;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::DropGuard;
 use turms_core::{CallContext, ConnectError, NotifyFuture, Request, ResponseFuture, Service, error_chain};
-use turms_proto::Notification;
+use turms_proto::{Notification, format_duration};
 
 use self::backend::PoolBackend;
 pub use self::builder::PoolBuilder;
@@ -45,12 +47,12 @@ use crate::client::Client;
 /// let pool = Pool::builder().strategy(PoolStrategy::RoundRobin).clients([one, two]).build().await?;
 ///
 /// // The pool as one client:
-/// let client = pool.client();
+/// let client = pool.as_client();
 /// assert_eq!(client.call_tool("whoami", ()).await?.text(), "one");
 /// assert_eq!(client.call_tool("whoami", ()).await?.text(), "two");
 ///
 /// // Several calls to the same server:
-/// let lease = pool.acquire()?;
+/// let lease = pool.acquire().await?;
 /// assert_eq!(lease.call_tool("whoami", ()).await?.text(), lease.call_tool("whoami", ()).await?.text());
 ///
 /// // Members come and go:
@@ -88,14 +90,14 @@ impl Pool {
     /// - A resource is [watched](Client::subscribe) by one member, and by another when that one goes; so is what
     ///   [`Client::listen`] listens to. Changes in between are missed.
     /// - All pages of a list come from one member. A cursor that you keep yourself may come to another: take a
-    ///   [lease](Pool::checkout) to turn pages by hand.
+    ///   [member](Pool::acquire) to turn pages by hand.
     /// - Answers are not kept for reuse, because it is not known whether the members lead to the same server.
     /// - While there is no member, and the pool makes one itself, calls wait for it.
     #[must_use]
-    pub fn client(&self) -> Client {
+    pub fn as_client(&self) -> Client {
         // Members that are set up alike share their roots.
         let roots = self.shared.members().iter().find_map(|member| member.client.roots());
-        Client::new(PoolBackend::new(self.shared.clone()), roots, self.shutdown.clone())
+        Client::new(PoolBackend(self.shared.clone()), roots, self.shutdown.clone())
     }
 
     /// Adds a member. A pool that is closed closes the client.
@@ -123,17 +125,26 @@ impl Pool {
         self.shared.members().is_empty()
     }
 
-    /// Takes a member for several calls, chosen as for a call. It counts as busy until the lease is dropped, and takes other
-    /// calls all the same.
+    /// Takes a member for several calls, chosen as for one call. If none is available, this waits for one, at most for
+    /// [`PoolBuilder::acquire_timeout`]. The member counts as busy until the returned client is dropped, but may still get other
+    /// calls.
     ///
     /// # Errors
-    /// When no member is available.
-    pub fn acquire(&self) -> Result<PooledClient, PoolError> {
-        match self.shared.pick(&[], None) {
-            Some(guard) => Ok(PooledClient { guard }),
-            None if self.shared.is_closed() => Err(PoolError::Closed),
-            None => Err(PoolError::NoneAvailable),
-        }
+    /// When no member becomes available in time, or the pool is closed.
+    #[doc(alias = "checkout")]
+    pub async fn acquire(&self) -> Result<PooledClient, PoolError> {
+        let mut changes = self.shared.changes.subscribe();
+        let available = async {
+            loop {
+                match self.shared.pick(&[], None) {
+                    Some(guard) => return Ok(PooledClient { guard }),
+                    None if self.shared.is_closed() => return Err(PoolError::Closed),
+                    None => changes.changed().await.map_err(|_| PoolError::Closed)?,
+                }
+            }
+        };
+        let timeout = self.shared.acquire_timeout;
+        tokio::time::timeout(timeout, available).await.unwrap_or(Err(PoolError::Timeout(timeout)))
     }
 
     /// Does some work with one member, which counts as busy until it is done.
@@ -147,14 +158,14 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// When no member is available.
+    /// When no member becomes available in time, as for [`acquire`](Self::acquire).
     pub async fn with<F, W, T>(&self, work: F) -> Result<T, PoolError>
     where
         F: FnOnce(Client) -> W,
         W: Future<Output = T>,
     {
-        let lease = self.acquire()?;
-        Ok(work(Client::clone(&lease)).await)
+        let member = self.acquire().await?;
+        Ok(work(Client::clone(&member)).await)
     }
 
     /// The state of the pool and its members.
@@ -172,11 +183,11 @@ impl Pool {
 /// A pool is a service: every call goes to one of its members.
 impl Service for Pool {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
-        self.client().call(request, cx)
+        self.as_client().call(request, cx)
     }
 
     fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
-        Service::notify(&self.client(), notification, cx)
+        Service::notify(&self.as_client(), notification, cx)
     }
 }
 
@@ -222,12 +233,12 @@ impl fmt::Debug for PooledClient {
 pub struct PoolStats {
     /// Its members, in the order in which they came.
     pub members: Vec<MemberStats>,
-    /// Number of connections that the pool makes itself and could not make yet.
-    pub missing: usize,
+    /// Number of connections that the pool makes itself and has not made yet.
+    pub unconnected: usize,
     /// The error of the last attempt to make one, if it failed.
     pub last_failure: Option<ConnectError>,
-    /// Number of times that a call was repeated with another member.
-    pub moved: u64,
+    /// Number of calls that were repeated with another member.
+    pub failovers: u64,
 }
 
 /// The error of a pool.
@@ -243,11 +254,11 @@ pub enum PoolError {
         #[source]
         last: ConnectError,
     },
-    /// No member is available.
-    #[error("no connection of the pool is available")]
-    NoneAvailable,
+    /// No member became available in time.
+    #[error("no connection of the pool became available within {}", format_duration(*.0))]
+    Timeout(Duration),
     /// The pool was closed.
-    #[error("the pool is closed")]
+    #[error("pool closed")]
     Closed,
 }
 
@@ -265,10 +276,10 @@ impl PoolError {
         matches!(self, Self::Unreachable { .. })
     }
 
-    /// Returns `true` if no member is available now.
+    /// Returns `true` if no member became available in time.
     #[must_use]
-    pub fn is_none_available(&self) -> bool {
-        matches!(self, Self::NoneAvailable)
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Timeout(_))
     }
 
     /// Returns `true` if the pool was closed.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -15,11 +16,9 @@ use super::member::{Grade, MemberGuard, PoolMember};
 use super::subscriptions::Watch;
 use super::{MemberId, PoolStats, PoolStrategy, maintenance};
 use crate::call::CallRequest;
-use crate::call::error::{CallError, CallErrorKind, Delivery, NoServerCause, Recovery, UnsupportedCause};
 use crate::client::Client;
 use crate::control::EventInterest;
 use crate::event::{ConnectionEvent, EventHub};
-use crate::layer::retry::{Decision, decide};
 use crate::members::Lifetime;
 use crate::reconnect::HealthCheck;
 use crate::tool_index::ToolIndex;
@@ -37,7 +36,8 @@ pub(super) struct PoolShared {
     pub(super) tools: Arc<ToolIndex>,
     pub(super) level: Mutex<Option<LoggingLevel>>,
     pub(super) watched: Mutex<BTreeMap<String, Watch>>,
-    pub(super) moved: AtomicU64,
+    pub(super) failovers: AtomicU64,
+    pub(super) acquire_timeout: Duration,
     pub(super) lifetime: Lifetime,
 }
 
@@ -62,7 +62,13 @@ struct PoolEntry {
 }
 
 impl PoolShared {
-    pub(super) fn new(strategy: PoolStrategy, check: Option<HealthCheck>, size: usize, max_steps: u64) -> Arc<Self> {
+    pub(super) fn new(
+        strategy: PoolStrategy,
+        check: Option<HealthCheck>,
+        size: usize,
+        max_steps: u64,
+        acquire_timeout: Duration,
+    ) -> Arc<Self> {
         let table = Table {
             entries: Vec::new(),
             turn: 0,
@@ -82,7 +88,8 @@ impl PoolShared {
             tools: Arc::new(ToolIndex::new(max_steps)),
             level: Mutex::default(),
             watched: Mutex::default(),
-            moved: AtomicU64::new(0),
+            failovers: AtomicU64::new(0),
+            acquire_timeout,
             lifetime: Lifetime::new(),
         })
     }
@@ -197,9 +204,9 @@ impl PoolShared {
         let made = table.entries.iter().filter(|entry| entry.member.made).count();
         PoolStats {
             members,
-            missing: table.size.saturating_sub(made),
+            unconnected: table.size.saturating_sub(made),
             last_failure: table.last_failure.clone(),
-            moved: self.moved.load(Ordering::Relaxed),
+            failovers: self.failovers.load(Ordering::Relaxed),
         }
     }
 
@@ -301,85 +308,5 @@ impl PoolShared {
     pub(super) fn makes_members(&self) -> bool {
         let table = self.table.lock();
         table.maker.is_some() && table.size > 0
-    }
-}
-
-/// The members that one call has tried: no member gets it twice.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Attempts {
-    tried: Vec<MemberId>,
-    last: Option<CallError>,
-}
-
-impl Attempts {
-    pub(super) fn next(&mut self, pool: &PoolShared, call: Option<&CallRequest>) -> Option<MemberGuard> {
-        let guard = pool.pick(&self.tried, call)?;
-        self.tried.push(guard.member().id);
-        Some(guard)
-    }
-
-    /// The number of members tried.
-    pub(super) fn len(&self) -> usize {
-        self.tried.len()
-    }
-
-    /// The error when there is no other member.
-    pub(super) fn error(self, target: impl std::fmt::Display) -> CallError {
-        self.last.unwrap_or_else(|| CallError::not_sent(target, CallErrorKind::NoServer(NoServerCause::NoneAvailable)))
-    }
-
-    /// Records a failure. Returns it if the call must not be repeated elsewhere.
-    pub(super) fn failed(&mut self, error: CallError, is_safe: impl FnOnce() -> bool) -> Result<(), CallError> {
-        // Another member may speak a revision that has the method, or be in better health.
-        let refused = matches!(
-            error.kind(),
-            CallErrorKind::CircuitOpen(_) | CallErrorKind::Unsupported(UnsupportedCause::Revision { .. })
-        );
-        let unsent = error.delivery() == Delivery::NotSent;
-        let safe = unsent || error.is_disconnected() && is_safe();
-        // What is known about the connection of one member does not matter for another.
-        let elsewhere = error.clone().with_recovery(Recovery::Unknown);
-        if unsent && refused || decide(&elsewhere, safe, true) != Decision::Fail {
-            // If it may have run anywhere, the final error says so.
-            if !self.last.as_ref().is_some_and(CallError::may_have_run) {
-                self.last = Some(error);
-            }
-            return Ok(());
-        }
-        Err(error)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use turms_core::CloseInfo;
-
-    use super::*;
-    use crate::call::error::{ClosedCause, TimeoutCause};
-
-    #[test]
-    fn a_call_that_may_have_run_says_so_in_the_end() {
-        let lost =
-            CallError::new("tools/call", CallErrorKind::Closed(ClosedCause::Lost(CloseInfo::new())), Delivery::Unknown);
-        let unsent = || CallError::not_sent("tools/call", CallErrorKind::Closed(ClosedCause::NotConnected(None)));
-        let mut attempts = Attempts::default();
-        attempts.failed(unsent(), || false).unwrap();
-        attempts.failed(lost.clone(), || true).unwrap();
-        attempts.failed(unsent(), || true).unwrap();
-        assert!(attempts.error("tools/call").may_have_run());
-        assert!(Attempts::default().failed(lost, || false).unwrap_err().may_have_run());
-        assert!(!Attempts::default().error("tools/call").may_have_run());
-    }
-
-    #[test]
-    fn an_answer_is_not_asked_for_elsewhere() {
-        let answered = CallError::server("tools/call", turms_proto::ErrorObject::internal("no"));
-        let timed_out = CallErrorKind::Timeout(TimeoutCause::Response(std::time::Duration::ZERO));
-        let timed_out = CallError::new("tools/call", timed_out, Delivery::Unknown);
-        for error in [answered, timed_out] {
-            assert!(Attempts::default().failed(error, || true).is_err());
-        }
-        let resting = CallErrorKind::CircuitOpen(std::time::Duration::ZERO);
-        assert!(Attempts::default().failed(CallError::not_sent("tools/call", resting), || false).is_ok());
     }
 }

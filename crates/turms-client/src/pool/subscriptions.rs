@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
-use turms_proto::method::Method as _;
-use turms_proto::types::{Listen, SubscriptionFilter};
+use turms_proto::types::SubscriptionFilter;
 
+use super::attempts::Attempts;
 use super::member::PoolMember;
-use super::shared::{Attempts, PoolShared};
+use super::shared::PoolShared;
 use crate::call::error::{CallError, Delivery};
 use crate::call::options::CallOptions;
 use crate::call::{CallOutput, CallRequest, SessionCall};
@@ -115,11 +115,8 @@ async fn keep_watching(pool: Arc<PoolShared>, uri: String, options: CallOptions,
             return;
         }
     };
-    loop {
-        state.send_replace(WatchState::At(Arc::downgrade(&member)));
-        if !is_lost(&pool, &member, &mut changes).await {
-            return;
-        }
+    state.send_replace(WatchState::At(Arc::downgrade(&member)));
+    while is_lost(&pool, &member, &mut changes).await {
         state.send_replace(WatchState::Moving);
         let mut pause = Pause::default();
         let next = loop {
@@ -165,8 +162,7 @@ async fn listen_somewhere(
 ) -> Result<(Arc<PoolMember>, Subscription), CallError> {
     let call = SessionCall::Listen(filter.clone()).request().with_options(options.clone());
     let (member, output) = somewhere(pool, call).await?;
-    let stream = output.subscription.ok_or_else(|| CallError::not_connected(Listen::NAME, None))?;
-    Ok((member, *stream))
+    Ok((member, output.into_subscription()?))
 }
 
 /// A subscription that moves between members.
@@ -247,10 +243,7 @@ async fn somewhere(pool: &PoolShared, call: CallRequest) -> Result<(Arc<PoolMemb
     let mut attempts = Attempts::default();
     loop {
         let Some(guard) = attempts.next(pool, None) else { return Err(attempts.error(call.target())) };
-        guard.count(1);
-        let outcome = guard.member().client.backend().call(&call).await;
-        guard.note(&outcome);
-        match outcome {
+        match guard.call(&call).await {
             Ok(output) => return Ok((guard.member().clone(), output)),
             Err(error) => attempts.failed(error, || true)?,
         }

@@ -80,7 +80,7 @@ impl Conversation {
         let sum = self.client.call_tool("add", json!({ "a": 2, "b": 3.5 })).await.unwrap();
         assert_eq!(serde_json::from_str::<Value>(&sum.text()).unwrap(), json!({ "sum": 5.5 }));
         // Nothing in the older revisions forbids it.
-        assert_eq!(sum.structured_as::<Value>().unwrap().unwrap(), json!({ "sum": 5.5 }));
+        assert_eq!(sum.structured::<Value>().unwrap(), json!({ "sum": 5.5 }));
 
         let text = "Grüße,\n\"Welt\" \u{1F30D}\u{2028}\\";
         assert_eq!(self.say("echo", json!({ "text": text })).await, text);
@@ -88,7 +88,7 @@ impl Conversation {
         assert_eq!(self.say("echo", json!({ "text": much })).await, much);
 
         let failed = self.client.call_tool("fail", ()).await.unwrap();
-        assert!(failed.failed() && failed.text().ends_with("it failed, as asked"), "{failed:?}");
+        assert!(failed.is_error() && failed.text().ends_with("it failed, as asked"), "{failed:?}");
     }
 
     /// What does not exist is refused, and the connection outlives it.
@@ -97,7 +97,7 @@ impl Conversation {
         if *self.peer == NODE_STATELESS {
             assert_eq!(unknown.unwrap_err().error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
         } else {
-            assert!(unknown.unwrap().failed());
+            assert!(unknown.unwrap().is_error());
         }
         assert!(self.client.read_resource("memo://nowhere").await.unwrap_err().error_response().is_some());
         assert!(self.client.get_prompt("no-such-prompt", ()).await.unwrap_err().error_response().is_some());
@@ -164,7 +164,7 @@ impl Conversation {
         assert_eq!(self.say("roots", ()).await, "file:///srv/project project\nfile:///srv/other");
 
         let refused = match self.client.call_tool("think", json!({ "question": "A secret?" })).await {
-            Ok(result) if result.failed() => result.text(),
+            Ok(result) if result.is_error() => result.text(),
             other => other.unwrap_err().to_string(),
         };
         assert!(refused.contains("it is a secret"), "{refused}");
@@ -176,7 +176,7 @@ impl Conversation {
         } else {
             // The client does not say that it can be asked what its revision does not have.
             let greeting = self.client.call_tool("greet", ()).await;
-            assert!(greeting.as_ref().map_or(true, |greeting| greeting.failed()), "{greeting:?}");
+            assert!(greeting.as_ref().map_or(true, |greeting| greeting.is_error()), "{greeting:?}");
         }
     }
 
@@ -217,12 +217,12 @@ impl Conversation {
         let mut events = self.client.events();
         self.client.subscribe(COUNTER).await.unwrap();
         assert_eq!(self.say("touch", ()).await, "1");
-        assert_eq!(next_changes(&mut events).await, [counter(), Change::Tools]);
+        assert_eq!(next_changes(&mut events).await, [counter(), Change::ToolList]);
         assert_eq!(self.read(COUNTER).await, b"1");
 
         self.client.unsubscribe(COUNTER).await.unwrap();
         assert_eq!(self.say("touch", ()).await, "2");
-        assert_eq!(next_changes(&mut events).await, [Change::Tools]);
+        assert_eq!(next_changes(&mut events).await, [Change::ToolList]);
         assert_eq!(self.read(COUNTER).await, b"2");
 
         let filter = SubscriptionFilter::new().tools_list_changed(true).resource_subscriptions([COUNTER.to_owned()]);
@@ -230,7 +230,7 @@ impl Conversation {
         assert_eq!(*subscription.acknowledged(), filter);
         assert_eq!(self.say("touch", ()).await, "3");
         assert_eq!(within("a change", subscription.next()).await, Some(counter()));
-        assert_eq!(within("a change", subscription.next()).await, Some(Change::Tools));
+        assert_eq!(within("a change", subscription.next()).await, Some(Change::ToolList));
     }
 
     /// The newer SDKs have no subscriptions after a handshake, and one of them tells nothing at all.
@@ -240,7 +240,7 @@ impl Conversation {
         assert_eq!(error.error_response().unwrap().code, ErrorCode::METHOD_NOT_FOUND);
         assert_eq!(self.say("touch", ()).await, "1");
         if !self.peer.is_python() {
-            assert_eq!(next_changes(&mut events).await, [Change::Tools]);
+            assert_eq!(next_changes(&mut events).await, [Change::ToolList]);
         }
         assert_eq!(self.read(COUNTER).await, b"1");
     }
@@ -261,7 +261,7 @@ impl Conversation {
 
     async fn say(&self, tool: &str, arguments: impl serde::Serialize) -> String {
         let result = self.client.call_tool(tool, arguments).await.unwrap();
-        assert!(!result.failed(), "{tool}: {result:?}");
+        assert!(!result.is_error(), "{tool}: {result:?}");
         result.text()
     }
 
@@ -285,9 +285,9 @@ async fn next_log(events: &mut Events) -> (String, String, Value) {
 /// The next changes, up to that of the tools, which every server tells last.
 async fn next_changes(events: &mut Events) -> Vec<Change> {
     let mut changes = Vec::new();
-    while changes.last() != Some(&Change::Tools) {
+    while changes.last() != Some(&Change::ToolList) {
         let change = events.find(|event| match event {
-            Event::ToolsChanged => Some(Change::Tools),
+            Event::ToolsChanged => Some(Change::ToolList),
             Event::ResourceUpdated { uri } => Some(Change::Resource { uri }),
             _ => None,
         });
@@ -298,14 +298,14 @@ async fn next_changes(events: &mut Events) -> Vec<Change> {
 
 /// Connects in one revision and says everything.
 pub(crate) async fn in_revision(peer: &'static Peer, version: ProtocolVersion) {
-    let client = peer::connect(peer::client().answers(peer::answers()).protocol_version(version), peer.command()).await;
+    let client = peer::connect(peer::answering().protocol_version(version), peer.command()).await;
     assert_eq!(client.protocol_version(), Some(version));
     Conversation::new(peer, client).hold().await;
 }
 
 /// Connects in whatever revision the server speaks, and says everything.
 pub(crate) async fn in_whatever_it_speaks(peer: &'static Peer) {
-    let client = peer::connect(peer::client().answers(peer::answers()), peer.command()).await;
+    let client = peer::connect(peer::answering(), peer.command()).await;
     assert_eq!(client.protocol_version(), Some(peer.newest));
     Conversation::new(peer, client).hold().await;
 }

@@ -5,15 +5,15 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use turms_client::{Answers, Client, Event};
+use turms_client::{Client, ClientBuilder, Event};
 use turms_proto::types::{Content, ElicitParams, ElicitResult, LoggingLevel, Reference, Role, Root, TaskSupport};
 use turms_proto::{Ability, ErrorCode, ProtocolVersion};
 use turms_testkit::within;
 
 use crate::peer;
 
-async fn connect(answers: Answers) -> Client {
-    peer::connect(peer::client().answers(answers), peer::everything()).await
+async fn connect(builder: ClientBuilder) -> Client {
+    peer::connect(builder, peer::everything()).await
 }
 
 /// Waits for a tool that is offered only to clients that can be asked something, some time after the handshake.
@@ -27,14 +27,14 @@ async fn offers(client: &Client, tool: &str) {
 
 async fn say(client: &Client, tool: &str, arguments: Value) -> String {
     let result = client.call_tool(tool, arguments).await.unwrap();
-    assert!(!result.failed(), "{tool}: {result:?}");
+    assert!(!result.is_error(), "{tool}: {result:?}");
     result.text()
 }
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn it_introduces_itself_and_lists_all_it_has() {
-    let client = connect(Answers::new()).await;
+    let client = connect(peer::client()).await;
     assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2025_11_25));
     assert_eq!(client.server_info().unwrap().name, "mcp-servers/everything");
     assert!(client.instructions().is_some());
@@ -69,12 +69,12 @@ async fn it_is_understood_in_every_revision_with_a_handshake() {
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn its_tools_answer_with_content_of_every_kind() {
-    let client = connect(Answers::new()).await;
+    let client = connect(peer::client()).await;
     assert_eq!(say(&client, "echo", json!({ "message": "hello" })).await, "Echo: hello");
 
     let weather = client.call_tool("get-structured-content", json!({ "location": "New York" })).await.unwrap();
     let expected = json!({ "temperature": 33, "conditions": "Cloudy", "humidity": 82 });
-    assert_eq!(weather.structured_as::<Value>().unwrap().unwrap(), expected);
+    assert_eq!(weather.structured::<Value>().unwrap(), expected);
 
     let image = client.call_tool("get-tiny-image", ()).await.unwrap();
     let png = image.images().next().unwrap();
@@ -105,7 +105,7 @@ async fn its_tools_answer_with_content_of_every_kind() {
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_long_operation_reports_how_far_it_is() {
-    let client = connect(Answers::new()).await;
+    let client = connect(peer::client()).await;
     let (sender, reports) = mpsc::channel();
     let operation = client
         .call_tool("trigger-long-running-operation", json!({ "duration": 0.2, "steps": 4 }))
@@ -118,7 +118,7 @@ async fn a_long_operation_reports_how_far_it_is() {
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn its_resources_are_read_and_watched() {
-    let client = connect(Answers::new()).await;
+    let client = connect(peer::client()).await;
     let read = client.read_resource("demo://resource/static/document/features.md").await.unwrap();
     assert_eq!(read.contents[0].mime_type.as_deref(), Some("text/markdown"));
     assert!(read.contents[0].text.as_ref().unwrap().starts_with('#'));
@@ -144,7 +144,7 @@ async fn its_resources_are_read_and_watched() {
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn its_prompts_are_filled_in_and_completed() {
-    let client = connect(Answers::new()).await;
+    let client = connect(peer::client()).await;
     let prompt = client.get_prompt("args-prompt", json!({ "city": "Bonn" })).await.unwrap();
     assert_eq!(prompt.messages[0].content.as_text(), Some("What's weather in Bonn?"));
     let prompt =
@@ -156,7 +156,7 @@ async fn its_prompts_are_filled_in_and_completed() {
     assert_eq!(departments.values, ["Sales", "Support"]);
     let known = BTreeMap::from([("department".to_owned(), "Sales".to_owned())]);
     assert_eq!(client.complete(prompt.clone(), "name", "").await.unwrap().values, [""; 0]);
-    let names = client.complete_with(prompt, "name", "", known).await.unwrap();
+    let names = client.complete(prompt, "name", "").arguments(known).await.unwrap();
     assert_eq!(names.values, ["David", "Eve", "Frank"]);
     let template = Reference::resource("demo://resource/dynamic/text/{resourceId}");
     assert_eq!(client.complete(template, "resourceId", "12").await.unwrap().values, ["12"]);
@@ -166,7 +166,7 @@ async fn its_prompts_are_filled_in_and_completed() {
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn it_logs_from_the_level_that_it_was_given() {
-    let client = connect(Answers::new()).await;
+    let client = connect(peer::client()).await;
     let mut events = client.events();
     client.set_log_level(LoggingLevel::Error).await.unwrap();
     client.subscribe("demo://resource/dynamic/text/1").await.unwrap();
@@ -190,7 +190,7 @@ async fn it_logs_from_the_level_that_it_was_given() {
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn it_asks_for_the_roots_again_when_they_change() {
-    let client = connect(peer::answers()).await;
+    let client = connect(peer::answering()).await;
     offers(&client, "get-roots-list").await;
     let roots = say(&client, "get-roots-list", json!({})).await;
     assert!(roots.contains("(1 total)") && roots.contains("1. project\n   URI: file:///srv/project"), "{roots}");
@@ -210,7 +210,7 @@ async fn it_asks_for_the_roots_again_when_they_change() {
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn it_asks_the_model() {
-    let client = connect(peer::answers()).await;
+    let client = connect(peer::answering()).await;
     offers(&client, "trigger-sampling-request").await;
     let said = say(&client, "trigger-sampling-request", json!({ "prompt": "Where?", "maxTokens": 20 })).await;
     assert!(said.contains(r#""model": "parrot""#) && said.contains("context: Where? Paris."), "{said}");
@@ -222,7 +222,7 @@ async fn it_asks_the_model() {
 async fn a_form_is_sent_back_with_its_defaults_or_not_at_all() {
     let (sender, answers) = mpsc::channel();
     for answer in [
-        ElicitResult::accept(peer::object(r#"{"name":"Ann","integer":7}"#)),
+        ElicitResult::accept(json!({ "name": "Ann", "integer": 7 })).unwrap(),
         ElicitResult::decline(),
         ElicitResult::cancel(),
     ] {
@@ -230,7 +230,8 @@ async fn a_form_is_sent_back_with_its_defaults_or_not_at_all() {
     }
     let answers = std::sync::Mutex::new(answers);
     let client =
-        connect(Answers::new().form(move |_| std::future::ready(answers.lock().unwrap().recv().unwrap()))).await;
+        connect(peer::client().on_form(move |_, _| std::future::ready(Ok(answers.lock().unwrap().recv().unwrap()))))
+            .await;
     offers(&client, "trigger-elicitation-request").await;
 
     let said = say(&client, "trigger-elicitation-request", json!({})).await;
@@ -246,10 +247,10 @@ async fn a_form_is_sent_back_with_its_defaults_or_not_at_all() {
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_page_is_opened_before_or_during_a_call() {
     let (sender, opened) = mpsc::channel();
-    let client = connect(Answers::new().elicitation(move |question| {
-        let ElicitParams::Url(page) = question else { panic!("{question:?}") };
+    let client = connect(peer::client().on_elicitation(move |params, _| {
+        let ElicitParams::Url(page) = params else { panic!("{params:?}") };
         sender.send(page.url).unwrap();
-        std::future::ready(ElicitResult::accept_url())
+        std::future::ready(Ok(ElicitResult::accept_url()))
     }))
     .await;
     offers(&client, "trigger-url-elicitation").await;
@@ -271,12 +272,12 @@ async fn a_page_is_opened_before_or_during_a_call() {
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_tool_that_runs_only_as_a_task_says_so() {
-    let client = connect(Answers::new()).await;
+    let client = connect(peer::client()).await;
     offers(&client, "simulate-research-query").await;
     let tools = client.list_tools().await.unwrap();
     let query = tools.into_iter().find(|tool| tool.name == "simulate-research-query").unwrap();
     assert_eq!(query.execution.unwrap().task_support, Some(TaskSupport::Required));
     let result = client.call_tool("simulate-research-query", json!({ "topic": "tea" })).await.unwrap();
-    assert!(result.failed() && result.text().contains("requires task augmentation"), "{result:?}");
+    assert!(result.is_error() && result.text().contains("requires task augmentation"), "{result:?}");
     client.close().await;
 }

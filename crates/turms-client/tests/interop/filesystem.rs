@@ -47,12 +47,12 @@ async fn a_file_is_written_and_read_again() {
     let directory = directory("files");
     let client = peer::connect(peer::client(), peer::filesystem(&directory)).await;
     let (path, content) = (directory.join("note.txt"), "Zwölf\nBoxkämpfer\n");
-    assert!(!call(&client, "write_file", json!({ "path": path, "content": content })).await.failed());
+    assert!(!call(&client, "write_file", json!({ "path": path, "content": content })).await.is_error());
     assert_eq!(fs::read_to_string(&path).unwrap(), content);
 
     let read = call(&client, "read_text_file", json!({ "path": path })).await;
     assert_eq!(read.text(), content);
-    assert_eq!(read.structured_as::<Value>().unwrap().unwrap(), json!({ "content": content }));
+    assert_eq!(read.structured::<Value>().unwrap(), json!({ "content": content }));
     assert_eq!(call(&client, "list_directory", json!({ "path": directory })).await.text(), "[FILE] note.txt");
     let info = call(&client, "get_file_info", json!({ "path": path })).await.text();
     assert!(info.starts_with(&format!("size: {}\n", content.len())), "{info}");
@@ -64,7 +64,7 @@ async fn a_file_is_written_and_read_again() {
 async fn a_path_outside_is_denied_as_a_result() {
     let client = peer::connect(peer::client(), peer::filesystem(&directory("denied"))).await;
     let denied = call(&client, "read_text_file", json!({ "path": "/etc/hostname" })).await;
-    assert!(denied.failed() && denied.text().contains("Access denied"), "{denied:?}");
+    assert!(denied.is_error() && denied.text().contains("Access denied"), "{denied:?}");
     client.close().await;
 }
 

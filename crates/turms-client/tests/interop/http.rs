@@ -6,10 +6,10 @@ use std::sync::mpsc;
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use turms_client::{Answers, Backoff, Client, ClientBuilder, ClientGroup, Event, McpConfig};
+use turms_client::{Backoff, Client, ClientBuilder, ClientGroup, Event, McpConfig};
 use turms_http::{HttpConnector, HttpTransport};
 use turms_proto::ProtocolVersion::{self, *};
-use turms_proto::types::{CreateMessageResult, Role};
+use turms_proto::types::CreateMessageResult;
 use turms_testkit::within;
 
 use crate::conversation::Conversation;
@@ -65,7 +65,7 @@ impl Drop for Listening {
 /// Connects in one revision, or in whatever the server speaks, and says everything.
 async fn converse(peer: &'static Peer, args: &[&str], path: &str, version: Option<ProtocolVersion>) {
     let server = Listening::start(peer, args);
-    let mut builder = peer::client().answers(peer::answers());
+    let mut builder = peer::answering();
     if let Some(version) = version {
         builder = builder.protocol_version(version);
     }
@@ -172,16 +172,15 @@ async fn a_session_that_expired_is_begun_anew_with_all_it_had() {
 async fn everything_is_understood_over_both_transports() {
     for (transport, path) in [("streamableHttp", "/mcp"), ("sse", "/sse")] {
         let server = Listening::everything(transport, 0);
-        let answers =
-            Answers::new().sampling(|_| async { Ok(CreateMessageResult::new(Role::Assistant, "Paris.", "parrot")) });
-        let client = server.connect(peer::client().answers(answers), path).await;
+        let model = |_, _| async { Ok(CreateMessageResult::assistant("Paris.", "parrot")) };
+        let client = server.connect(peer::client().on_sampling(model), path).await;
         assert_eq!(client.server_info().unwrap().name, "mcp-servers/everything", "{transport}");
         let echo = client.call_tool("echo", json!({ "message": "hello" })).await.unwrap();
         assert_eq!(echo.text(), "Echo: hello");
         let (sender, reports) = mpsc::channel();
         let long = client.call_tool("trigger-long-running-operation", json!({ "duration": 0.2, "steps": 2 }));
         let long = long.on_progress(move |report| sender.send(report.progress.as_f64()).unwrap());
-        assert!(!long.await.unwrap().failed());
+        assert!(!long.await.unwrap().is_error());
         assert_eq!(reports.try_iter().collect::<Vec<_>>(), [1.0, 2.0], "{transport}");
         let mut events = client.events();
         while !client.list_tools().await.unwrap().iter().any(|tool| tool.name == "trigger-sampling-request") {
@@ -220,7 +219,7 @@ async fn a_fleet_reaches_the_addresses_of_its_configuration() {
     let config = McpConfig::parse(&config.to_string()).unwrap();
     let fleet = ClientGroup::builder(peer::client())
         .config(&config)
-        .transport(HttpTransport::configured(HttpConnector::no_proxy));
+        .transport(HttpTransport::new().configure(HttpConnector::no_proxy));
     let fleet = within("all servers", fleet.connect()).await;
     assert!(fleet.failures().is_empty(), "{:?}", fleet.failures());
     for server in ["modern", "older", "unstated"] {

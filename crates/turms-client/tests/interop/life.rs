@@ -115,7 +115,7 @@ async fn a_client_that_cannot_be_asked_is_not_asked() {
             if peer.is_stateless() {
                 assert_eq!(asked.unwrap_err().error_response().unwrap().code, ErrorCode::MISSING_CLIENT_CAPABILITY);
             } else {
-                assert!(asked.unwrap().failed());
+                assert!(asked.unwrap().is_error());
             }
         }
         client.close().await;
@@ -172,7 +172,7 @@ mod processes {
     async fn closing_leaves_no_process() {
         for peer in [&NODE_HANDSHAKE, &NODE_STATELESS, &PYTHON_HANDSHAKE, &PYTHON_STATELESS] {
             let (command, mark) = marked(peer, "closing");
-            closes(peer::client().answers(peer::answers()), command, &mark).await;
+            closes(peer::answering(), command, &mark).await;
         }
         closes(peer::client(), peer::everything().arg("--test=closing"), "stdio --test=closing").await;
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interop/closing");
@@ -267,7 +267,7 @@ mod processes {
     async fn with_supervision_a_killed_server_is_started_again() {
         for peer in [&NODE_HANDSHAKE, &NODE_STATELESS] {
             let (command, mark) = marked(peer, "supervised");
-            let builder = peer::client().reconnect(Backoff::new()).answers(peer::answers());
+            let builder = peer::answering().reconnect(Backoff::new());
             let client = peer::connect(builder, command).await;
             let mut events = client.events();
             client.subscribe("memo://counter").await.unwrap();

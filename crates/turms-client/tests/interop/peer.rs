@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use turms_client::{Answers, ChildCommand, Client, ClientBuilder, HandlerError, VersionCache};
-use turms_proto::types::{CreateMessageResult, ElicitResult, Role, Root};
+use turms_client::{ChildCommand, Client, ClientBuilder, HandlerError, VersionCache};
+use turms_proto::types::{CreateMessageResult, ElicitResult, Root};
 use turms_proto::{Ability, Object, ProtocolVersion};
 use turms_testkit::{TIMEOUT, node, peer_file, python, within};
 
@@ -111,24 +111,24 @@ pub(crate) fn client() -> ClientBuilder {
         .timeout(TIMEOUT)
 }
 
-/// Who answers in most tests: a person called Ann who accepts, declines and cancels in turn, a model that knows Paris and
+/// The client of most tests: its user Ann accepts, declines and cancels in turn, a model that knows Paris and
 /// keeps secrets, and one directory.
-pub(crate) fn answers() -> Answers {
+pub(crate) fn answering() -> ClientBuilder {
     let asked = AtomicUsize::new(0);
-    Answers::new()
+    client()
         .roots([Root::new("file:///srv/project").name("project")])
-        .sampling(|question| async move {
-            let asked = question.messages[0].content.as_slice()[0].as_text().unwrap_or_default();
+        .on_sampling(|params, _| async move {
+            let asked = params.messages[0].content.as_slice()[0].as_text().unwrap_or_default();
             match asked.contains("secret") {
                 true => Err(HandlerError::rejected("it is a secret")),
-                false => Ok(CreateMessageResult::new(Role::Assistant, format!("{asked} Paris."), "parrot")),
+                false => Ok(CreateMessageResult::assistant(format!("{asked} Paris."), "parrot")),
             }
         })
-        .form(move |_| {
+        .on_form(move |_, _| {
             std::future::ready(match asked.fetch_add(1, Ordering::Relaxed) % 3 {
-                0 => ElicitResult::accept(object(r#"{"name":"Ann"}"#)),
-                1 => ElicitResult::decline(),
-                _ => ElicitResult::cancel(),
+                0 => ElicitResult::accept(object(r#"{"name":"Ann"}"#)).map_err(HandlerError::from),
+                1 => Ok(ElicitResult::decline()),
+                _ => Ok(ElicitResult::cancel()),
             })
         })
 }

@@ -38,7 +38,7 @@ async fn clients(builder: impl Fn() -> ClientBuilder) -> Vec<Client> {
 
 #[tokio::test]
 async fn a_host_finds_the_page_of_a_tool_and_what_the_page_wants() {
-    for client in clients(|| Client::builder("host", "1").apps()).await {
+    for client in clients(|| Client::builder("host", "1").enable_apps()).await {
         assert!(client.server_extension(APPS_EXTENSION).is_some());
         let tools = client.list_tools().await.unwrap();
         let told: Vec<_> =

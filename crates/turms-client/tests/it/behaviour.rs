@@ -10,6 +10,7 @@ mod beside;
 mod cache;
 mod cancellation;
 mod changes;
+mod handlers;
 mod identity;
 mod listen_filter;
 mod lists;

@@ -46,7 +46,7 @@ impl ServerExtension for Singer {
         Object::parse(r#"{"voice":"bass"}"#).unwrap()
     }
 
-    fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
+    fn register(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
         scope.method(Sing::NAME, |verse: Verse, context: Context| async move {
             context.peer().notify_raw(Notification::raw("duet/sung", None)).await.unwrap();
             let mut text = verse.text;
@@ -76,11 +76,11 @@ impl ClientExtension for Partner {
         Object::parse(r#"{"voice":"alto"}"#).unwrap()
     }
 
-    fn hear(&self, notification: &Notification) {
+    fn on_notification(&self, notification: &Notification) {
         self.heard.lock().unwrap().push(notification.method.to_string());
     }
 
-    fn answer(&self, method: &str, _: &RawJson) -> Option<BoxFuture<'static, Result<RawJson, ErrorObject>>> {
+    fn on_request(&self, method: &str, _: &RawJson) -> Option<BoxFuture<'static, Result<RawJson, ErrorObject>>> {
         (method == "duet/next")
             .then(|| Box::pin(async { Ok(RawJson::parse(r#"{"line":1}"#).unwrap()) }) as BoxFuture<'static, _>)
     }
@@ -134,7 +134,7 @@ fn verse() -> Verse {
 #[tokio::test]
 async fn a_method_of_an_extension_is_a_type() {
     everywhere(
-        || plain().with_extension(Partner::default()),
+        || plain().extension(Partner::default()),
         async |client| {
             assert_eq!(client.server_extension(ID).unwrap().as_str(), r#"{"voice":"bass"}"#);
             assert_eq!(client.server_extension("com.example/other"), None);
@@ -151,7 +151,7 @@ async fn an_extension_hears_what_is_not_for_the_protocol() {
     for way in ["local", "pair", "ws", "http"] {
         for version in [ProtocolVersion::LATEST, ProtocolVersion::LATEST_WITH_HANDSHAKE] {
             let partner = Arc::new(Partner::default());
-            let client = connect(way, version, plain().with_extension(partner.clone())).await;
+            let client = connect(way, version, plain().extension(partner.clone())).await;
             let mut events = client.events();
             client.request::<Sing>(verse()).await.unwrap();
             // Whoever reads the events hears it, too, and not before the extension.
@@ -180,7 +180,7 @@ async fn a_server_insists_on_the_declaration() {
 #[tokio::test]
 async fn what_nobody_answers_is_an_unknown_method() {
     everywhere(
-        || plain().extension(ID, Object::new()),
+        || plain().declare_extension(ID, Object::new()),
         async |client| {
             if client.protocol_version().unwrap().has(Ability::Stateless) {
                 return;
@@ -211,9 +211,9 @@ async fn what_cannot_be_declared_keeps_the_client_from_connecting() {
         }
     }
     for (builder, wrong) in [
-        (plain().extension("nameless", Object::new()), "nameless"),
-        (plain().with_extension(Nameless), "nameless"),
-        (plain().with_extension(Partner::default()).with_extension(Partner::default()), ID),
+        (plain().declare_extension("nameless", Object::new()), "nameless"),
+        (plain().extension(Nameless), "nameless"),
+        (plain().extension(Partner::default()).extension(Partner::default()), ID),
     ] {
         let error = builder.connect_service(server().build().unwrap()).await.unwrap_err();
         assert!(matches!(&error, ConnectError::InvalidExtension { id, .. } if id == wrong), "{error}");

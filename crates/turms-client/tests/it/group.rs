@@ -23,7 +23,7 @@ use turms_client::{
 use turms_core::transport::{LocalConnector, MemoryEnd, StreamConnector, memory};
 use turms_core::{CallContext, ConnectError, Connector, NotifyFuture, Payload, Request, ResponseFuture, Service};
 use turms_proto::types::*;
-use turms_proto::{ErrorObject, Notification, Object, ProtocolVersion, RawJson};
+use turms_proto::{ErrorObject, Notification, ProtocolVersion, RawJson};
 use turms_server::{
     Args, CompletionRequest, Context, Elicited, InputError, Json, Prompt as ServerPrompt, Resource as ServerResource,
     Router, Server, Tool as ServerTool,

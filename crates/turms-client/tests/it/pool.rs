@@ -155,7 +155,7 @@ async fn whoami(client: &Client) -> String {
 
 /// Where so many calls land, one after the other.
 async fn landings(pool: &Pool, calls: usize) -> Vec<String> {
-    let client = pool.client();
+    let client = pool.as_client();
     let mut names = Vec::new();
     for _ in 0..calls {
         names.push(whoami(&client).await);

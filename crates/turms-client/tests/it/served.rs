@@ -90,7 +90,7 @@ async fn progress_reaches_the_caller_with_its_own_token() {
 
 #[tokio::test]
 async fn input_requests_reach_a_caller_that_gives_input() {
-    let person = |_| async { ElicitResult::accept(turms_proto::Object::encode(&json!({ "name": "Ann" })).unwrap()) };
+    let person = |_, _| async { Ok(ElicitResult::accept(json!({ "name": "Ann" }))?) };
     let (caller, _handle) = caller(|builder| builder.on_elicitation(person)).await;
     assert_eq!(caller.call_tool("greet", ()).await.unwrap().text(), "Hello, Ann!");
 }
@@ -101,7 +101,7 @@ async fn changes_reach_the_subscriptions_of_the_caller() {
     let filter = SubscriptionFilter::new().tools_list_changed(true).resource_subscriptions(["memo://notes".to_owned()]);
     let mut changes = caller.listen(filter.clone()).await.unwrap();
     assert_eq!(*changes.acknowledged(), filter);
-    handle.resource_updated("memo://notes");
+    handle.notify_resource_updated("memo://notes");
     assert_eq!(changes.next().await, Some(Change::Resource { uri: "memo://notes".to_owned() }));
     caller.subscribe("memo://notes").await.unwrap();
     caller.unsubscribe("memo://notes").await.unwrap();
@@ -164,9 +164,9 @@ async fn the_reason_of_a_cancellation_reaches_the_server() {
 
 #[tokio::test]
 async fn input_requests_of_an_older_server_reach_the_caller_of_the_call() {
-    let person = |_| async { ElicitResult::accept(turms_proto::Object::encode(&json!({ "name": "Ann" })).unwrap()) };
+    let person = |_, _| async { Ok(ElicitResult::accept(json!({ "name": "Ann" }))?) };
     let (server, _handle) = server();
-    let own = |_| async { ElicitResult::decline() };
+    let own = |_, _| async { Ok(ElicitResult::decline()) };
     let older = builder().protocol_version(ProtocolVersion::V2025_11_25).on_elicitation(own);
     let served = older.connect_service(server.build().unwrap()).await.unwrap();
     // The served client does not respond to `initialize`, so the session is made here.

@@ -11,7 +11,7 @@ use turms_http::{HttpConnector, Listener, ServeHttp as _};
 use turms_proto::skill::digest;
 use turms_proto::types::{ResourceContents, SKILLS_EXTENSION, SkillResources};
 use turms_proto::{ErrorCode, Object, ProtocolVersion};
-use turms_server::{ExtensionBuilder, Resource, Server, ServerExtension, Skill, Skills, Uri};
+use turms_server::{ExtensionBuilder, Resource, ResourceUri, Server, ServerExtension, Skill, Skills};
 
 const TEXT: &str = "---\nname: pdf\ndescription: About PDFs\nmetadata:\n  version: 2.0\n---\nBody.\n";
 const MANIFEST: &str = "skill://pdf/SKILL.md";
@@ -75,12 +75,12 @@ impl ServerExtension for Liar {
         SKILLS_EXTENSION
     }
 
-    fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
+    fn register(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
         let (list, one) = (json!({ "skills": [self.entry] }), json!({ "skill": self.entry }));
         scope
             .method_for_any_client("skills/list", move |_: Object, _| std::future::ready(Ok(list.clone())))
             .method_for_any_client("skills/get", move |_: Object, _| std::future::ready(Ok(one.clone())))
-            .resource(Resource::builder("skill://{+path}").handler_sync(move |uri: Uri| {
+            .resource(Resource::builder("skill://{+path}").handler_sync(move |uri: ResourceUri| {
                 self.read.lock().unwrap().push(uri.0.clone());
                 (self.given)(&uri.0)
             }))
@@ -110,7 +110,7 @@ async fn play(entry: Value, given: impl Fn(&str) -> Vec<ResourceContents> + Send
 }
 
 fn honest(uri: &str) -> Vec<ResourceContents> {
-    vec![ResourceContents::of_text(uri, if uri == MANIFEST { TEXT } else { "aaa" })]
+    vec![ResourceContents::from_text(uri, if uri == MANIFEST { TEXT } else { "aaa" })]
 }
 
 fn problem(error: &SkillError) -> &str {
@@ -125,7 +125,7 @@ async fn what_does_not_fit_the_entry_is_not_handed_out() {
     let evil = TEXT.replace("Body", "Evil");
     let longer = format!("{TEXT}more");
     for (text, expected) in [(evil, "its digest is sha256:"), (longer, "bytes, and")] {
-        let played = play(entry(), move |uri| vec![ResourceContents::of_text(uri, text.clone())]).await;
+        let played = play(entry(), move |uri| vec![ResourceContents::from_text(uri, text.clone())]).await;
         let skill = played.client.list_skills().await.unwrap().remove(0);
         let error = played.client.read_skill(&skill).await.unwrap_err();
         assert!(problem(&error).contains(expected), "{error}");
@@ -185,8 +185,8 @@ async fn nothing_is_read_ahead() {
 async fn an_answer_that_is_not_the_file_is_refused() {
     for given in [0, 2, 3] {
         let played = play(entry(), move |uri| match given {
-            3 => vec![ResourceContents::of_text("skill://pdf/a.md", TEXT)],
-            count => (0..count).map(|_| ResourceContents::of_text(uri, TEXT)).collect(),
+            3 => vec![ResourceContents::from_text("skill://pdf/a.md", TEXT)],
+            count => (0..count).map(|_| ResourceContents::from_text(uri, TEXT)).collect(),
         })
         .await;
         let skill = played.client.list_skills().await.unwrap().remove(0);
@@ -236,7 +236,7 @@ async fn an_entry_that_does_not_say_which_files_it_has_is_not_used() {
 async fn nothing_is_handed_out_beside_what_was_verified() {
     for text in [Some("aaa"), None] {
         let played = play(entry(), move |uri| {
-            let mut contents = ResourceContents::of_bytes(uri, b"evil");
+            let mut contents = ResourceContents::from_bytes(uri, b"evil");
             contents.text = text.map(str::to_owned);
             contents.blob = contents.blob.filter(|_| text.is_some());
             vec![contents]
@@ -258,7 +258,7 @@ async fn a_blob_is_verified_by_its_bytes() {
         ("YWFh\n", Some("not base64")),
     ] {
         let played = play(entry(), move |uri| {
-            let mut contents = ResourceContents::of_bytes(uri, b"");
+            let mut contents = ResourceContents::from_bytes(uri, b"");
             contents.blob = Some(blob.to_owned());
             vec![contents]
         })
@@ -278,7 +278,7 @@ async fn a_file_that_is_made_when_it_is_read_may_not_be_larger_than_a_skill() {
     dynamic["resources"] = json!("dynamic");
     let played = play(dynamic, |uri| {
         let size = if uri.ends_with("large") { 16 * 1024 * 1024 + 1 } else { 16 * 1024 * 1024 };
-        vec![ResourceContents::of_text(uri, "x".repeat(size))]
+        vec![ResourceContents::from_text(uri, "x".repeat(size))]
     })
     .await;
     let skill = played.client.list_skills().await.unwrap().remove(0);

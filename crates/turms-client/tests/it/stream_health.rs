@@ -107,7 +107,7 @@ async fn a_service_that_knows_one_method_goes_on_after_an_error() {
     impl Service for Own {
         fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
             Box::pin(std::future::ready(match &*request.method {
-                "tools/call" => Ok(Payload::new(turms_proto::types::CallToolResult::of_text("ran"))),
+                "tools/call" => Ok(Payload::new(turms_proto::types::CallToolResult::from_text("ran"))),
                 method => Err(turms_proto::ErrorObject::method_not_found(method).into()),
             }))
         }

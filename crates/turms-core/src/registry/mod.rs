@@ -15,7 +15,7 @@
 //!
 //! impl Service for Clock {
 //!     fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
-//!         Box::pin(async { Ok(Payload::new(Outcome::Complete(CallToolResult::of_text("noon")))) })
+//!         Box::pin(async { Ok(Payload::new(Outcome::Complete(CallToolResult::from_text("noon")))) })
 //!     }
 //!
 //!     fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {

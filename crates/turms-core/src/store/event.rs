@@ -92,6 +92,8 @@ impl<S: EventStore + ?Sized> EventStore for Arc<S> {
 }
 
 /// An event store in memory, with a maximum number of bytes for each session and in total. The oldest events are dropped first.
+#[doc(alias = "resumability")]
+#[doc(alias = "last_event_id")]
 pub struct MemoryEventStore {
     max_session_bytes: usize,
     max_total_bytes: usize,

@@ -107,7 +107,7 @@ fn a_known_method_is_called_with_its_types() {
         function(|request, _| {
             assert_eq!(&*request.method, "tools/call");
             let params: CallToolParams = request.params.take().unwrap();
-            Box::pin(std::future::ready(Ok(Payload::new(Outcome::Complete(CallToolResult::of_text(params.name))))))
+            Box::pin(std::future::ready(Ok(Payload::new(Outcome::Complete(CallToolResult::from_text(params.name))))))
         }),
     );
     let response = now(services.call_method::<CallTool>("tools", CallToolParams::new("add"))).unwrap();

@@ -15,6 +15,9 @@ use url::Url;
 ///
 /// The timeout of a request includes the authorizer. An authorizer that needs the user should run in its own task, so that a later
 /// request uses the result.
+#[doc(alias = "oauth")]
+#[doc(alias = "token")]
+#[doc(alias = "auth")]
 pub trait Authorizer: Send + Sync + 'static {
     /// Returns the headers for a request, usually `Authorization`. Empty if it needs none.
     ///
@@ -94,6 +97,9 @@ impl Error for AuthorizeError {
 }
 
 /// A fixed bearer token.
+#[doc(alias = "oauth")]
+#[doc(alias = "token")]
+#[doc(alias = "auth")]
 #[derive(Clone)]
 pub struct BearerToken(HeaderValue);
 

@@ -42,6 +42,9 @@ use super::open;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "streamable_http")]
+#[doc(alias = "sse")]
+#[doc(alias = "StreamableHttpService")]
 pub struct HttpConnector {
     url: Url,
     headers: HeaderMap,
@@ -82,7 +85,7 @@ impl HttpConnector {
             headers,
             invalid_header: None,
             authorizer: None,
-            transport: TransportKind::Unstated,
+            transport: TransportKind::Auto,
             limit: Lines::DEFAULT_LIMIT,
             max_answers: Self::DEFAULT_MAX_ANSWERS,
             read_timeout: None,
@@ -350,14 +353,14 @@ impl Connector for HttpConnector {
             cx.initializing();
             let ConnectContext { client, incoming, .. } = cx;
             if self.is_http_sse.load(Ordering::Relaxed) {
-                match open::open(endpoint.clone(), client.clone(), incoming.clone(), TransportKind::Sse).await {
+                match open::open(endpoint.clone(), client.clone(), incoming.clone(), TransportKind::HttpSse).await {
                     Ok((established, _)) => return Ok(established),
                     // The server may support something newer now.
                     Err(_) => self.is_http_sse.store(false, Ordering::Relaxed),
                 }
             }
             let (established, transport) = open::open(endpoint, client, incoming, self.transport).await?;
-            self.is_http_sse.store(transport == TransportKind::Sse, Ordering::Relaxed);
+            self.is_http_sse.store(transport == TransportKind::HttpSse, Ordering::Relaxed);
             Ok(established)
         })
     }

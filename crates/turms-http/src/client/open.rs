@@ -28,8 +28,8 @@ pub(super) async fn open(
     transport: TransportKind,
 ) -> Result<(OpenChannel, TransportKind), ConnectError> {
     let server = endpoint.server();
-    let over_sse = |established| (established, TransportKind::Sse);
-    if transport == TransportKind::Sse {
+    let over_sse = |established| (established, TransportKind::HttpSse);
+    if transport == TransportKind::HttpSse {
         let opened = http_sse::open(endpoint, client, service).await;
         return opened.map(over_sse).map_err(|error| error.into_connect(&server));
     }

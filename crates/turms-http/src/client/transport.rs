@@ -24,12 +24,14 @@ impl HttpTransport {
     /// Creates a transport with default options.
     #[must_use]
     pub fn new() -> Self {
-        Self::configured(|connector| connector)
+        Self { configure: Arc::new(|connector| connector) }
     }
 
-    /// Creates a transport that configures its connectors with a function: other timeouts, an authorizer.
-    pub fn configured(configure: impl Fn(HttpConnector) -> HttpConnector + Send + Sync + 'static) -> Self {
-        Self { configure: Arc::new(configure) }
+    /// Configures each connector with a function, such as its timeouts. A second function is applied after the first.
+    #[must_use]
+    pub fn configure(self, configure: impl Fn(HttpConnector) -> HttpConnector + Send + Sync + 'static) -> Self {
+        let before = self.configure;
+        Self { configure: Arc::new(move |connector| configure(before(connector))) }
     }
 }
 
@@ -40,8 +42,8 @@ impl Default for HttpTransport {
 }
 
 impl UrlTransport for HttpTransport {
-    fn speaks(&self, transport: TransportKind) -> bool {
-        matches!(transport, TransportKind::Unstated | TransportKind::StreamableHttp | TransportKind::Sse)
+    fn supports(&self, transport: TransportKind) -> bool {
+        matches!(transport, TransportKind::Auto | TransportKind::StreamableHttp | TransportKind::HttpSse)
     }
 
     fn connector(&self, target: &ServerUrl) -> Result<Arc<dyn Connector>, ConnectError> {

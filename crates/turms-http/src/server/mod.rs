@@ -85,6 +85,9 @@ impl PeerAddress {
 /// An application that shuts down gracefully must shut this service down as well, because event streams have no end of
 /// their own: pass [`HttpService::shutdown_signal`] to its server, or call [`HttpService::shutdown`] on a signal of your
 /// own. A [`Listener`] does so by itself, and serves whole applications with [`Listener::serve_tower`].
+#[doc(alias = "streamable_http")]
+#[doc(alias = "sse")]
+#[doc(alias = "StreamableHttpService")]
 #[derive(Clone)]
 pub struct HttpService(Arc<HttpState>);
 
@@ -170,6 +173,7 @@ impl HttpService {
     /// This prevents web pages from accessing a local server by DNS rebinding. It is not authentication: other clients
     /// can send any `Host`.
     #[doc(alias = "dns_rebinding")]
+    #[doc(alias = "origin")]
     #[must_use]
     pub fn allowed_hosts<S: Into<String>>(self, hosts: impl IntoIterator<Item = S>) -> Self {
         self.with(|options| options.access.set_hosts(hosts))
@@ -242,6 +246,7 @@ impl HttpService {
     }
 
     /// Disables the HTTP+SSE transport of 2024-11-05. Default: enabled.
+    #[doc(alias = "sse")]
     #[must_use]
     pub fn without_http_sse(self) -> Self {
         self.with(|options| options.http_sse = false)

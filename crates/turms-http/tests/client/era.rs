@@ -203,7 +203,7 @@ async fn http_sse_works_in_both_directions() {
     })
     .await;
     let service = RecordingService::default();
-    let connector = connector(&server).transport(TransportKind::Sse);
+    let connector = connector(&server).transport(TransportKind::HttpSse);
     let client = connector.connect(ConnectContext::new(options(), Arc::new(service.clone()))).await.unwrap();
     assert_eq!(client.negotiated.dialect, Dialect::Handshake(ProtocolVersion::V2024_11_05));
     assert_eq!(service.wait(1).await, ["notifications/tools/list_changed"]);
@@ -240,7 +240,7 @@ async fn http_sse_is_tried_first_the_next_time() {
 async fn http_sse_messages_are_not_posted_to_another_origin() {
     let server =
         FakeHttpServer::start(|_| Reply::open_events("event: endpoint\ndata: http://example.com/messages\n\n")).await;
-    let connector = connector(&server).transport(TransportKind::Sse);
+    let connector = connector(&server).transport(TransportKind::HttpSse);
     let error =
         connector.connect(ConnectContext::new(options(), Arc::new(RecordingService::default()))).await.unwrap_err();
     assert!(chain(&error).contains("to http://example.com, another origin"), "{}", chain(&error));

@@ -61,7 +61,7 @@ async fn whoever_has_missed_too_much_can_begin_to_listen_anew() {
     let much = turms_proto::RawJson::encode(&json!({ "much": "x".repeat(16 * 1024) })).unwrap();
     let notification = turms_proto::Notification::raw("notifications/test", Some(much));
     for _ in 0..2_000 {
-        fixture.handle.notify(&notification);
+        fixture.handle.broadcast(&notification);
     }
     drop(unread);
     let mut stream = fixture.stream(session.get()).await;

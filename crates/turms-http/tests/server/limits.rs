@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use turms_core::{Limits, NotifyFuture};
 use turms_http::SessionOptions;
+use turms_proto::RawJson;
 use turms_testkit::{eventually, within};
 
 use crate::dialog::{
@@ -187,7 +188,7 @@ async fn what_a_client_says_of_itself_must_not_be_long() {
 async fn only_so_many_notifications_are_heard_at_once() {
     let (heard, gate) = (Arc::<AtomicUsize>::default(), Arc::new(Semaphore::new(0)));
     let (counted, held) = (heard.clone(), gate.clone());
-    let hear_slowly = move |method: &str, _, _| -> NotifyFuture {
+    let hear_slowly = move |method: String, _: RawJson, _| -> NotifyFuture {
         if method != "notifications/slow" {
             return Box::pin(async {});
         }
@@ -195,8 +196,9 @@ async fn only_so_many_notifications_are_heard_at_once() {
         let held = held.clone();
         Box::pin(async move { held.acquire().await.unwrap().forget() })
     };
-    let narrow =
-        |server: Server| server.on_notification(hear_slowly).limits(Limits::new().max_notifications(4).max_queued(4));
+    let narrow = |server: Server| {
+        server.notification_fallback(hear_slowly).limits(Limits::new().max_notifications(4).max_queued(4))
+    };
     let fixture = Fixture::of(narrow, |service| service).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let slow = session.post(notification("notifications/slow"));
@@ -224,7 +226,7 @@ async fn only_so_many_notifications_are_heard_at_once() {
 async fn handlers_of_notifications_end_with_their_session() {
     let (started, running) = (Arc::<AtomicUsize>::default(), Arc::new(()));
     let (counted, held) = (started.clone(), running.clone());
-    let wait = move |method: &str, _, _| -> NotifyFuture {
+    let wait = move |method: String, _: RawJson, _| -> NotifyFuture {
         if method != "notifications/slow" {
             return Box::pin(async {});
         }
@@ -235,7 +237,7 @@ async fn handlers_of_notifications_end_with_their_session() {
             drop(held);
         })
     };
-    let limited = |server: Server| server.on_notification(wait).limits(Limits::new().max_notifications(2));
+    let limited = |server: Server| server.notification_fallback(wait).limits(Limits::new().max_notifications(2));
     let fixture = Fixture::of(limited, |service| service).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let without = Arc::strong_count(&running);

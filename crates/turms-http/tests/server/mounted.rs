@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use turms_core::Principal;
 use turms_http::{Listener, PeerAddress, ServeHttp as _};
-use turms_server::{Extension, Headers, Server, ServerHandle, Tool};
+use turms_server::{Extension, Server, ServerHandle, Tool};
 use turms_testkit::within;
 
 use crate::dialog::{NEWEST_OLDER, SESSIONS, Session, call, initialize, modern_call, notification, with_progress};
@@ -41,7 +41,7 @@ async fn check_token(mut request: Asked, next: Next) -> Answered {
 }
 
 /// Says what it sees of the request.
-fn seen(who: Principal, Headers(headers): Headers, Extension(peer): Extension<PeerAddress>) -> String {
+fn seen(who: Principal, headers: http::HeaderMap, Extension(peer): Extension<PeerAddress>) -> String {
     let color = headers.get("x-color").and_then(|value| value.to_str().ok()).unwrap_or("none");
     json!({ "who": who.subject, "scopes": who.scopes, "color": color, "peer": peer.0 }).to_string()
 }

@@ -229,7 +229,7 @@ async fn the_standalone_stream_is_taken_up_as_well() {
         let mut client = Unlucky::open(&fixture, &session, session.get(), 7).await;
         let telling = async {
             for n in 1..=1_000 {
-                fixture.handle.notify(&numbered(n));
+                fixture.handle.broadcast(&numbered(n));
                 if n % 7 == 0 {
                     tokio::task::yield_now().await;
                 }
@@ -257,11 +257,11 @@ async fn the_standalone_stream_is_no_place_for_what_belongs_to_another() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let mut standalone = Unlucky::open(&fixture, &session, session.get(), 3).await;
-    fixture.handle.notify(&numbered(1));
+    fixture.handle.broadcast(&numbered(1));
     let mut counting = Unlucky::open(&fixture, &session, count(&session, 7, 200), 4).await;
-    fixture.handle.notify(&numbered(2));
+    fixture.handle.broadcast(&numbered(2));
     assert_counted(&counting.until_answered().await, &json!(7), 200);
-    fixture.handle.notify(&numbered(3));
+    fixture.handle.broadcast(&numbered(3));
     for n in 1..=3 {
         assert_eq!(standalone.message().await["params"]["n"], n);
     }

@@ -288,7 +288,7 @@ async fn a_call_that_was_cancelled_before_it_ran_leaves_no_reason_for_the_next()
 
 #[tokio::test]
 async fn a_revision_is_assumed_only_if_the_server_has_it() {
-    let server = server().versions([ProtocolVersion::V2025_11_25]);
+    let server = server().protocol_versions([ProtocolVersion::V2025_11_25]);
     let service =
         server.tool(Tool::builder("add").handler_sync(|| "x")).into_http_service().unwrap().without_sessions();
     let assumed = Request::post(call(1, "add", json!({}))).without("mcp-protocol-version");

@@ -40,8 +40,8 @@ impl Sample {
         match self {
             Self::SmallCall => SMALL_CALL.into(),
             Self::LargeCall => call_with(&text_of_lines()),
-            Self::SmallResult => success(&CallToolResult::of_text(FORECAST)),
-            Self::LargeResult => success(&CallToolResult::of_text(text_of_lines())),
+            Self::SmallResult => success(&CallToolResult::from_text(FORECAST)),
+            Self::LargeResult => success(&CallToolResult::from_text(text_of_lines())),
             Self::ToolList => success(&ListToolsResult::new((0..TOOLS).map(tool).collect::<Vec<_>>())),
         }
     }

@@ -8,6 +8,9 @@ use crate::json::{DecodeError, Object, RawJson};
 /// A JSON-RPC error.
 ///
 /// Failures of a tool are results ([`CallToolResult::error`](crate::types::CallToolResult::error)), not errors.
+#[doc(alias = "McpError")]
+#[doc(alias = "ErrorData")]
+#[doc(alias = "JSONRPCError")]
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]

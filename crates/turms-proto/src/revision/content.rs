@@ -9,7 +9,7 @@ impl Translate for Content {
             Self::Audio(audio) if !to.has(Ability::Audio) => Some(describe_audio(audio)),
             Self::ResourceLink(link) if !to.has(Ability::ResourceLinks) => Some(describe_link(link)),
             Self::ToolUse(call) if !to.has(Ability::SamplingTools) => Some(describe_call(call)),
-            Self::CallToolResult(result) if !to.has(Ability::SamplingTools) => Some(describe_result(result)),
+            Self::ToolResult(result) if !to.has(Ability::SamplingTools) => Some(describe_result(result)),
             _ => None,
         };
         if let Some(text) = description {
@@ -26,7 +26,7 @@ impl Translate for Content {
             Self::Resource(block) => block.lower(to),
             Self::ResourceLink(block) => block.lower(to),
             Self::ToolUse(block) => block.lower(to),
-            Self::CallToolResult(block) => block.lower(to),
+            Self::ToolResult(block) => block.lower(to),
             Self::Unknown(_) => {}
         }
     }

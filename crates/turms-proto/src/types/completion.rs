@@ -146,7 +146,7 @@ impl Completion {
 
     /// Creates a completion of the first 100 values. `total` is the number of all values, and `has_more` says if some
     /// were cut off.
-    pub fn of<T: Into<String>>(values: impl IntoIterator<Item = T>) -> Self {
+    pub fn from_values<T: Into<String>>(values: impl IntoIterator<Item = T>) -> Self {
         let mut values = values.into_iter().map(Into::into);
         let first: Vec<String> = values.by_ref().take(Self::MAX_VALUES).collect();
         let more = values.count();
@@ -184,9 +184,9 @@ mod tests {
 
     #[test]
     fn at_most_a_hundred_values_are_given() {
-        let completion = Completion::of((0..150).map(|n| n.to_string()));
+        let completion = Completion::from_values((0..150).map(|n| n.to_string()));
         assert_eq!((completion.values.len(), completion.total, completion.has_more), (100, Some(150), Some(true)));
-        assert_eq!(Completion::of(["a"]).has_more, Some(false));
+        assert_eq!(Completion::from_values(["a"]).has_more, Some(false));
     }
 
     #[test]

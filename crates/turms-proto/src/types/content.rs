@@ -197,6 +197,8 @@ pub struct ToolResultContent {
 }
 
 /// A block of content.
+#[doc(alias = "ContentBlock")]
+#[doc(alias = "TextContent")]
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Content {
@@ -213,7 +215,7 @@ pub enum Content {
     /// A tool call that the model requests.
     ToolUse(Box<ToolUse>),
     /// Result of such a tool call.
-    CallToolResult(Box<ToolResultContent>),
+    ToolResult(Box<ToolResultContent>),
     /// A content block of an unknown type, kept as received.
     Unknown(Object),
 }
@@ -264,7 +266,7 @@ impl Content {
             Self::Resource(_) => "resource",
             Self::ResourceLink(_) => "resource_link",
             Self::ToolUse(_) => "tool_use",
-            Self::CallToolResult(_) => "tool_result",
+            Self::ToolResult(_) => "tool_result",
             Self::Unknown(object) => return object.get_as("type").and_then(Result::ok),
         };
         Some(known.to_owned())
@@ -279,7 +281,7 @@ impl Content {
             Self::Audio(block) => block.annotations.as_deref(),
             Self::Resource(block) => block.annotations.as_deref(),
             Self::ResourceLink(block) => block.annotations.as_deref(),
-            Self::ToolUse(_) | Self::CallToolResult(_) | Self::Unknown(_) => None,
+            Self::ToolUse(_) | Self::ToolResult(_) | Self::Unknown(_) => None,
         }
     }
 
@@ -292,7 +294,7 @@ impl Content {
             Self::Audio(block) => &mut block.annotations,
             Self::Resource(block) => &mut block.annotations,
             Self::ResourceLink(block) => &mut block.annotations,
-            Self::ToolUse(_) | Self::CallToolResult(_) | Self::Unknown(_) => return self,
+            Self::ToolUse(_) | Self::ToolResult(_) | Self::Unknown(_) => return self,
         };
         *slot = Some(Box::new(annotations));
         self
@@ -355,7 +357,7 @@ impl Serialize for Content {
             Self::Resource(block) => block.serialize(serializer),
             Self::ResourceLink(block) => block.serialize(serializer),
             Self::ToolUse(block) => block.serialize(serializer),
-            Self::CallToolResult(block) => block.serialize(serializer),
+            Self::ToolResult(block) => block.serialize(serializer),
             Self::Unknown(block) => block.serialize(serializer),
         }
     }
@@ -393,7 +395,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
                 "resource" => decode_block(before, map).map(|block| Content::Resource(Box::new(block))),
                 "resource_link" => decode_block(before, map).map(|block| Content::ResourceLink(Box::new(block))),
                 "tool_use" => decode_block(before, map).map(|block| Content::ToolUse(Box::new(block))),
-                "tool_result" => decode_block(before, map).map(|block| Content::CallToolResult(Box::new(block))),
+                "tool_result" => decode_block(before, map).map(|block| Content::ToolResult(Box::new(block))),
                 kind => unknown_block(before, kind, map).map(Content::Unknown),
             };
         }

@@ -4,6 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use turms_proto_derive::ProtocolObject;
 
+use crate::EncodeError;
 use crate::json::{Object, RawJson};
 use crate::method::{method, notification};
 use crate::object::string_enum;
@@ -158,9 +159,12 @@ pub struct ElicitResult {
 }
 
 impl ElicitResult {
-    /// Creates the result of a submitted form.
-    pub fn accept(content: impl Into<Object>) -> Self {
-        Self::new(ElicitAction::Accept).content(content)
+    /// Creates the result of a submitted form. The content is anything that serializes to a JSON object.
+    ///
+    /// # Errors
+    /// If the content does not serialize, or not to an object.
+    pub fn accept(content: impl Serialize) -> Result<Self, EncodeError> {
+        Ok(Self::new(ElicitAction::Accept).content(Object::encode(&content)?))
     }
 
     /// Creates the result of an accepted URL.

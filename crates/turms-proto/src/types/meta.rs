@@ -71,6 +71,8 @@ pub mod key {
 }
 
 /// Protocol metadata (`_meta`), stored as text. Most of it is forwarded, and little is read.
+#[doc(alias = "metadata")]
+#[doc(alias = "_meta")]
 #[derive(Clone, Default)]
 pub struct Meta {
     object: Object,

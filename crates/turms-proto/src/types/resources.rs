@@ -90,12 +90,12 @@ pub struct ResourceContents {
 
 impl ResourceContents {
     /// Creates contents from text.
-    pub fn of_text(uri: impl Into<String>, text: impl Into<String>) -> Self {
+    pub fn from_text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         Self::new(uri).text(text)
     }
 
     /// Creates contents from bytes, which are encoded in base64.
-    pub fn of_bytes(uri: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
+    pub fn from_bytes(uri: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         Self::new(uri).blob(encode_base64(bytes))
     }
 

@@ -253,6 +253,13 @@ pub struct CreateMessageResult {
     pub extra: Object,
 }
 
+impl CreateMessageResult {
+    /// Creates a message of the assistant, by the model of this name.
+    pub fn assistant(content: impl Into<Blocks>, model: impl Into<String>) -> Self {
+        Self::new(Role::Assistant, content, model)
+    }
+}
+
 method!(
     /// `sampling/createMessage`, sent by servers; since 2026-07-28 only inside `inputRequests`.
     CreateMessage = "sampling/createMessage", CreateMessageParams => CreateMessageResult

@@ -184,6 +184,7 @@ impl CallToolParams {
 }
 
 /// Result of `tools/call`.
+#[doc(alias = "ToolResult")]
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
@@ -209,7 +210,7 @@ pub struct CallToolResult {
 
 impl CallToolResult {
     /// Creates a result with one text block.
-    pub fn of_text(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>) -> Self {
         let mut result = Self::new();
         // Most results have one block, so allocate exactly one.
         result.content = vec![Content::text(text)];
@@ -218,16 +219,16 @@ impl CallToolResult {
 
     /// Creates an error result. The message is shown to the model, so it should say how to correct the call.
     pub fn error(message: impl Display) -> Self {
-        Self::of_text(message.to_string()).is_error(true)
+        Self::from_text(message.to_string()).with_is_error(true)
     }
 
     /// Creates a result with structured content and the same JSON as a text block, for clients that read only text.
     ///
     /// # Errors
     /// If the value cannot be encoded as JSON.
-    pub fn structured<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
+    pub fn from_structured<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
         let value = RawJson::encode(value)?;
-        Ok(Self::of_text(value.as_str()).structured_content(value))
+        Ok(Self::from_text(value.as_str()).structured_content(value))
     }
 
     /// Adds a content block.
@@ -271,7 +272,7 @@ impl CallToolResult {
     ///
     /// # Errors
     /// If the value cannot be encoded as JSON.
-    pub fn with_json<T: Serialize + ?Sized>(self, value: &T) -> Result<Self, EncodeError> {
+    pub fn with_structured<T: Serialize + ?Sized>(self, value: &T) -> Result<Self, EncodeError> {
         Ok(self.structured_content(RawJson::encode(value)?))
     }
 
@@ -297,14 +298,19 @@ impl CallToolResult {
 
     /// Returns `true` if the tool failed.
     #[must_use]
-    pub fn failed(&self) -> bool {
+    pub fn is_error(&self) -> bool {
         self.is_error == Some(true)
     }
 
-    /// Decodes the structured content; `None` if there is none.
-    #[must_use]
-    pub fn structured_as<'de, T: Deserialize<'de>>(&'de self) -> Option<Result<T, DecodeError>> {
-        self.structured_content.as_ref().map(|value| value.decode().map_err(|error| error.within("structuredContent")))
+    /// Decodes the structured content.
+    ///
+    /// # Errors
+    /// If there is none, or it is not a `T`.
+    pub fn structured<'de, T: Deserialize<'de>>(&'de self) -> Result<T, DecodeError> {
+        let Some(content) = &self.structured_content else {
+            return Err(DecodeError::custom("the result has no structuredContent"));
+        };
+        content.decode().map_err(|error| error.within("structuredContent"))
     }
 }
 
@@ -331,11 +337,14 @@ mod tests {
 
     #[test]
     fn a_result_is_read_as_text_pictures_and_data() {
-        let result = CallToolResult::structured(&[1, 2]).unwrap().with("two").with(Content::image([1], "image/png"));
+        let result =
+            CallToolResult::from_structured(&[1, 2]).unwrap().with("two").with(Content::image([1], "image/png"));
         assert_eq!(result.text(), "[1,2]\ntwo");
         assert_eq!(result.images().count(), 1);
-        assert_eq!(result.structured_as::<Vec<i64>>().unwrap().unwrap(), [1, 2]);
-        assert!(!result.failed() && CallToolResult::error("no").failed());
+        assert_eq!(result.structured::<Vec<i64>>().unwrap(), [1, 2]);
+        assert!(!result.is_error() && CallToolResult::error("no").is_error());
+        let missing = CallToolResult::from_text("one").structured::<Vec<i64>>().unwrap_err();
+        assert_eq!(missing.to_string(), "the result has no structuredContent");
     }
 
     #[test]

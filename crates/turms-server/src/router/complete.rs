@@ -8,8 +8,8 @@ use turms_proto::types::{Complete, CompleteParams, CompleteResult, Reference};
 use super::{Router, find_in_catalogs};
 use crate::completion;
 use crate::context::Context;
-use crate::handler::Call;
-use crate::server::Item;
+use crate::handler::CallParts;
+use crate::server::Component;
 
 impl Router {
     pub(super) async fn complete(self, params: Payload, context: Context) -> CallResult {
@@ -24,15 +24,15 @@ impl Router {
         let completed = match &params.reference {
             Reference::Prompt(reference) => {
                 let prompt = self.find_prompt(&reference.name, &context)?;
-                prompt.complete(argument, Call::new(context, input))
+                prompt.complete(argument, CallParts::new(context, input))
             }
             Reference::Resource(reference) => {
                 let found = find_in_catalogs(&self.0.handle.catalog(), &context, |catalog| {
                     catalog.templates.get(&reference.uri).or_else(|| catalog.resource(&reference.uri)).cloned()
                 });
-                let found = found.filter(|found| self.0.settings.check_item(Item::Resource(found), &context));
+                let found = found.filter(|found| self.0.settings.check_item(Component::Resource(found), &context));
                 let resource = found.ok_or_else(|| ErrorObject::resource_not_found(&reference.uri))?;
-                resource.complete(argument, Call::new(context, input))
+                resource.complete(argument, CallParts::new(context, input))
             }
             _ => return Err(ErrorObject::invalid_params("unknown kind of reference in params.ref").into()),
         };

@@ -18,7 +18,7 @@ impl Router {
         if let (Some(session), Some(handle)) = (context.session(), context.call().session()) {
             let client = self.0.handle.share_client(ClientRecord::new(params.client_info, params.capabilities));
             handle.set_client(client.clone());
-            session.set_client(client);
+            session.core().set_client(client);
         }
         let mut discovered = self.discover();
         if self.0.handle.has_tasks() {
@@ -30,12 +30,12 @@ impl Router {
             discovered.capabilities.extensions = discovered.capabilities.extensions.filter(|some| !some.is_empty());
             discovered.capabilities.tasks = Some(core_tasks(context));
         }
-        Ok(Payload::new(initialize_of_discover(discovered, context.version())))
+        Ok(Payload::new(initialize_of_discover(discovered, context.protocol_version())))
     }
 
     pub(super) fn discover(&self) -> DiscoverResult {
         let settings = &self.0.settings;
-        let versions: Vec<String> = self.versions().iter().map(ToString::to_string).collect();
+        let versions: Vec<String> = self.protocol_versions().iter().map(ToString::to_string).collect();
         let mut result = DiscoverResult::new(versions, self.capabilities());
         result.instructions.clone_from(&settings.instructions);
         result.ttl_ms = Some(settings.lists.ttl_ms);

@@ -27,7 +27,7 @@ use turms_proto::{Ability, Notification, Object, ProtocolVersion};
 pub(crate) use self::resource::{find_resource, is_hidden};
 pub(crate) use self::tool::{ToolRequest, finish};
 use crate::call_log::CallLog;
-use crate::catalog::{Catalog, ListKind, meta_for};
+use crate::catalog::{Catalog, CatalogList, meta_for};
 use crate::context::Context;
 use crate::extension;
 use crate::forward;
@@ -35,7 +35,7 @@ use crate::handle::ServerHandle;
 use crate::input::{InputRequestState, InputRounds, RoundEnd};
 use crate::layered::LayerStack;
 use crate::server::Settings;
-use crate::session::Session;
+use crate::session::{Session, SessionCore};
 
 /// A built server, as a [`Service`]. Clones share the same server.
 #[derive(Clone)]
@@ -75,7 +75,7 @@ impl Router {
 
     /// Returns the protocol revisions that the server supports.
     #[must_use]
-    pub fn versions(&self) -> &[ProtocolVersion] {
+    pub fn protocol_versions(&self) -> &[ProtocolVersion] {
         &self.0.info.versions
     }
 
@@ -154,7 +154,7 @@ pub(crate) fn is_reserved_method(method: &str) -> bool {
         Subscribe::NAME,
         Unsubscribe::NAME,
     ];
-    own.contains(&method) || ListKind::of_method(method).is_some()
+    own.contains(&method) || CatalogList::of_method(method).is_some()
 }
 
 impl Router {
@@ -176,7 +176,7 @@ impl Router {
             SetLevel::NAME => Box::pin(async move { lifecycle::set_level(params, &context) }),
             Subscribe::NAME => Box::pin(async move { router.subscribe(params, &context) }),
             Unsubscribe::NAME => Box::pin(async move { router.unsubscribe(params, &context) }),
-            name => match ListKind::of_method(name) {
+            name => match CatalogList::of_method(name) {
                 Some(kind) => Box::pin(async move { router.list(kind, params, &context) }),
                 None => Box::pin(async move { router.call_custom_method(&method, params, context).await }),
             },
@@ -213,9 +213,9 @@ impl Router {
             if &*method == Initialized::NAME
                 && let Some(session) = context.session()
             {
-                session.open(settings);
+                session.core().open(settings);
             }
-            if let Some(handler) = settings.notifications.get(&*method).or(settings.on_notification.as_ref()) {
+            if let Some(handler) = settings.notifications.get(&*method).or(settings.notification_fallback.as_ref()) {
                 handler(&method, params, context).await;
             }
         })
@@ -226,18 +226,19 @@ impl Router {
     fn context(&self, cx: CallContext) -> Context {
         let session = cx.session().and_then(|handle| {
             handle.state(|| {
-                let session = Arc::new(Session::new(handle.peer().clone(), handle.serial(), self.0.handle.clone()));
+                let session = Arc::new(SessionCore::new(handle.peer().clone(), handle.serial(), self.0.handle.clone()));
                 self.0.handle.subscriptions().join(handle);
                 session
             })
         });
+        let session = session.map(Session::new);
         Context::new(cx, self.0.handle.clone(), session)
     }
 
     /// Checks that the server has items of a kind, and therefore its methods.
-    fn require_kind(&self, kind: ListKind, method: &str, context: &Context) -> Result<(), ServiceError> {
+    fn require_kind(&self, kind: CatalogList, method: &str, context: &Context) -> Result<(), ServiceError> {
         let offered = self.0.handle.catalog().offers(kind)
-            || context.session().and_then(|session| session.own.load_full()).is_some_and(|own| own.offers(kind));
+            || context.session().and_then(|session| session.core().own.load_full()).is_some_and(|own| own.offers(kind));
         if offered { Ok(()) } else { Err(ServiceError::method_not_found(method)) }
     }
 
@@ -246,7 +247,7 @@ impl Router {
     fn with_rounds(&self, context: Context, request: &RoundRequest<'_>, server: Option<&Meta>) -> Context {
         let has_begun = request.state.is_some() || request.responses.is_some();
         let may_ask = has_begun || context.meta().is_some_and(Meta::declares_capabilities);
-        if !may_ask || !context.version().has(Ability::InputRequired) {
+        if !may_ask || !context.protocol_version().has(Ability::InputRequired) {
             return context;
         }
         context.with_rounds(InputRounds::new(InputRequestState {
@@ -262,7 +263,7 @@ impl Router {
 
     /// Returns the `_meta` of a result, with the server info if the revision has it.
     fn result_meta(&self, context: &Context) -> Option<Meta> {
-        meta_for(context.version(), &self.0.settings.lists.server_meta)
+        meta_for(context.protocol_version(), &self.0.settings.lists.server_meta)
     }
 }
 
@@ -281,7 +282,7 @@ pub(crate) fn find_in_catalogs<T>(
     context: &Context,
     look: impl Fn(&Catalog) -> Option<T>,
 ) -> Option<T> {
-    let own = context.session().and_then(|session| session.own.load_full());
+    let own = context.session().and_then(|session| session.core().own.load_full());
     own.as_deref().and_then(&look).or_else(|| look(catalog))
 }
 

@@ -9,19 +9,19 @@ use turms_proto::{ErrorObject, Object};
 use turms_schema::shortened;
 
 use super::{RoundRequest, Router, find_in_catalogs, respond};
-use crate::catalog::ListKind;
+use crate::catalog::CatalogList;
 use crate::context::Context;
 use crate::input::run_round;
 use crate::prompt::Prompt;
-use crate::server::Item;
+use crate::server::Component;
 
 impl Router {
     pub(super) async fn get_prompt(self, params: Payload, context: Context) -> CallResult {
-        self.require_kind(ListKind::Prompts, GetPrompt::NAME, &context)?;
+        self.require_kind(CatalogList::Prompts, GetPrompt::NAME, &context)?;
         let params: GetPromptParams = params.take()?;
         let prompt = self.find_prompt(&params.name, &context)?;
         let has = |name: &str| params.arguments.as_ref().is_some_and(|arguments| arguments.contains_key(name));
-        for argument in prompt.spec().arguments.iter().flatten() {
+        for argument in prompt.definition().arguments.iter().flatten() {
             if argument.required == Some(true) && !has(&argument.name) {
                 return Err(ErrorObject::invalid_params(format!("arguments: missing field {:?}", argument.name)).into());
             }
@@ -44,7 +44,7 @@ impl Router {
     /// Finds a prompt that the caller may use.
     pub(super) fn find_prompt(&self, name: &str, context: &Context) -> Result<Prompt, ServiceError> {
         let prompt = find_in_catalogs(&self.0.handle.catalog(), context, |catalog| catalog.prompts.get(name).cloned());
-        let prompt = prompt.filter(|prompt| self.0.settings.check_item(Item::Prompt(prompt), context));
+        let prompt = prompt.filter(|prompt| self.0.settings.check_item(Component::Prompt(prompt), context));
         prompt.ok_or_else(|| ErrorObject::invalid_params(format!("unknown prompt: {:?}", shortened(name))).into())
     }
 }

@@ -10,12 +10,12 @@ use turms_proto::types::{EmptyResult, ReadResource, ReadResourceParams, Resource
 
 use super::listen::too_many_subscriptions;
 use super::{RoundRequest, Router, find_in_catalogs, respond};
-use crate::catalog::ListKind;
+use crate::catalog::CatalogList;
 use crate::context::Context;
 use crate::handle::ServerHandle;
 use crate::input::run_round;
 use crate::resource::Resource;
-use crate::server::{Item, Settings};
+use crate::server::{Component, Settings};
 
 /// The result of looking up a URI for a caller.
 #[derive(Debug)]
@@ -47,7 +47,8 @@ pub(crate) fn find_resource(
     match found {
         None => ResourceLookup::Absent,
         Some(resource) => {
-            let is_visible = settings.check_item(Item::Resource(&resource), context) && resource.is_shown(uri, context);
+            let is_visible =
+                settings.check_item(Component::Resource(&resource), context) && resource.is_shown(uri, context);
             if is_visible { ResourceLookup::Visible(resource) } else { ResourceLookup::Hidden }
         }
     }
@@ -61,7 +62,7 @@ pub(crate) fn is_hidden(settings: &Settings, server: &ServerHandle, context: &Co
 
 impl Router {
     pub(super) async fn read_resource(self, params: Payload, context: Context) -> CallResult {
-        self.require_kind(ListKind::Resources, ReadResource::NAME, &context)?;
+        self.require_kind(CatalogList::Resources, ReadResource::NAME, &context)?;
         let params: ReadResourceParams = params.take()?;
         let resource = self.find_visible_resource(&params.uri, &context)?;
         let server = self.result_meta(&context);
@@ -86,14 +87,14 @@ impl Router {
     }
 
     pub(super) fn subscribe(&self, params: Payload, context: &Context) -> CallResult {
-        self.require_kind(ListKind::Resources, Subscribe::NAME, context)?;
+        self.require_kind(CatalogList::Resources, Subscribe::NAME, context)?;
         let params: ResourceParams = params.take()?;
         self.find_visible_resource(&params.uri, context)?;
         let Some(session) = context.session() else { return Ok(Payload::new(EmptyResult::new())) };
         // Keeps neither the session, which owns the subscription, nor the peer of this request.
         let subscriber = || context.call().clone().with_peer(Peer::nobody()).without_session();
         let subscriber = self.0.settings.visible.is_some().then(|| Arc::new(subscriber()));
-        if self.0.handle.subscriptions().subscribe(session, params.uri, subscriber) {
+        if self.0.handle.subscriptions().subscribe(session.core(), params.uri, subscriber) {
             Ok(Payload::new(EmptyResult::new()))
         } else {
             Err(too_many_subscriptions().into())
@@ -103,7 +104,7 @@ impl Router {
     pub(super) fn unsubscribe(&self, params: Payload, context: &Context) -> CallResult {
         let params: ResourceParams = params.take()?;
         if let Some(session) = context.session() {
-            self.0.handle.subscriptions().unsubscribe(session, &params.uri);
+            self.0.handle.subscriptions().unsubscribe(session.core(), &params.uri);
         }
         Ok(Payload::new(EmptyResult::new()))
     }

@@ -10,11 +10,11 @@ use turms_proto::{DecodeError, ErrorObject, Object, RawJson};
 use turms_schema::shortened;
 
 use super::{RoundRequest, Router, find_in_catalogs, respond};
-use crate::catalog::ListKind;
+use crate::catalog::CatalogList;
 use crate::context::Context;
 use crate::handler::Input;
 use crate::input::{RoundEnd, run_round};
-use crate::server::Item;
+use crate::server::Component;
 use crate::task::CallPlan;
 use crate::tool::Tool;
 
@@ -121,11 +121,11 @@ impl Router {
         let name = request.name();
         let tool = find_in_catalogs(&self.0.handle.catalog(), context, |catalog| catalog.tools.get(name).cloned());
         if let Some(tool) = tool
-            && self.0.settings.check_item(Item::Tool(&tool), context)
+            && self.0.settings.check_item(Component::Tool(&tool), context)
         {
             return Ok(tool);
         }
-        self.require_kind(ListKind::Tools, CallTool::NAME, context)?;
+        self.require_kind(CatalogList::Tools, CallTool::NAME, context)?;
         Err(ErrorObject::invalid_params(format!("unknown tool: {:?}", shortened(name))).into())
     }
 }

@@ -32,7 +32,7 @@ impl Skill {
     }
 
     /// Sets a path prefix, such as `acme/billing`: the `SKILL.md` is then at `skill://acme/billing/<name>/SKILL.md`.
-    pub fn below(mut self, path: impl Into<String>) -> Self {
+    pub fn path_prefix(mut self, path: impl Into<String>) -> Self {
         self.path = Some(path.into());
         self
     }

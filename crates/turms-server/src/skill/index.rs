@@ -135,8 +135,8 @@ impl SkillIndex {
     pub(super) fn contents(&self, uri: &str) -> Option<ResourceContents> {
         let contents = &self.files.get(uri)?.contents;
         let read = match std::str::from_utf8(contents) {
-            Ok(text) => ResourceContents::of_text(uri, text),
-            Err(_) => ResourceContents::of_bytes(uri, contents),
+            Ok(text) => ResourceContents::from_text(uri, text),
+            Err(_) => ResourceContents::from_bytes(uri, contents),
         };
         Some(read.mime_type(mime_type(uri, contents)))
     }

@@ -26,7 +26,7 @@ use self::index::SkillIndex;
 use crate::context::Context;
 use crate::extension::{ExtensionBuilder, ServerExtension};
 use crate::handle::ServerHandle;
-use crate::resource::{Resource, Uri};
+use crate::resource::{Resource, ResourceUri};
 
 /// The skills of a server: the protocol extension `io.modelcontextprotocol/skills`.
 ///
@@ -173,7 +173,7 @@ impl Skills {
                 let manifest = manifest(&self.index, &next, &skill.uri);
                 server.replace_resource(manifest).map_err(|error| SkillError::new(&skill.uri, error))?;
             }
-            next.changed_since(&last).for_each(|uri| server.resource_updated(uri));
+            next.changed_since(&last).for_each(|uri| server.notify_resource_updated(uri));
         }
         Ok(())
     }
@@ -215,12 +215,12 @@ impl ServerExtension for Skills {
     }
 
     /// The specification allows every client to call the methods of the extension.
-    fn add_to(self: Arc<Self>, mut scope: ExtensionBuilder) -> ExtensionBuilder {
+    fn register(self: Arc<Self>, mut scope: ExtensionBuilder) -> ExtensionBuilder {
         // Locked until the end, so that no reload runs before the server has the current skills.
         let mut servers = self.servers.lock();
         servers.push(scope.own_handle());
         for fault in &self.faults {
-            scope = scope.fault(fault);
+            scope = scope.error(fault);
         }
         let (index, style) = (self.index.clone(), self.style.clone());
         scope = scope.method_for_any_client(ListSkills::NAME, move |params: PaginatedParams, context: Context| {
@@ -247,7 +247,7 @@ impl ServerExtension for Skills {
         let files = Resource::builder("skill://{+path}").name("skill-files").description("A file of a skill.");
         let files_index = self.index.clone();
         let files = files.shown_if(move |uri, context| is_shown(&files_index.load(), uri, context));
-        scope.resource(files.handler_sync(move |uri: Uri| index.load().contents(&uri.0)))
+        scope.resource(files.handler_sync(move |uri: ResourceUri| index.load().contents(&uri.0)))
     }
 }
 
@@ -283,7 +283,7 @@ fn manifest(index: &Arc<ArcSwap<SkillIndex>>, now: &SkillIndex, uri: &str) -> Re
     }
     builder = builder.size(about.size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default());
     let index = index.clone();
-    builder.handler_sync(move |uri: Uri| index.load().contents(&uri.0))
+    builder.handler_sync(move |uri: ResourceUri| index.load().contents(&uri.0))
 }
 
 fn list(
@@ -298,7 +298,7 @@ fn list(
     let mut result = ListSkillsResult::new(skills);
     result.next_cursor = next;
     (result.ttl_ms, result.cache_scope) = (Some(style.ttl_ms), Some(scope_for(style, context)));
-    result.lower(context.version());
+    result.lower(context.protocol_version());
     Ok(result)
 }
 
@@ -312,7 +312,7 @@ fn get(
     let skill = skill.ok_or_else(|| ErrorObject::invalid_params(format!("unknown skill: {:?}", params.uri)))?;
     let mut result = GetSkillResult::new(visible_skill(index, skill, context));
     (result.ttl_ms, result.cache_scope) = (Some(style.ttl_ms), Some(scope_for(style, context)));
-    result.lower(context.version());
+    result.lower(context.protocol_version());
     Ok(result)
 }
 
@@ -329,7 +329,7 @@ fn read_directory(
     let resources: Vec<_> = children.into_iter().map(|uri| index.about(uri)).collect();
     let mut result = ReadDirectoryResult::new(resources);
     result.next_cursor = next;
-    result.lower(context.version());
+    result.lower(context.protocol_version());
     Ok(result)
 }
 

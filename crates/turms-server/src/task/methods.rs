@@ -34,7 +34,7 @@ impl TaskManager {
         context: &Context,
         server: Option<Meta>,
     ) -> Option<CallResult> {
-        let version = context.version();
+        let version = context.protocol_version();
         let mut params = || std::mem::take(params);
         Some(if version.has(Ability::TasksExtension) {
             match method {

@@ -59,14 +59,9 @@ impl TaskOptions {
         }
     }
 
-    /// Sets the task store. Default: in memory.
-    pub fn store(self, store: impl TaskStore) -> Self {
-        self.shared_store(Arc::new(store))
-    }
-
-    /// Sets a task store that is already shared. See [`TaskOptions::store`].
-    pub fn shared_store(mut self, store: Arc<dyn TaskStore>) -> Self {
-        self.store = Arc::new(OnceLock::from(store));
+    /// Sets the task store, or an `Arc` of one. Default: in memory.
+    pub fn store(mut self, store: impl TaskStore) -> Self {
+        self.store = Arc::new(OnceLock::from(Arc::new(store) as Arc<dyn TaskStore>));
         self
     }
 
@@ -167,7 +162,7 @@ impl TaskManager {
         if tool.task_mode().is_none() && task_request.is_none() {
             return Ok(CallPlan::Call);
         }
-        let version = context.version();
+        let version = context.protocol_version();
         let plan = |mode| if mode == TaskMode::Detachable { CallPlan::Detachable } else { CallPlan::Task };
         if version.has(Ability::TasksExtension) {
             let Some(mode) = tool.task_mode() else { return Ok(CallPlan::Call) };
@@ -207,7 +202,7 @@ impl TaskManager {
         let detach = Arc::new(DetachPoint::default());
         detach.open(task.clone());
         let context = context.with_detach_point(detach);
-        let (version, log) = (context.version(), CallLog::of_tool(tool.name(), context.call()));
+        let (version, log) = (context.protocol_version(), CallLog::of_tool(tool.name(), context.call()));
         let mut handler = tool.call(request, context);
         // In 2026-07-28, a result that is available at once is the response. In 2025-11-25, a request for a task always
         // gets a task.
@@ -347,14 +342,9 @@ pub(crate) fn creator(context: &Context) -> Option<String> {
     struct Creator(String);
     match (context.principal(), context.session()) {
         (Some(principal), _) => Some(format!("principal {}", principal.subject)),
-        (None, Some(session)) => Some(match session.assigned::<Creator>() {
-            Some(creator) => creator.0.clone(),
-            None => {
-                let creator = format!("session {}", random_id());
-                session.assign(Creator(creator.clone()));
-                creator
-            }
-        }),
+        (None, Some(session)) => {
+            Some(session.get_or_insert_with(|| Creator(format!("session {}", random_id()))).0.clone())
+        }
         (None, None) => None,
     }
 }

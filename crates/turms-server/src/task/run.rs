@@ -15,7 +15,7 @@ use turms_proto::{Ability, ErrorObject, Notification, Object, RawJson};
 
 use super::{edit_record, end_record, task_store_error, with_related_task};
 use crate::context::Context;
-use crate::session::Session;
+use crate::session::SessionCore;
 use crate::subscriptions::try_notify;
 use crate::tool::ToolFuture;
 
@@ -29,7 +29,7 @@ pub(crate) struct RunningTask {
     /// Keys of responses that the handler has received. They are removed at the next change of the record.
     received: Mutex<Vec<String>>,
     /// The session that is notified of changes, for clients of 2025-11-25.
-    session: Option<Weak<Session>>,
+    session: Option<Weak<SessionCore>>,
     permit: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
@@ -41,8 +41,8 @@ impl RunningTask {
         context: &Context,
         permit: OwnedSemaphorePermit,
     ) -> Self {
-        let notifies_session = context.version().has(Ability::CoreTasks);
-        let session = context.session().filter(|_| notifies_session).map(Arc::downgrade);
+        let notifies_session = context.protocol_version().has(Ability::CoreTasks);
+        let session = context.session().filter(|_| notifies_session).map(|session| Arc::downgrade(session.core()));
         let (keys, received, permit) = (Mutex::default(), Mutex::default(), Mutex::new(Some(permit)));
         Self { record, keep, store, keys, received, session, permit }
     }

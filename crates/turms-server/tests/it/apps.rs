@@ -98,9 +98,9 @@ async fn where_nothing_can_be_said_of_pages_a_host_is_a_client_as_any_other() {
 fn what_is_said_beside_a_tool_does_not_undo_its_link() {
     let meta = Meta::new().with("com.example/x", &1).unwrap();
     let tool = Tool::builder("t").app(VIEW).app_only().meta(meta).handler_sync(|| "");
-    assert_eq!(tool.spec().app_uri().as_deref(), Some(VIEW));
-    assert!(!tool.spec().visible_to_model());
-    assert!(tool.spec().meta.as_ref().unwrap().contains("com.example/x"));
+    assert_eq!(tool.definition().app_uri().as_deref(), Some(VIEW));
+    assert!(!tool.definition().visible_to_model());
+    assert!(tool.definition().meta.as_ref().unwrap().contains("com.example/x"));
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn person() -> Script {
     Script::new()
         .elicit(|params| match params {
             ElicitParams::Url(_) => ElicitResult::accept_url(),
-            _ => ElicitResult::accept(Object::encode(&json!({ "name": "Ann" })).unwrap()),
+            _ => ElicitResult::accept(json!({ "name": "Ann" })).unwrap(),
         })
         .sample(|_| CreateMessageResult::new(Role::Assistant, "Paris", "test-model"))
         .roots([Root::new("file:///home")])
@@ -152,7 +152,7 @@ async fn structured_content_goes_where_it_is_understood() {
         let version = client.version();
         let result = client.call_tool("sum", json!({ "a": 1, "b": 2 })).await.unwrap();
         assert_eq!(text_of(&result), r#"{"sum":3.0}"#);
-        let sum = result.structured_as::<Sum>().map(Result::unwrap);
+        let sum = result.structured::<Sum>().ok();
         assert_eq!(sum, version.has(Ability::StructuredOutput).then_some(Sum { sum: 3.0 }));
         let result = client.call_tool("list", json!({})).await.unwrap();
         assert_eq!(text_of(&result), "[1,2,3]");
@@ -185,7 +185,7 @@ async fn wrong_arguments_are_explained_as_the_revision_wants_it() {
             let answer = client.call_tool(tool, arguments).await;
             if client.version().has(Ability::ArgumentErrorsAsResults) {
                 let result = answer.unwrap();
-                assert!(result.failed());
+                assert!(result.is_error());
                 assert_eq!(text_of(&result), complaint);
             } else {
                 let error = answer.unwrap_err();
@@ -200,7 +200,7 @@ async fn wrong_arguments_are_explained_as_the_revision_wants_it() {
 async fn failures_are_results_and_refusals_are_errors() {
     everywhere(|client, _, _| async move {
         let result = client.call_tool("fail", json!({})).await.unwrap();
-        assert!(result.failed() && text_of(&result) == "it broke");
+        assert!(result.is_error() && text_of(&result) == "it broke");
         let refused = client.call_tool("refuse", json!({})).await.unwrap_err();
         assert_eq!(refused.server_error().message, "never");
         let panicked = client.call_tool("panic", json!({})).await.unwrap_err();

@@ -9,7 +9,7 @@ use turms_proto::method::Notification;
 use turms_proto::types::{EmptyParams, ListTools, PaginatedParams, key};
 use turms_proto::{Ability, ErrorCode, Object, ProtocolVersion};
 use turms_server::testing::{Script, TestClient};
-use turms_server::{Context, ExtensionBuilder, Item, Router, Server, ServerExtension, Tool};
+use turms_server::{Component, Context, ExtensionBuilder, Router, Server, ServerExtension, Tool};
 
 const ID: &str = "com.example/echo";
 
@@ -37,7 +37,7 @@ impl ServerExtension for Echo {
         Object::parse(r#"{"loud":true}"#).unwrap()
     }
 
-    fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
+    fn register(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
         let (opened, rung) = (self.opened.clone(), self.rung.clone());
         scope
             .method("echo/say", |params: Object, context: Context| async move {
@@ -54,7 +54,7 @@ impl ServerExtension for Echo {
                 std::future::ready(())
             })
             .tool(Tool::builder("shout").handler_sync(|| "HEY"))
-            .visible(|item, context| item.name() != "shout" || context.client_extension(ID).is_some())
+            .visible_if(|item, context| item.name() != "shout" || context.client_extension(ID).is_some())
             .on_open(move |_| {
                 opened.fetch_add(1, Ordering::Relaxed);
             })
@@ -149,7 +149,7 @@ async fn what_an_extension_hides_is_hidden_beside_what_the_server_hides() {
             .tool(Tool::builder("plain").handler_sync(|| ""))
             .tool(Tool::builder("secret").handler_sync(|| ""))
             .extension(Echo::new(ID).0)
-            .visible(|item, _| !matches!(item, Item::Tool(tool) if tool.name() == "secret"))
+            .visible_if(|item, _| !matches!(item, Component::Tool(tool) if tool.name() == "secret"))
             .build()
             .unwrap();
         for (script, seen) in [(Script::new(), vec!["plain"]), (declaring(), vec!["plain", "shout"])] {
@@ -167,7 +167,7 @@ async fn the_hooks_of_an_extension_do_not_take_the_place_of_others() {
     let (before, after) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let count = |counter: &Arc<AtomicUsize>| {
         let counter = counter.clone();
-        move |_: &Arc<turms_server::Session>| {
+        move |_: &turms_server::Session| {
             counter.fetch_add(1, Ordering::Relaxed);
         }
     };
@@ -206,7 +206,7 @@ impl ServerExtension for Usurper {
         "com.example/usurper"
     }
 
-    fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
+    fn register(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
         scope.method(self.0, |_: Object, _| async { Ok(Object::new()) })
     }
 }
@@ -260,7 +260,7 @@ impl ServerExtension for Dependent {
         "com.example/dependent"
     }
 
-    fn add_to(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
+    fn register(self: Arc<Self>, scope: ExtensionBuilder) -> ExtensionBuilder {
         scope.requires(ID)
     }
 }

@@ -14,7 +14,7 @@ use turms_proto::session::RequestOptions;
 use turms_proto::types::*;
 use turms_proto::{Notification, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
-use turms_server::{Args, Context, InputError, Prompt, Resource, Server, Tool, Uri};
+use turms_server::{Args, Context, InputError, Prompt, Resource, ResourceUri, Server, Tool};
 use turms_testkit::tools::{Add, Name};
 use turms_testkit::{CallCounters, within};
 
@@ -80,7 +80,7 @@ async fn a_handler_gets_the_argument_that_a_layer_has_changed() {
         .resource(
             Resource::builder("users://{name}")
                 .layer(ChangeRequest(read_seven))
-                .handler_sync(|Uri(uri): Uri, Args(name): Args<Name>| format!("{uri} {}", name.name)),
+                .handler_sync(|ResourceUri(uri): ResourceUri, Args(name): Args<Name>| format!("{uri} {}", name.name)),
         )
         .build()
         .unwrap();
@@ -174,14 +174,14 @@ async fn a_layer_of_the_server_sees_every_message_in_both_directions() {
             let name = context.elicit::<Name>("Who are you?").await?.accepted();
             Ok::<_, InputError>(name.map(|name| name.name).unwrap_or_default())
         }))
-        .on_notification(move |method, _, _| {
-            handled.add(method, 1);
-            Box::pin(async {})
+        .notification_fallback(move |method, _: RawJson, _| {
+            handled.add(&method, 1);
+            async {}
         })
         .layer(record.clone())
         .build()
         .unwrap();
-    let ann = || ElicitResult::accept(Object::encode(&json!({ "name": "Ann" })).unwrap());
+    let ann = || ElicitResult::accept(json!({ "name": "Ann" })).unwrap();
     let script = Script::new().elicit(move |_| ann()).roots([]);
     let client = TestClient::connect_with(&router, ProtocolVersion::V2025_11_25, script).await;
     client.notify::<RootsListChanged>(&EmptyParams::new()).await.unwrap();
@@ -233,9 +233,9 @@ async fn a_call_that_is_dropped_unpolled_has_not_run() {
             notification();
             async {}
         })
-        .on_notification(move |_, _, _| {
+        .notification_fallback(move |_, _: RawJson, _| {
             any_notification();
-            Box::pin(async {})
+            async {}
         });
     let router = server.build().unwrap();
     let layered = Record::default().layer(Arc::new(router.clone()));
@@ -314,7 +314,7 @@ async fn a_side_effect_happens_once_if_a_layer_repeats_the_call() {
     let pay = Tool::builder("pay").layer(RetryOnce).handler(pay);
     let server = Server::new("s", "1").tool(pay).build().unwrap();
     let name = Object::encode(&json!({ "name": "Ann" })).unwrap();
-    let person = Script::new().elicit(move |_| ElicitResult::accept(name.clone()));
+    let person = Script::new().elicit(move |_| ElicitResult::accept(&name).unwrap());
     let client = TestClient::connect_with(&server, ProtocolVersion::V2026_07_28, person).await;
     assert_eq!(client.call_tool("pay", json!({})).await.unwrap().text(), "paid");
     assert_eq!((CALLED.load(Ordering::SeqCst), PAID.load(Ordering::SeqCst)), (2, 1));

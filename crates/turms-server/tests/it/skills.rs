@@ -127,7 +127,7 @@ async fn a_directory_of_skills_is_served_in_every_revision() {
 
 #[tokio::test]
 async fn each_manifest_is_in_the_list_of_resources() {
-    let skill = Skill::new("refunds", "Process refunds: \"all\" of them\n").below("acme").file("a b.md", "x");
+    let skill = Skill::new("refunds", "Process refunds: \"all\" of them\n").path_prefix("acme").file("a b.md", "x");
     let client = connect(Skills::new().skill(skill)).await;
     let list = client.request::<ListResources>(&PaginatedParams::new()).await.unwrap();
     assert_eq!(list.resources.len(), 1);
@@ -372,7 +372,7 @@ async fn a_hidden_skill_is_seen_in_no_list_and_read_by_no_uri() {
     let skills = skills.cache(Duration::from_secs(60), CacheScope::Public);
     let router = Server::new("skills", "1")
         .extension(skills)
-        .visible(|item, _| !item.name().contains("secret"))
+        .visible_if(|item, _| !item.name().contains("secret"))
         .build()
         .unwrap();
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::LATEST] {
@@ -413,7 +413,7 @@ async fn a_hidden_skill_within_another_is_not_part_of_it() {
     let see = |hidden: &'static str| {
         let skills = Skills::directory(&folder.0).unwrap();
         let server = Server::new("skills", "1").extension(skills);
-        server.visible(move |item, _| !item.name().ends_with(&format!("{hidden}/SKILL.md"))).build().unwrap()
+        server.visible_if(move |item, _| !item.name().ends_with(&format!("{hidden}/SKILL.md"))).build().unwrap()
     };
     let files = |skill: &turms_proto::types::Skill| {
         let files = skill.files().unwrap().iter();

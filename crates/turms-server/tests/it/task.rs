@@ -102,7 +102,7 @@ fn form(message: &str) -> ElicitParams {
 fn script() -> Script {
     let name = |params: ElicitParams| {
         let ElicitParams::Form(form) = params else { panic!("a form") };
-        ElicitResult::accept(object(json!({"name": form.message})))
+        ElicitResult::accept(json!({"name": form.message})).unwrap()
     };
     Script::new().elicit(name)
 }
@@ -218,7 +218,7 @@ async fn a_tool_that_fails_completes_and_one_that_breaks_fails() {
     let client = connect(&router, E).await;
     let task = begin(&client, "required").await;
     let task = until(&client, &task.task_id, is(TaskStatus::Completed)).await;
-    assert!(task.result.unwrap().decode::<CallToolResult>().unwrap().failed() && task.error.is_none());
+    assert!(task.result.unwrap().decode::<CallToolResult>().unwrap().is_error() && task.error.is_none());
     for (tool, code) in [("failing", ErrorCode::from(-31_000)), ("panicking", ErrorCode::INTERNAL_ERROR)] {
         let task = begin(&client, tool).await;
         let task = until(&client, &task.task_id, is(TaskStatus::Failed)).await;
@@ -479,7 +479,7 @@ async fn a_failed_tool_fails_its_task_for_older_clients() {
     let client = connect(&router, D).await;
     let task = begin(&client, "required").await;
     let result = client.request_raw("tasks/result", object(json!({"taskId": task.task_id}))).await.unwrap();
-    assert!(result.decode::<CallToolResult>().unwrap().failed());
+    assert!(result.decode::<CallToolResult>().unwrap().is_error());
     let core = client.request::<GetCoreTask>(&TaskParams::new(&*task.task_id)).await.unwrap();
     assert_eq!(core.status, TaskStatus::Failed);
     let task = begin(&client, "failing").await;

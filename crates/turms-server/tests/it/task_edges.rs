@@ -32,7 +32,7 @@ fn server(store: Arc<dyn TaskStore>) -> Server {
         std::future::pending::<()>().await;
         ""
     });
-    let tasks = TaskOptions::new().shared_store(store).poll_interval(Duration::from_millis(20));
+    let tasks = TaskOptions::new().store(store).poll_interval(Duration::from_millis(20));
     Server::new("tasks", "1").tool(asking).tool(endless).tasks(tasks)
 }
 
@@ -51,7 +51,7 @@ fn object(value: Value) -> Object {
 }
 
 fn accepted() -> ElicitResult {
-    ElicitResult::accept(object(json!({"name": "Ann"})))
+    ElicitResult::accept(json!({"name": "Ann"})).unwrap()
 }
 
 async fn connect(server: &Router, version: ProtocolVersion) -> TestClient {

@@ -7,13 +7,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinHandle;
-use turms_client::{Client, ClientBuilder, HandlerError, VersionCache};
+use turms_client::{Client, ClientBuilder, VersionCache};
 use turms_core::Error;
 use turms_core::Limits;
 use turms_http::Listener;
-use turms_proto::Object;
-use turms_proto::types::{CreateMessageResult, ElicitResult, Role};
-use turms_server::{Args, Extension, Headers, Router, Tool};
+use turms_proto::types::{CreateMessageResult, ElicitResult};
+use turms_server::{Args, Extension, Router, Tool};
 use turms_testkit::behaviour_server::server_with;
 use turms_testkit::{CallCounters, TIMEOUT, tools, within};
 use turms_ws::{ServeWs as _, WsConnector, WsService};
@@ -40,7 +39,7 @@ fn limited_server(counters: &Arc<CallCounters>, limits: Limits) -> Router {
             Tool::builder("repeat")
                 .handler_sync(|Args(arguments): Args<RepeatArguments>| "0123456789".repeat(arguments.tens)),
         )
-        .tool(Tool::builder("header").handler_sync(|Headers(headers): Headers| {
+        .tool(Tool::builder("header").handler_sync(|headers: http::HeaderMap| {
             headers.get("x-test").map_or("none", |value| value.to_str().unwrap_or("unreadable")).to_owned()
         }))
         .tool(Tool::builder("uri").handler_sync(|Extension(uri): Extension<http::Uri>| uri.to_string()))
@@ -97,10 +96,8 @@ pub(crate) fn builder() -> ClientBuilder {
     Client::builder("test", "1.0.0")
         .version_cache(VersionCache::new())
         .probe_timeout(TIMEOUT)
-        .on_elicitation(|_| async { ElicitResult::accept(Object::encode(&json!({ "name": "Ann" })).unwrap()) })
-        .on_sampling(|_| async {
-            Ok::<_, HandlerError>(CreateMessageResult::new(Role::Assistant, "Hello", "test-model"))
-        })
+        .on_elicitation(|_, _| async { Ok(ElicitResult::accept(json!({ "name": "Ann" }))?) })
+        .on_sampling(|_, _| async { Ok(CreateMessageResult::assistant("Hello", "test-model")) })
 }
 
 pub(crate) async fn connect(connector: WsConnector, builder: ClientBuilder) -> Client {

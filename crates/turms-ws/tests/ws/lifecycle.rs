@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use turms_client::{Client, ConnectionEvent, Event};
 use turms_core::{ConnectError, Limits};
 use turms_http::Listener;
-use turms_proto::ProtocolVersion;
+use turms_proto::{ProtocolVersion, RawJson};
 use turms_server::Server;
 use turms_testkit::within;
 use turms_ws::{ServeWs as _, WsConnector};
@@ -364,10 +364,8 @@ async fn waiting_calls_count_by_the_bytes_that_they_keep() {
 
 #[tokio::test]
 async fn responses_are_read_even_if_many_notification_handlers_wait_for_them() {
-    let server = Server::new("requesting", "1").on_notification(|_, _, context| {
-        Box::pin(async move {
-            let _ = context.roots().await;
-        })
+    let server = Server::new("requesting", "1").notification_fallback(|_, _: RawJson, context| async move {
+        let _ = context.list_roots().await;
     });
     let at_once = Limits::default().max_notifications;
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();

@@ -15,7 +15,7 @@ use turms_core::{
     CallContext, Connection, Endpoint, Error, IntoEndpoint as _, Limits, NotifyFuture, Request, ResponseFuture, Service,
 };
 use turms_http::{Listener, ServeHttp as _};
-use turms_proto::{Notification, ProtocolVersion};
+use turms_proto::{Notification, ProtocolVersion, RawJson};
 use turms_server::{Server, Session, Tool};
 use turms_testkit::messages::{call, initialize, notification, request};
 use turms_testkit::raw_http::{self, Stream};
@@ -51,7 +51,7 @@ fn server(counters: &Arc<CallCounters>) -> Server {
     struct Calls(usize);
     let (waiting, opened, closed, notified) = (counters.clone(), counters.clone(), counters.clone(), counters.clone());
     Server::new("transports", "1.0.0")
-        .versions([ProtocolVersion::V2025_03_26])
+        .protocol_versions([ProtocolVersion::V2025_03_26])
         .limits(limits())
         .tool(Tool::builder("wait").handler(move || {
             let counters = waiting.clone();
@@ -61,9 +61,9 @@ fn server(counters: &Arc<CallCounters>) -> Server {
                 "released"
             }
         }))
-        .tool(Tool::builder("count").handler_sync(|session: Arc<Session>| {
-            let calls = session.assigned::<Calls>().map_or(0, |calls| calls.0) + 1;
-            session.assign(Calls(calls));
+        .tool(Tool::builder("count").handler_sync(|session: Session| {
+            let calls = session.get::<Calls>().map_or(0, |calls| calls.0) + 1;
+            session.insert(Calls(calls));
             calls.to_string()
         }))
         .on_open(move |_| {
@@ -72,9 +72,9 @@ fn server(counters: &Arc<CallCounters>) -> Server {
         .on_close(move |_| {
             closed.add("closed", 1);
         })
-        .on_notification(move |method, _, _| {
-            notified.add(method, 1);
-            Box::pin(async {})
+        .notification_fallback(move |method, _: RawJson, _| {
+            notified.add(&method, 1);
+            async {}
         })
 }
 

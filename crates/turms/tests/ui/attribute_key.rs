@@ -16,4 +16,15 @@ fn unknown_key_of_a_resource() -> String {
     String::new()
 }
 
+#[tool(cache = ())]
+fn key_of_a_resource() {}
+
+struct Api;
+
+#[handlers(title = "Api")]
+impl Api {
+    #[tool]
+    fn a(&self) {}
+}
+
 fn main() {}

@@ -24,4 +24,33 @@ fn not_a_uri() -> String {
     String::new()
 }
 
+#[tool(task = "later")]
+fn no_mode() {}
+
+#[tool(blocking)]
+async fn blocks() {}
+
+#[resource("a://b", cache = 60)]
+fn no_scope() -> String {
+    String::new()
+}
+
+#[tool(icon)]
+fn no_icon() {}
+
+#[tool(crate = 1)]
+fn no_path() {}
+
+async fn values(_: CompletionRequest) -> Vec<String> {
+    Vec::new()
+}
+
+#[tool]
+fn completed(#[complete(values)] _a: String) {}
+
+#[prompt]
+fn no_function(#[complete("values")] a: String) -> String {
+    a
+}
+
 fn main() {}

@@ -1,10 +1,10 @@
 use turms::prelude::*;
-use turms::{Call, FromCall, Rejection};
+use turms::{CallParts, FromCall, Rejection};
 
 struct User(String);
 
 impl FromCall for User {
-    fn from_call(_: &mut Call) -> Result<Self, Rejection> {
+    fn from_call(_: &mut CallParts) -> Result<Self, Rejection> {
         Ok(Self("ann".to_owned()))
     }
 }

@@ -2,7 +2,7 @@ use turms::prelude::*;
 
 struct Api;
 
-#[server]
+#[handlers]
 impl Api {
     #[tool]
     fn show<T: std::fmt::Display>(&self, value: T) -> String {
@@ -14,5 +14,5 @@ impl Api {
 }
 
 fn main() {
-    let _ = Server::new("test", "1").service(Api);
+    let _ = Server::new("test", "1").handlers(Api);
 }

@@ -2,7 +2,7 @@ use turms::prelude::*;
 
 struct Api;
 
-#[server]
+#[handlers]
 impl Api {
     #[tool]
     #[prompt]
@@ -20,5 +20,5 @@ impl Api {
 }
 
 fn main() {
-    let _ = Server::new("test", "1").service(Api);
+    let _ = Server::new("test", "1").handlers(Api);
 }

@@ -4,7 +4,7 @@ struct Opaque;
 
 struct Api;
 
-#[server]
+#[handlers]
 impl Api {
     #[tool]
     async fn make(&self, name: String) -> Opaque {
@@ -19,5 +19,5 @@ impl Api {
 }
 
 fn main() {
-    let _ = Server::new("test", "1").service(Api);
+    let _ = Server::new("test", "1").handlers(Api);
 }

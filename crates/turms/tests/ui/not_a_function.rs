@@ -3,7 +3,7 @@ use turms::prelude::*;
 #[tool]
 struct Add;
 
-#[server]
+#[handlers]
 fn add() {}
 
 fn main() {}

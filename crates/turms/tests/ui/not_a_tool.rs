@@ -15,5 +15,5 @@ fn main() {
     let _ = Server::new("test", "1").tool(now);
     let _ = Server::new("test", "1").prompt(add);
     let _ = Server::new("test", "1").resource(now);
-    let _ = Server::new("test", "1").service(Api);
+    let _ = Server::new("test", "1").handlers(Api);
 }

@@ -5,18 +5,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use turms_client::{Answers, CallErrorKind, Client, ClientBuilder, HandlerError, InputCause};
-use turms_proto::types::{CreateMessageResult, ElicitResult, PromptMessage, Role, Root};
-use turms_proto::{Ability, ErrorCode, Object, ProtocolVersion};
+use turms_client::{CallErrorKind, Client, ClientBuilder, HandlerError, InputCause};
+use turms_proto::types::{CreateMessageResult, ElicitResult, PromptMessage, Root};
+use turms_proto::{Ability, ErrorCode, ProtocolVersion};
 
 use crate::behaviour::reach::{Way, along, everywhere, everywhere_as, nobody, person};
 
-fn asking(answers: Answers) -> ClientBuilder {
-    Client::builder("suite", "1.0.0").answers(answers)
+fn asking() -> ClientBuilder {
+    Client::builder("suite", "1.0.0")
 }
 
-fn filled(content: &Value) -> ElicitResult {
-    ElicitResult::accept(Object::encode(content).unwrap())
+fn filled(content: &Value) -> Result<ElicitResult, HandlerError> {
+    Ok(ElicitResult::accept(content)?)
 }
 
 fn with_forms() -> Vec<ProtocolVersion> {
@@ -33,7 +33,7 @@ async fn questions_one_after_the_other_are_answered_and_effects_happen_once() {
             let runs = if client.version.has(Ability::InputRequired) { 3 } else { 1 };
             assert_eq!((client.count("runs").await, client.count("effects").await), (runs, 1));
         } else {
-            assert!(result.failed());
+            assert!(result.is_error());
             assert_eq!(result.text(), "the client did not declare the capability elicitation.form");
         }
     })
@@ -67,10 +67,10 @@ async fn a_form_takes_its_defaults() {
 #[tokio::test]
 async fn what_the_person_fills_in_comes_before_defaults() {
     let builder = || {
-        asking(Answers::new().form(|form| async move {
+        asking().on_form(|form, _| async move {
             assert_eq!(form.message, "Please register");
             filled(&json!({ "name": "Bob", "colour": "blue", "active": false }))
-        }))
+        })
     };
     along(&Way::ALL, &with_forms(), builder, async |client| {
         let registered: Value = serde_json::from_str(&client.text("register", ()).await).unwrap();
@@ -81,9 +81,9 @@ async fn what_the_person_fills_in_comes_before_defaults() {
 
 #[tokio::test]
 async fn a_form_that_is_filled_in_wrong_never_leaves() {
-    let builder = || asking(Answers::new().form(|_| async { filled(&json!({ "name": "x" })) }));
+    let builder = || asking().on_form(|_, _| async { filled(&json!({ "name": "x" })) });
     along(&Way::ALL, &with_forms(), builder, async |client| {
-        let complaint = "the form was not filled in right: content.name: \"x\" is shorter than 2 characters";
+        let complaint = "invalid contents of the form: content.name: \"x\" is shorter than 2 characters";
         let answer = client.call_tool("register", ()).await;
         if client.version.has(Ability::InputRequired) {
             let error = answer.unwrap_err();
@@ -92,7 +92,7 @@ async fn a_form_that_is_filled_in_wrong_never_leaves() {
             assert!(reason.contains(complaint), "{reason}");
         } else {
             let result = answer.unwrap();
-            assert!(result.failed());
+            assert!(result.is_error());
         }
     })
     .await;
@@ -105,7 +105,7 @@ async fn a_person_who_says_no_or_nothing_is_heard() {
     {
         let builder = || {
             let answer = answer.clone();
-            asking(Answers::new().elicitation(move |_| std::future::ready(answer.clone())))
+            asking().on_elicitation(move |_, _| std::future::ready(Ok(answer.clone())))
         };
         along(&Way::ALL, &with_forms(), builder, async |client| {
             assert_eq!(client.text("greet", ()).await, form);
@@ -122,16 +122,16 @@ async fn a_page_is_visited_where_the_revision_has_pages() {
     let visits = Arc::new(AtomicUsize::new(0));
     let builder = || {
         let visits = visits.clone();
-        asking(Answers::new().url(move |page| {
+        asking().on_url(move |page, _| {
             assert_eq!((page.message.as_str(), page.url.as_str()), ("Please log in", "https://login.example"));
             visits.fetch_add(1, Ordering::SeqCst);
-            std::future::ready(ElicitResult::accept_url())
-        }))
+            std::future::ready(Ok(ElicitResult::accept_url()))
+        })
     };
     everywhere_as(builder, async |client| {
         let result = client.call_tool("visit", ()).await.unwrap();
         let visited = client.version.has(Ability::UrlElicitation);
-        assert_eq!((result.failed(), visits.swap(0, Ordering::SeqCst)), (!visited, usize::from(visited)));
+        assert_eq!((result.is_error(), visits.swap(0, Ordering::SeqCst)), (!visited, usize::from(visited)));
         if visited {
             assert_eq!(result.text(), "accept");
         }
@@ -142,11 +142,11 @@ async fn a_page_is_visited_where_the_revision_has_pages() {
 #[tokio::test]
 async fn the_model_is_asked() {
     let builder = || {
-        asking(Answers::new().sampling(|question| async move {
-            assert_eq!(question.max_tokens, 50);
-            let asked = question.messages[0].content.as_slice()[0].as_text().unwrap().to_owned();
-            Ok(CreateMessageResult::new(Role::Assistant, format!("{asked} Paris!"), "test-model"))
-        }))
+        asking().on_sampling(|params, _| async move {
+            assert_eq!(params.max_tokens, 50);
+            let asked = params.messages[0].content.as_slice()[0].as_text().unwrap().to_owned();
+            Ok(CreateMessageResult::assistant(format!("{asked} Paris!"), "test-model"))
+        })
     };
     everywhere_as(builder, async |client| {
         assert_eq!(client.text("think", ()).await, "Capital of France? Paris!");
@@ -156,17 +156,17 @@ async fn the_model_is_asked() {
 
 #[tokio::test]
 async fn the_model_is_offered_tools_only_if_it_takes_them() {
-    let answer = || CreateMessageResult::new(Role::Assistant, "3", "test-model");
+    let answer = || CreateMessageResult::assistant("3", "test-model");
     let builder = || {
-        asking(Answers::new().sampling_with_tools(move |question| async move {
-            assert_eq!(question.tools.unwrap()[0].name, "add");
+        asking().on_sampling_with_tools(move |params, _| async move {
+            assert_eq!(params.tools.unwrap()[0].name, "add");
             Ok(answer())
-        }))
+        })
     };
     everywhere_as(builder, async |client| {
         let result = client.call_tool("think_with_tools", ()).await.unwrap();
-        assert_eq!(result.failed(), !client.version.has(Ability::SamplingTools));
-        if !result.failed() {
+        assert_eq!(result.is_error(), !client.version.has(Ability::SamplingTools));
+        if !result.is_error() {
             assert_eq!(result.text(), "3");
         }
     })
@@ -174,7 +174,7 @@ async fn the_model_is_offered_tools_only_if_it_takes_them() {
     everywhere(async |client| {
         let complaint = "the client did not declare the capability sampling.tools";
         match client.call_tool("think_with_tools", ()).await {
-            Ok(result) => assert_eq!((result.failed(), result.text()), (true, complaint.to_owned())),
+            Ok(result) => assert_eq!((result.is_error(), result.text()), (true, complaint.to_owned())),
             Err(error) => assert_eq!(error.error_response().unwrap().message, complaint),
         }
     })
@@ -183,18 +183,15 @@ async fn the_model_is_offered_tools_only_if_it_takes_them() {
 
 #[tokio::test]
 async fn a_model_that_refuses_ends_the_call() {
-    let builder = || asking(Answers::new().sampling(|_| async { Err(HandlerError::rejected("not today")) }));
+    let builder = || asking().on_sampling(|_, _| async { Err(HandlerError::rejected("not today")) });
     everywhere_as(builder, async |client| {
         let answer = client.call_tool("think", ()).await;
         if client.version.has(Ability::InputRequired) {
             let error = answer.unwrap_err();
             let CallErrorKind::Input(InputCause::Refused { method, reason }) = error.kind() else { panic!("{error}") };
-            assert_eq!(
-                (method.as_str(), reason.as_str()),
-                ("sampling/createMessage", "the user rejected it: not today")
-            );
+            assert_eq!((method.as_str(), reason.as_str()), ("sampling/createMessage", "rejected: not today"));
         } else {
-            assert!(answer.unwrap().failed());
+            assert!(answer.unwrap().is_error());
         }
     })
     .await;
@@ -242,14 +239,14 @@ async fn a_question_is_given_up_with_its_call() {
     let (asked, stopped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let builder = || {
         let (asked, stopped) = (asked.clone(), stopped.clone());
-        asking(Answers::new().form(move |_| {
+        asking().on_form(move |_, _| {
             let (asked, stopped) = (asked.clone(), NotifyWhenDropped(stopped.clone()));
             async move {
                 let _stopped = stopped;
                 asked.notify_one();
                 std::future::pending().await
             }
-        }))
+        })
     };
     along(&Way::ALL, &with_forms(), builder, async |client| {
         let call = tokio::spawn(client.call_tool("register", ()).into_future());
@@ -296,7 +293,7 @@ async fn a_client_that_declares_nothing_is_not_asked() {
                 assert_eq!((told.code, &told.message), (ErrorCode::MISSING_CLIENT_CAPABILITY, &complaint));
             } else {
                 let result = answer.unwrap();
-                assert_eq!((result.failed(), result.text()), (true, complaint));
+                assert_eq!((result.is_error(), result.text()), (true, complaint));
             }
         }
     })
@@ -308,11 +305,11 @@ async fn a_server_that_never_stops_asking_is_given_up_and_the_person_is_not_aske
     let asked = Arc::new(AtomicUsize::new(0));
     let builder = || {
         let asked = asked.clone();
-        let person = Answers::new().form(move |_| {
+        let person = asking().on_form(move |_, _| {
             asked.fetch_add(1, Ordering::SeqCst);
             std::future::ready(filled(&json!({ "name": "Ann" })))
         });
-        asking(person).max_input_rounds(2)
+        person.max_input_rounds(2)
     };
     along(&Way::ALL, &[ProtocolVersion::LATEST], builder, async |client| {
         let error = client.call_tool("pester", ()).await.unwrap_err();

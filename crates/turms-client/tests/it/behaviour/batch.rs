@@ -34,7 +34,7 @@ async fn each_call_of_a_batch_has_an_outcome_of_its_own() {
         assert_eq!(outcomes.take(prompt).unwrap().messages.len(), 1);
         assert!(outcomes.take(missing).unwrap_err().error_response().unwrap().is_resource_not_found());
         assert_eq!(outcomes.take(text).unwrap().contents[0].text.as_deref(), Some("debug = true"));
-        assert!(outcomes.take(failed).unwrap().failed());
+        assert!(outcomes.take(failed).unwrap().is_error());
         let error = outcomes.take(unknown).unwrap_err();
         assert_eq!(error.error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
         assert_eq!(error.target(), "tools/call \"nothing\"");

@@ -51,7 +51,7 @@ impl Shared {
         let connected = match self.way {
             Way::Ws => builder.connect(WsConnector::new(format!("ws://{}/", self.address)).unwrap()).await,
             Way::Http => builder.connect(http("mcp", TransportKind::StreamableHttp)).await,
-            Way::Sse => builder.connect(http("sse", TransportKind::Sse)).await,
+            Way::Sse => builder.connect(http("sse", TransportKind::HttpSse)).await,
             _ => {
                 let (near, far) = memory();
                 let router = self.router.clone();
@@ -89,12 +89,12 @@ async fn the_first_tool_reaches_clients_that_connected_before_it() {
         let filter = SubscriptionFilter::new().tools_list_changed(true).prompts_list_changed(true);
         let mut changes = client.listen(filter).await.unwrap();
         shared.router.handle().add_tool(Tool::builder("first").handler_sync(|| "here")).unwrap();
-        assert_eq!(changes.next().await, Some(Change::Tools), "{:?} {version}", shared.way);
+        assert_eq!(changes.next().await, Some(Change::ToolList), "{:?} {version}", shared.way);
         assert_eq!(client.list_tools().await.unwrap()[0].name, "first");
         assert_eq!(client.call_tool("first", ()).await.unwrap().text(), "here");
         // What has been declared stays declared.
         assert!(shared.router.handle().remove_tool("first"));
-        assert_eq!(changes.next().await, Some(Change::Tools), "{:?} {version}", shared.way);
+        assert_eq!(changes.next().await, Some(Change::ToolList), "{:?} {version}", shared.way);
         assert!(client.list_tools().await.unwrap().is_empty());
     })
     .await;

@@ -103,9 +103,9 @@ async fn a_change_of_a_list_makes_the_list_stale() {
         let mut changes = client.listen(filter).await.unwrap();
         assert_eq!((client.list_prompts().await.unwrap().len(), client.list_resources().await.unwrap().len()), (4, 5));
         client.text("add_late_prompt", ()).await;
-        assert_eq!(changes.next().await, Some(Change::Prompts));
+        assert_eq!(changes.next().await, Some(Change::PromptList));
         client.text("add_late_resource", ()).await;
-        assert_eq!(changes.next().await, Some(Change::Resources));
+        assert_eq!(changes.next().await, Some(Change::ResourceList));
         assert_eq!((client.list_prompts().await.unwrap().len(), client.list_resources().await.unwrap().len()), (5, 6));
     })
     .await;

@@ -121,11 +121,11 @@ async fn what_has_changed_can_be_used_at_once() {
         let mut changes = client.listen(filter).await.unwrap();
         assert!(client.call_tool("late", ()).await.is_err());
         client.text("add_late_tool", ()).await;
-        assert_eq!(changes.next().await, Some(Change::Tools));
+        assert_eq!(changes.next().await, Some(Change::ToolList));
         assert!(client.list_tools().await.unwrap().iter().any(|tool| tool.name == "late"));
         assert_eq!(client.text("late", ()).await, "here");
         assert_eq!(client.text("remove_late_tool", ()).await, "true");
-        assert_eq!(changes.next().await, Some(Change::Tools));
+        assert_eq!(changes.next().await, Some(Change::ToolList));
         assert!(!client.list_tools().await.unwrap().iter().any(|tool| tool.name == "late"));
         assert!(client.call_tool("late", ()).await.is_err());
     })
@@ -142,7 +142,7 @@ async fn a_subscription_hears_what_its_filter_names_and_nothing_else() {
         touch(&client, "data://blob").await;
         client.text("add_late_prompt", ()).await;
         client.text("add_late_tool", ()).await;
-        assert_eq!(changes.next().await, Some(Change::Tools));
+        assert_eq!(changes.next().await, Some(Change::ToolList));
         touch(&client, "config://app").await;
         assert_eq!(changes.next().await, Some(Change::Resource { uri: "config://app".into() }));
         client.text("add_late_resource", ()).await;

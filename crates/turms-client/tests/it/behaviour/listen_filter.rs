@@ -84,5 +84,5 @@ async fn events_outside_the_filter_are_dropped() {
     tell(&mut peer, &request, "notifications/resources/updated", json!({ "uri": "file:///a/b" })).await;
     tell(&mut peer, &request, "notifications/tools/list_changed", json!({})).await;
     assert_eq!(within("a change", changes.next()).await, Some(Change::Resource { uri: "file:///a/b".to_owned() }));
-    assert_eq!(within("a change", changes.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", changes.next()).await, Some(Change::ToolList));
 }

@@ -58,7 +58,7 @@ async fn output_that_breaks_its_schema_is_an_error() {
         assert_eq!(broken, ["structuredContent.sum: \"3\" is not of type \"number\""]);
         assert_eq!(violations(call(&client, &mut peer, said("3")).await), ["there is none"]);
         let failed = json!({ "resultType": "complete", "content": [], "isError": true });
-        assert!(call(&client, &mut peer, failed).await.unwrap().failed(), "a failure needs no output");
+        assert!(call(&client, &mut peer, failed).await.unwrap().is_error(), "a failure needs no output");
     }
 }
 

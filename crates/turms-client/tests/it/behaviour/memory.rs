@@ -82,7 +82,7 @@ fn to_fixture(name: &str, versions: &[ProtocolVersion]) -> StreamConnector {
     let versions = versions.to_vec();
     StreamConnector::each(name, move || {
         let (near, far) = memory();
-        let server = fixture::server().versions(versions.clone()).cache(TTL, CacheScope::Public);
+        let server = fixture::server().protocol_versions(versions.clone()).cache(TTL, CacheScope::Public);
         tokio::spawn(async move { server.serve(far.0, far.1).await });
         std::future::ready(Ok(near))
     })

@@ -323,7 +323,7 @@ async fn a_server_that_cannot_be_reached_is_named() {
 }
 
 fn server(versions: &[ProtocolVersion]) -> Server {
-    fixture::server().versions(versions.to_vec())
+    fixture::server().protocol_versions(versions.to_vec())
 }
 
 #[tokio::test]

@@ -99,7 +99,7 @@ async fn arguments_and_variables_are_completed() {
 async fn what_is_known_already_goes_along_where_the_revision_has_room_for_it() {
     everywhere(async |client| {
         let known = BTreeMap::from([("times".to_owned(), "2".to_owned())]);
-        let completion = client.complete_with(Reference::prompt("greeting"), "name", "A", known).await.unwrap();
+        let completion = client.complete(Reference::prompt("greeting"), "name", "A").arguments(known).await.unwrap();
         let expected = if client.version.has(Ability::CompletionContext) { "Ann2" } else { "Ann" };
         assert_eq!(completion.values, [expected]);
     })

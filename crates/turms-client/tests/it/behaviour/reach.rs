@@ -5,13 +5,13 @@ use std::ops::Deref;
 use std::path::PathBuf;
 
 use serde_json::json;
-use turms_client::{ChildCommand, Client, ClientBuilder, HandlerError, VersionCache};
+use turms_client::{ChildCommand, Client, ClientBuilder, VersionCache};
 use turms_core::TransportKind;
 use turms_core::transport::memory;
 use turms_http::{HttpConnector, Listener, ServeHttp as _};
+use turms_proto::ProtocolVersion;
 use turms_proto::revision::{Fit, Transport};
-use turms_proto::types::{CreateMessageResult, ElicitParams, ElicitResult, Role, Root};
-use turms_proto::{Object, ProtocolVersion};
+use turms_proto::types::{CreateMessageResult, ElicitParams, ElicitResult, Root};
 use turms_testkit::{TIMEOUT, within};
 use turms_ws::{ServeWs as _, WsConnector};
 
@@ -72,7 +72,7 @@ impl Reached {
             Way::Child => connect_child(builder).await,
             Way::Ws => connect_ws(builder).await,
             Way::Http => connect_http(builder, "mcp", TransportKind::StreamableHttp).await,
-            Way::Sse => connect_http(builder, "sse", TransportKind::Sse).await,
+            Way::Sse => connect_http(builder, "sse", TransportKind::HttpSse).await,
         };
         Self { client, version, way }
     }
@@ -135,15 +135,13 @@ pub(crate) fn program() -> PathBuf {
 /// A client whose person, model and machine answer everything.
 pub(crate) fn person() -> ClientBuilder {
     Client::builder("suite", "1.0.0")
-        .on_elicitation(|question| async move {
-            match question {
-                ElicitParams::Url(_) => ElicitResult::accept_url(),
-                _ => ElicitResult::accept(Object::encode(&json!({ "name": "Ann" })).unwrap()),
+        .on_elicitation(|params, _| async move {
+            match params {
+                ElicitParams::Url(_) => Ok(ElicitResult::accept_url()),
+                _ => Ok(ElicitResult::accept(json!({ "name": "Ann" }))?),
             }
         })
-        .on_sampling(|_| async {
-            Ok::<_, HandlerError>(CreateMessageResult::new(Role::Assistant, "Paris", "test-model"))
-        })
+        .on_sampling(|_, _| async { Ok(CreateMessageResult::assistant("Paris", "test-model")) })
         .roots([Root::new("file:///home")])
 }
 

@@ -6,15 +6,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::time::Instant;
-use turms_client::{Answers, CallErrorKind, Client, ClientBuilder, DecodeCause, HandlerError, InputCause};
+use turms_client::{CallErrorKind, Client, ClientBuilder, DecodeCause, HandlerError, InputCause};
 use turms_proto::types::{ElicitResult, Meta};
 use turms_proto::{Object, ProtocolVersion};
 
 use crate::behaviour::peer::{Peer, said};
 use crate::behaviour::reach::{nobody, person};
 
-fn asking(answers: Answers) -> ClientBuilder {
-    Client::builder("suite", "1.0.0").answers(answers)
+fn asking() -> ClientBuilder {
+    Client::builder("suite", "1.0.0")
 }
 
 fn form(message: &str) -> Value {
@@ -67,14 +67,14 @@ async fn a_round_carries_the_answers_and_the_state_as_it_came() {
 #[tokio::test]
 async fn the_questions_of_a_round_are_put_at_the_same_time() {
     let both = Arc::new(Barrier::new(2));
-    let answers = Answers::new().form(move |_| {
+    let answers = asking().on_form(move |_, _| {
         let both = both.clone();
         async move {
             both.wait().await;
-            ElicitResult::decline()
+            Ok(ElicitResult::decline())
         }
     });
-    let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, asking(answers)).await;
+    let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, answers).await;
     let calling = tokio::spawn(client.call_tool("t", ()).into_future());
     let request = peer.expect("tools/call").await;
     let question = json!({ "method": "elicitation/create", "params": form("?") });
@@ -117,7 +117,7 @@ async fn a_question_that_was_not_declared_ends_the_call() {
             panic!("{error}")
         };
         assert_eq!(asked, method);
-        assert_eq!(reason, "this client did not declare that it can be asked that");
+        assert_eq!(reason, "this client did not declare the capability");
         client.close().await;
         assert_eq!(peer.line().await, None, "and nothing is sent");
     }
@@ -146,10 +146,10 @@ async fn older_servers_are_told_what_was_not_declared() {
             assert_eq!(peer.expect_answer(method).await["error"]["code"], -32601, "{version} {method}");
         }
     }
-    let answers = Answers::new()
-        .form(|_| async { ElicitResult::decline() })
-        .sampling(|_| async { Err(HandlerError::rejected("not today")) });
-    let (_client, mut peer) = Peer::connected(ProtocolVersion::V2025_11_25, asking(answers)).await;
+    let answers = asking()
+        .on_form(|_, _| async { Ok(ElicitResult::decline()) })
+        .on_sampling(|_, _| async { Err(HandlerError::rejected("not today")) });
+    let (_client, mut peer) = Peer::connected(ProtocolVersion::V2025_11_25, answers).await;
     peer.ask(1, "elicitation/create", url()).await;
     assert_eq!(peer.expect_answer(1).await["error"]["code"], -32602);
     peer.ask(2, "sampling/createMessage", sample()).await;
@@ -163,14 +163,14 @@ async fn older_servers_are_told_what_was_not_declared() {
 
 #[tokio::test]
 async fn a_conversation_with_tools_has_to_make_sense() {
-    let answers = Answers::new().sampling_with_tools(|_| async { Err(HandlerError::new("never asked")) });
-    let (_client, mut peer) = Peer::connected(ProtocolVersion::V2025_11_25, asking(answers)).await;
+    let answers = asking().on_sampling_with_tools(|_, _| async { Err(HandlerError::new("never asked")) });
+    let (_client, mut peer) = Peer::connected(ProtocolVersion::V2025_11_25, answers).await;
     let used = json!({ "role": "assistant", "content": { "type": "tool_use", "id": "1", "name": "t", "input": {} } });
     let text = json!({ "role": "user", "content": { "type": "text", "text": "well?" } });
     peer.ask(1, "sampling/createMessage", json!({ "messages": [used, text], "maxTokens": 5 })).await;
     let error = peer.expect_answer(1).await["error"].clone();
     assert_eq!(error["code"], -32602);
-    assert_eq!(error["message"], "the question is not valid: messages[1]: the use \"1\" of a tool has no result");
+    assert_eq!(error["message"], "invalid request: messages[1]: tool use \"1\" has no result");
 }
 
 #[tokio::test]
@@ -212,7 +212,7 @@ async fn a_server_that_wants_a_page_visited_first_is_asked_again_once_it_was() {
 
 #[tokio::test]
 async fn a_page_that_nobody_visits_leaves_the_error() {
-    let declining = || asking(Answers::new().decline_elicitation());
+    let declining = || asking().decline_elicitation();
     for builder in [declining(), nobody()] {
         let (client, mut peer) = Peer::connected(ProtocolVersion::V2025_11_25, builder).await;
         let calling = tokio::spawn(client.call_tool("t", ()).into_future());

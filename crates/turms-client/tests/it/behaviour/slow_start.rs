@@ -233,7 +233,7 @@ async fn a_server_of_ours_that_starts_slowly_is_usable() {
         (&[V2024_11_05], V2024_11_05),
     ] {
         let (near, far) = memory();
-        let server = fixture::server().versions(versions.to_vec());
+        let server = fixture::server().protocol_versions(versions.to_vec());
         tokio::spawn(async move {
             sleep(2 * PROBE_TIMEOUT).await;
             server.serve(far.0, far.1).await

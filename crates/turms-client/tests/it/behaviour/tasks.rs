@@ -10,7 +10,7 @@ use turms_proto::{Ability, ErrorCode, ProtocolVersion};
 use crate::behaviour::reach::{Way, along, everywhere, everywhere_as, person};
 
 fn patient() -> ClientBuilder {
-    person().tasks()
+    person().enable_tasks()
 }
 
 /// Whether a person can be asked.

@@ -44,10 +44,10 @@ async fn structured_content_is_read_into_a_type() {
     everywhere(async |client| {
         let result = client.call_tool("sum", Add { a: 1.0, b: 2.0 }).await.unwrap();
         assert_eq!(result.text(), r#"{"sum":3.0}"#);
-        let sum = result.structured_as::<Sum>().map(Result::unwrap);
+        let sum = result.structured::<Sum>().ok();
         assert_eq!(sum, client.version.has(Ability::StructuredOutput).then_some(Sum { sum: 3.0 }));
         let result = client.call_tool("list", ()).await.unwrap();
-        let list = result.structured_as::<Vec<i64>>().map(Result::unwrap);
+        let list = result.structured::<Vec<i64>>().ok();
         assert_eq!(list, client.version.has(Ability::AnyStructuredOutput).then(|| vec![1, 2, 3]));
     })
     .await;
@@ -85,7 +85,7 @@ async fn wrong_arguments_are_explained_as_the_revision_wants_it() {
             let answer = client.call_tool(tool, arguments).await;
             if client.version.has(Ability::ArgumentErrorsAsResults) {
                 let result = answer.unwrap();
-                assert!(result.failed());
+                assert!(result.is_error());
                 assert_eq!(result.text(), complaint);
             } else {
                 let error = answer.unwrap_err();
@@ -101,7 +101,7 @@ async fn wrong_arguments_are_explained_as_the_revision_wants_it() {
 async fn a_tool_that_failed_is_a_result() {
     everywhere(async |client| {
         let result = client.call_tool("fail", ()).await.unwrap();
-        assert!(result.failed());
+        assert!(result.is_error());
         assert_eq!(result.text(), "it broke");
     })
     .await;

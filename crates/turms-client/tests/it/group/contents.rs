@@ -7,7 +7,7 @@ async fn resources_prompts_and_completions_find_their_server() {
     let group = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", local(notes("home")))
-        .server("work", over_pipes("work", notes("work").versions([ProtocolVersion::V2025_06_18])))
+        .server("work", over_pipes("work", notes("work").protocol_versions([ProtocolVersion::V2025_06_18])))
         .connect()
         .await;
     let client = group.as_client();
@@ -105,7 +105,7 @@ async fn what_a_server_allows_to_be_reused_is_reused() {
 #[tokio::test]
 async fn events_of_all_servers_come_with_their_names() {
     let home = notes("home").build().unwrap();
-    let work = notes("work").versions([OLDEST]).build().unwrap();
+    let work = notes("work").protocol_versions([OLDEST]).build().unwrap();
     let group = ClientGroup::builder(app())
         .server("home", LocalConnector::new(home.clone()))
         .server("work", Plug::default().connector("work", work.clone()))
@@ -116,8 +116,8 @@ async fn events_of_all_servers_come_with_their_names() {
     let mut events = client.events();
     client.subscribe("home://index").await.unwrap();
     client.subscribe("work://index").await.unwrap();
-    home.handle().resource_updated("home://index");
-    work.handle().resource_updated("work://index");
+    home.handle().notify_resource_updated("home://index");
+    work.handle().notify_resource_updated("work://index");
     let mut heard = Vec::new();
     let mut uris = Vec::new();
     for _ in 0..2 {
@@ -140,9 +140,9 @@ async fn events_of_all_servers_come_with_their_names() {
 
     client.unsubscribe("work://index").await.unwrap();
     client.unsubscribe("work://index").await.unwrap();
-    work.handle().resource_updated("work://index");
+    work.handle().notify_resource_updated("work://index");
     work.handle().add_tool(ServerTool::builder("extra").handler_sync(|| "")).unwrap();
-    home.handle().resource_updated("home://index");
+    home.handle().notify_resource_updated("home://index");
     let next = named.find(|server, event| match event {
         Event::ResourceUpdated { .. } => Some(server.to_owned()),
         _ => None,
@@ -153,7 +153,7 @@ async fn events_of_all_servers_come_with_their_names() {
 #[tokio::test]
 async fn listening_reaches_every_server() {
     let home = notes("home").build().unwrap();
-    let work = notes("work").versions([OLDEST]).build().unwrap();
+    let work = notes("work").protocol_versions([OLDEST]).build().unwrap();
     let group = ClientGroup::builder(app())
         .server("home", LocalConnector::new(home.clone()))
         .server("work", Plug::default().connector("work", work.clone()))
@@ -170,20 +170,20 @@ async fn listening_reaches_every_server() {
     // A server of the newest revision agrees to tell even of what it does not have.
     let uris = ["home://index", "nowhere://x", "work://note/1"].map(str::to_owned);
     assert_eq!(acknowledged, SubscriptionFilter::new().tools_list_changed(true).resource_subscriptions(uris));
-    home.handle().resource_updated("nowhere://x");
+    home.handle().notify_resource_updated("nowhere://x");
     assert_eq!(within("a change", listening.next()).await, Some(Change::Resource { uri: "nowhere://x".to_owned() }));
-    work.handle().resource_updated("work://note/1");
+    work.handle().notify_resource_updated("work://note/1");
     assert_eq!(within("a change", listening.next()).await, Some(Change::Resource { uri: "work://note/1".to_owned() }));
-    home.handle().resource_updated("home://index");
+    home.handle().notify_resource_updated("home://index");
     assert_eq!(within("a change", listening.next()).await, Some(Change::Resource { uri: "home://index".to_owned() }));
     work.handle().remove_tool("read");
-    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::ToolList));
     home.handle().remove_tool("read");
-    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::ToolList));
     group.add("math", local(math())).await.unwrap();
-    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::ToolList));
     group.remove("math").unwrap();
-    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::ToolList));
     drop(group);
     assert_eq!(within("a change", listening.next()).await, None);
 }
@@ -191,7 +191,7 @@ async fn listening_reaches_every_server() {
 #[tokio::test]
 async fn a_log_level_reaches_those_who_log_and_those_who_come_later() {
     let logs = |version| {
-        Server::new("logs", "1").versions([version]).tool(ServerTool::builder("say").handler(
+        Server::new("logs", "1").protocol_versions([version]).tool(ServerTool::builder("say").handler(
             |context: Context| async move {
                 context.log(LoggingLevel::Info, "info").await;
                 context.log(LoggingLevel::Error, "error").await;
@@ -223,11 +223,14 @@ async fn a_log_level_reaches_those_who_log_and_those_who_come_later() {
 #[tokio::test]
 async fn servers_ask_through_the_group() {
     for version in [ProtocolVersion::V2025_06_18, NEWEST] {
-        let app = app().on_elicitation(|_| async { ElicitResult::accept(Object::parse(r#"{"name":"Ann"}"#).unwrap()) });
+        let app = app().on_elicitation(|_, cx| async move {
+            assert!(["local", "pipes"].contains(&cx.server_name()), "{cx:?}");
+            Ok(ElicitResult::accept(json!({ "name": "Ann" }))?)
+        });
         let group = ClientGroup::builder(app)
             .server("math", local(math()))
-            .server("local", local(notes("home").versions([version])))
-            .server("pipes", over_pipes("pipes", notes("home").versions([version])))
+            .server("local", local(notes("home").protocol_versions([version])))
+            .server("pipes", over_pipes("pipes", notes("home").protocol_versions([version])))
             .connect()
             .await;
         let client = group.as_client();

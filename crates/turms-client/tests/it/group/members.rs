@@ -104,7 +104,7 @@ async fn servers_come_and_go() {
 async fn batches_go_side_by_side_and_calls_can_be_given_up() {
     let group = ClientGroup::builder(app())
         .server("math", local(math()))
-        .server("home", over_pipes("home", notes("home").versions([ProtocolVersion::V2025_03_26])))
+        .server("home", over_pipes("home", notes("home").protocol_versions([ProtocolVersion::V2025_03_26])))
         .connect()
         .await;
     let client = group.as_client();
@@ -115,7 +115,7 @@ async fn batches_go_side_by_side_and_calls_can_be_given_up() {
     let nobody = batch.call_tool("nobody_x", ());
     let mut outcomes = batch.send().await;
     assert_eq!(outcomes.take(read).unwrap().text(), "notes of home");
-    assert!(!outcomes.take(sum).unwrap().failed());
+    assert!(!outcomes.take(sum).unwrap().is_error());
     assert_eq!(outcomes.take(tools).unwrap().tools.len(), 4);
     assert!(outcomes.take(nobody).unwrap_err().is_not_found());
 
@@ -142,7 +142,7 @@ async fn batches_go_side_by_side_and_calls_can_be_given_up() {
 #[tokio::test]
 async fn a_group_can_be_served_and_be_a_server_of_another() {
     let inner = ClientGroup::builder(app())
-        .server("home", over_pipes("home", notes("home").versions([OLDEST])))
+        .server("home", over_pipes("home", notes("home").protocol_versions([OLDEST])))
         .server("work", local(notes("work")))
         .connect()
         .await;

@@ -6,8 +6,8 @@ use super::*;
 async fn servers_of_several_revisions_are_one_list_and_called_by_prefix() {
     let group = ClientGroup::builder(app())
         .server("math", local(math()))
-        .server("home", over_pipes("home", notes("home").versions([OLDEST])))
-        .server("work", over_pipes("work", notes("work").versions([ProtocolVersion::V2025_03_26])))
+        .server("home", over_pipes("home", notes("home").protocol_versions([OLDEST])))
+        .server("work", over_pipes("work", notes("work").protocol_versions([ProtocolVersion::V2025_03_26])))
         .connect()
         .await;
     assert!(group.failures().is_empty(), "{:?}", group.failures());
@@ -17,7 +17,7 @@ async fn servers_of_several_revisions_are_one_list_and_called_by_prefix() {
     assert_eq!(client.call_tool("home_read", ()).await.unwrap().text(), "notes of home");
     assert_eq!(client.call_tool("work_read", ()).await.unwrap().text(), "notes of work");
     let sum = client.call_tool("math_add", json!({ "a": 1, "b": 2 })).await.unwrap();
-    assert_eq!(sum.structured_as::<Sum>().unwrap().unwrap(), Sum { sum: 3.0 });
+    assert_eq!(sum.structured::<Sum>().unwrap(), Sum { sum: 3.0 });
     assert!(group.collisions().is_empty());
 
     let versions: Vec<_> = group.servers().into_iter().map(|server| (server.name, server.version.unwrap())).collect();
@@ -68,7 +68,7 @@ async fn errors_speak_of_what_was_asked_for() {
 async fn the_whole_is_a_server_of_the_newest_revision() {
     let group = ClientGroup::builder(app())
         .server("math", local(math()))
-        .server("home", over_pipes("home", notes("home").versions([OLDEST])))
+        .server("home", over_pipes("home", notes("home").protocol_versions([OLDEST])))
         .info(Implementation::new("both", "2"))
         .connect()
         .await;

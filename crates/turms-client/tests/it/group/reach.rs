@@ -46,7 +46,7 @@ async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
     assert_eq!(within("an event", joined).await.unwrap(), ("home".to_owned(), NEWEST));
     let changed = |event| matches!(event, Event::ToolsChanged).then_some(());
     within("an event", events.find(changed)).await.unwrap();
-    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::ToolList));
     assert!(matches!(group.reconnect("nobody").await, Err(GroupError::Unknown)));
 }
 
@@ -94,7 +94,7 @@ async fn all_dead_is_an_error_and_none_at_all_is_not() {
 async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
     for version in [OLDEST, NEWEST] {
         let plug = Plug::default();
-        let router = notes("home").versions([version]).build().unwrap();
+        let router = notes("home").protocol_versions([version]).build().unwrap();
         let group = ClientGroup::builder(app())
             .server("math", local(math()))
             .server("home", plug.connector("home", router.clone()))
@@ -111,7 +111,7 @@ async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
         let error = client.call_tool("home_read", ()).await.unwrap_err();
         assert!(error.is_disconnected() && !error.is_not_found());
         let sum = client.call_tool("math_add", json!({ "a": 1, "b": 1 })).await.unwrap();
-        assert!(!sum.failed());
+        assert!(!sum.is_error());
         assert_eq!(client.status(), ConnectionStatus::Ready);
 
         plug.put_back();
@@ -121,7 +121,7 @@ async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
             Event::ResourceUpdated { uri } => Some((server.to_owned(), uri)),
             _ => None,
         };
-        router.handle().resource_updated("home://index");
+        router.handle().notify_resource_updated("home://index");
         let updated = within("an event", events.find(updated)).await.unwrap();
         assert_eq!(updated, ("home".to_owned(), "home://index".to_owned()), "{version}");
     }

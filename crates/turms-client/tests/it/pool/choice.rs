@@ -27,7 +27,7 @@ async fn the_least_busy_takes_the_next_call() {
     let (mut one, mut two, mut three) = (Site::new("one"), Site::new("two"), Site::new("three"));
     let clients = [one.remote().await, two.remote().await, three.remote().await];
     let pool = pool_of(PoolStrategy::LeastLoaded, clients).await;
-    let client = pool.client();
+    let client = pool.as_client();
     let slow = wait_call(&client);
     one.asked("tools/call").await;
     assert_eq!(landings(&pool, 4).await, ["three", "two", "three", "two"]);
@@ -56,7 +56,7 @@ async fn the_least_busy_takes_the_next_call() {
 async fn calls_that_begin_together_do_not_find_the_same_one_idle() {
     let (one, two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::LeastLoaded, [one.local().await, two.local().await]).await;
-    let mut batch = pool.client().batch();
+    let mut batch = pool.as_client().batch();
     let slots: Vec<_> = (0..4).map(|_| batch.call_tool("wait", ())).collect();
     one.gate.add_permits(2);
     two.gate.add_permits(2);
@@ -69,7 +69,7 @@ async fn calls_that_begin_together_do_not_find_the_same_one_idle() {
 async fn a_lease_is_one_member_and_counts_as_busy() {
     let (mut one, two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::LeastLoaded, [one.remote().await, two.local().await]).await;
-    let lease = pool.acquire().unwrap();
+    let lease = pool.acquire().await.unwrap();
     let first = whoami(&lease).await;
     assert_eq!((first.as_str(), whoami(&lease).await.as_str()), ("one", "one"));
     assert_eq!(lease.member(), ids(&pool)[0]);
@@ -97,16 +97,16 @@ async fn work_with_one_member_counts_as_busy_until_it_is_done() {
 #[tokio::test]
 async fn members_come_and_go_and_calls_in_flight_finish() {
     let (mut one, two) = (Site::new("one"), Site::new("two"));
-    let pool = Pool::builder().build().await.unwrap();
+    let pool = Pool::builder().acquire_timeout(Duration::ZERO).build().await.unwrap();
     assert!(pool.is_empty());
-    assert!(pool.acquire().unwrap_err().is_none_available());
+    assert!(pool.acquire().await.unwrap_err().is_timeout());
     let first = pool.add(one.remote().await);
     assert_eq!(landings(&pool, 2).await, ["one", "one"]);
     let second = pool.add(two.local().await);
     assert_ne!(first, second);
     assert_eq!(pool.len(), 2);
     one.overlook();
-    let slow = wait_call(&pool.client());
+    let slow = wait_call(&pool.as_client());
     one.asked("tools/call").await;
     let removed = pool.remove(first).unwrap();
     assert!(pool.remove(first).is_none());
@@ -128,7 +128,7 @@ async fn a_member_that_does_not_answer_is_taken_out_and_brought_back() {
         .build()
         .await
         .unwrap();
-    let mut events = pool.client().events();
+    let mut events = pool.as_client().events();
     one.set_silent(true);
     let unhealthy = |wanted| move |event: &Event| matches!(event, Event::Unhealthy { failures } if *failures == wanted);
     hear(&mut events, unhealthy(1)).await;
@@ -151,7 +151,7 @@ async fn one_that_does_not_answer_is_better_than_none() {
     let mut one = Site::new("one");
     let check = HealthCheck::every(10 * SECOND).timeout(SECOND).max_failures(1);
     let pool = Pool::builder().client(one.remote().await).health_check(check).build().await.unwrap();
-    let mut events = pool.client().events();
+    let mut events = pool.as_client().events();
     one.set_silent(true);
     hear(&mut events, |event| matches!(event, Event::Unhealthy { .. })).await;
     one.set_silent(false);
@@ -159,14 +159,14 @@ async fn one_that_does_not_answer_is_better_than_none() {
     assert_eq!(landings(&pool, 1).await, ["one"]);
     one.hang_up().await;
     hear(&mut events, |event| matches!(event, Event::Connection(ConnectionEvent::Closed))).await;
-    let error = pool.client().call_tool("whoami", ()).await.unwrap_err();
+    let error = pool.as_client().call_tool("whoami", ()).await.unwrap_err();
     assert!(
         matches!(error.kind(), CallErrorKind::NoServer(NoServerCause::NoneAvailable)) && error.is_disconnected(),
         "{error}"
     );
     assert_eq!(error.to_string(), "tools/call \"whoami\": no connection of the pool is available");
     assert!(!error.may_have_run());
-    assert_eq!(pool.client().status(), ConnectionStatus::Closed);
+    assert_eq!(pool.as_client().status(), ConnectionStatus::Closed);
 }
 
 #[tokio::test]
@@ -176,18 +176,36 @@ async fn calls_go_elsewhere_when_a_connection_is_gone() {
     one.hang_up().await;
     // Whether or not the pool has noticed by now.
     assert_eq!(landings(&pool, 4).await, ["two", "two", "two", "two"]);
-    let mut events = pool.client().events();
+    let mut events = pool.as_client().events();
     two.hang_up().await;
     hear(&mut events, |event| matches!(event, Event::Connection(ConnectionEvent::Closed))).await;
-    assert!(pool.client().ping().await.unwrap_err().is_disconnected());
-    assert!(pool.acquire().unwrap_err().is_none_available());
+    assert!(pool.as_client().ping().await.unwrap_err().is_disconnected());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_is_waited_for_until_the_timeout() {
+    let site = Site::new("one");
+    let pool = Pool::builder().acquire_timeout(5 * SECOND).build().await.unwrap();
+    let begun = tokio::time::Instant::now();
+    let error = pool.acquire().await.unwrap_err();
+    assert!(error.is_timeout() && begun.elapsed() >= 5 * SECOND);
+    assert_eq!(error.to_string(), "no connection of the pool became available within 5 s");
+    let client = site.local().await;
+    let (member, _) = tokio::join!(pool.acquire(), async {
+        tokio::time::sleep(SECOND).await;
+        pool.add(client)
+    });
+    assert_eq!(whoami(&member.unwrap()).await, "one");
+    ids(&pool).into_iter().for_each(|id| drop(pool.remove(id)));
+    let (closed, ()) = tokio::join!(pool.acquire(), pool.close());
+    assert!(closed.unwrap_err().is_closed());
 }
 
 #[tokio::test]
 async fn what_may_have_run_is_repeated_only_if_that_is_safe() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
-    let client = pool.client();
+    let client = pool.as_client();
     let mut events = client.events();
     let (unsafe_call, other) = (wait_call(&client), wait_call(&client));
     one.asked("tools/call").await;
@@ -201,12 +219,12 @@ async fn what_may_have_run_is_repeated_only_if_that_is_safe() {
     let error = unsafe_call.await.unwrap().unwrap_err();
     assert!(error.is_disconnected() && error.may_have_run(), "{error}");
     let retried = hear(&mut events, |event| matches!(event, Event::Retrying { .. })).await;
-    assert!(matches!(retried, Event::Retrying { subject, attempt: 1 } if &*subject == "tools/call \"wait\""));
+    assert!(matches!(retried, Event::Retrying { target, attempt: 1 } if &*target == "tools/call \"wait\""));
     two.gate.add_permits(2);
     assert_eq!(safe.await.unwrap(), "two");
     assert_eq!(other.await.unwrap().unwrap(), "two");
     let stats = pool.stats();
-    assert_eq!((stats.moved, stats.members[0].failures, stats.members[1].failures), (1, 2, 0));
+    assert_eq!((stats.failovers, stats.members[0].failures, stats.members[1].failures), (1, 2, 0));
 }
 
 #[tokio::test]
@@ -214,7 +232,7 @@ async fn nobody_is_tried_twice() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
     let call = tokio::spawn({
-        let client = pool.client();
+        let client = pool.as_client();
         async move { client.call_tool("wait", ()).idempotent().await }
     });
     one.asked("tools/call").await;
@@ -233,9 +251,9 @@ async fn a_member_whose_breaker_is_open_is_passed_over() {
     let broken = one.remote_with(app().circuit_breaker(breaker)).await;
     let pool = pool_of(PoolStrategy::RoundRobin, [broken, two.local().await]).await;
     one.set_silent(true);
-    assert!(pool.client().call_tool("whoami", ()).await.unwrap_err().is_timeout());
+    assert!(pool.as_client().call_tool("whoami", ()).await.unwrap_err().is_timeout());
     assert_eq!(landings(&pool, 4).await, ["two", "two", "two", "two"]);
-    assert!(pool.stats().moved >= 1);
+    assert!(pool.stats().failovers >= 1);
 }
 
 #[tokio::test]
@@ -248,6 +266,6 @@ async fn a_method_that_one_revision_lacks_goes_to_a_member_that_has_it() {
         .await
         .unwrap();
     for _ in 0..3 {
-        pool.client().ping().await.unwrap();
+        pool.as_client().ping().await.unwrap();
     }
 }

@@ -10,14 +10,14 @@ async fn a_pool_makes_its_members_and_tries_again_what_failed() {
     let making = factory.clone();
     let pool = Pool::builder().size(3, move || making.clone().connect()).build().await.unwrap();
     let stats = pool.stats();
-    assert_eq!((stats.members.len(), stats.missing), (1, 2));
+    assert_eq!((stats.members.len(), stats.unconnected), (1, 2));
     assert_eq!(stats.last_failure.unwrap().to_string(), "cannot reach the site");
-    let mut events = pool.client().events();
+    let mut events = pool.as_client().events();
     for _ in 0..2 {
         hear(&mut events, connected).await;
     }
     let stats = pool.stats();
-    assert_eq!((stats.members.len(), stats.missing, stats.last_failure.is_none()), (3, 0, true));
+    assert_eq!((stats.members.len(), stats.unconnected, stats.last_failure.is_none()), (3, 0, true));
     assert_eq!(landings(&pool, 3).await, ["one", "one", "one"]);
 }
 
@@ -59,13 +59,13 @@ async fn calls_do_not_wait_for_what_has_just_failed() {
     let factory = Factory::new(&site);
     let making = factory.clone();
     let pool = Pool::builder().size(1, move || making.clone().connect()).build().await.unwrap();
-    let mut events = pool.client().events();
+    let mut events = pool.as_client().events();
     factory.failures.store(usize::MAX, Ordering::SeqCst);
     factory.hang_up().await;
     hear(&mut events, |event| matches!(event, Event::Connection(ConnectionEvent::ConnectFailed(_)))).await;
-    let error = pool.client().call_tool("whoami", ()).await.unwrap_err();
+    let error = pool.as_client().call_tool("whoami", ()).await.unwrap_err();
     assert!(matches!(error.kind(), CallErrorKind::NoServer(NoServerCause::NoneAvailable)), "{error}");
-    assert_eq!(pool.client().status(), ConnectionStatus::Disconnected);
+    assert_eq!(pool.as_client().status(), ConnectionStatus::Disconnected);
     assert_eq!(pool.stats().members.iter().map(|member| member.status).collect::<Vec<_>>(), [ConnectionStatus::Closed]);
     factory.failures.store(0, Ordering::SeqCst);
     hear(&mut events, connected).await;
@@ -86,7 +86,7 @@ async fn one_that_hangs_is_replaced_and_one_that_is_removed_is_not() {
     let pool = Pool::builder().size(2, making).health_check(check).build().await.unwrap();
     assert_eq!(landings(&pool, 2).await, ["hanging", "well"]);
     let before = ids(&pool);
-    let mut events = pool.client().events();
+    let mut events = pool.as_client().events();
     hanging.set_silent(true);
     hear(&mut events, |event| matches!(event, Event::Unhealthy { failures: 1 })).await;
     // Nothing else is left of it.
@@ -96,7 +96,7 @@ async fn one_that_hangs_is_replaced_and_one_that_is_removed_is_not() {
     assert_eq!(landings(&pool, 2).await, ["well", "well"]);
 
     drop(pool.remove(before[1]).unwrap());
-    assert_eq!(pool.stats().missing, 0);
+    assert_eq!(pool.stats().unconnected, 0);
     tokio::time::sleep(3600 * SECOND).await;
     assert_eq!((pool.len(), two.attempts.load(Ordering::SeqCst)), (1, 2));
 }

@@ -13,13 +13,13 @@ async fn a_watched_resource_is_watched_by_another_when_its_member_goes() {
                 two.remote_with(app().protocol_version(version)).await,
             ];
             let pool = pool_of(PoolStrategy::RoundRobin, clients).await;
-            let client = pool.client();
+            let client = pool.as_client();
             client.subscribe(URI).await.unwrap();
             client.subscribe(URI).await.unwrap();
             one.asked(asks).await;
             let mut events = client.events();
             let updated = |event: &Event| matches!(event, Event::ResourceUpdated { uri } if uri == URI);
-            one.router.handle().resource_updated(URI);
+            one.router.handle().notify_resource_updated(URI);
             hear(&mut events, updated).await;
             let kept = match removed {
                 true => pool.remove(ids(&pool)[0]),
@@ -46,7 +46,7 @@ impl Site {
             let updated = events.find(|event| matches!(event, Event::ResourceUpdated { .. }).then_some(()));
             tokio::select! {
                 found = updated => return found.unwrap(),
-                () = self.asked(asks) => self.router.handle().resource_updated(URI),
+                () = self.asked(asks) => self.router.handle().notify_resource_updated(URI),
             }
         }
     }
@@ -58,7 +58,7 @@ async fn a_watched_resource_is_watched_by_another_when_its_member_hangs() {
     let check = HealthCheck::every(10 * SECOND).timeout(SECOND).max_failures(1);
     let pool =
         Pool::builder().clients([one.remote().await, two.remote().await]).health_check(check).build().await.unwrap();
-    let client = pool.client();
+    let client = pool.as_client();
     client.subscribe(URI).await.unwrap();
     let mut events = client.events();
     one.set_silent(true);
@@ -72,7 +72,7 @@ async fn whoever_gives_up_watching_does_not_take_it_from_others() {
         let mut one = Site::new("one");
         let client = one.remote_with(app().protocol_version(version)).await;
         let pool = Pool::builder().client(client).without_health_check().build().await.unwrap();
-        let client = pool.client();
+        let client = pool.as_client();
         one.set_silent(true);
         let first = tokio::spawn(client.subscribe(URI).into_future());
         one.asked(asks(version)).await;
@@ -82,7 +82,7 @@ async fn whoever_gives_up_watching_does_not_take_it_from_others() {
         assert!(first.await.unwrap_err().is_cancelled());
         second.await.unwrap().unwrap();
         let mut events = client.events();
-        one.router.handle().resource_updated(URI);
+        one.router.handle().notify_resource_updated(URI);
         hear(&mut events, |event| matches!(event, Event::ResourceUpdated { .. })).await;
 
         client.unsubscribe(URI).await.unwrap();
@@ -108,13 +108,13 @@ async fn listening_goes_on_with_another_member() {
         let pool = pool_of(PoolStrategy::RoundRobin, clients).await;
         let asks = asks(version);
         let filter = SubscriptionFilter::new().resource_subscriptions([URI.to_owned()]);
-        let mut changes = pool.client().listen(filter).await.unwrap();
+        let mut changes = pool.as_client().listen(filter).await.unwrap();
         assert!(changes.acknowledged().resource_subscriptions.is_some());
-        one.router.handle().resource_updated(URI);
+        one.router.handle().notify_resource_updated(URI);
         assert_eq!(changes.next().await, Some(Change::Resource { uri: URI.to_owned() }));
         one.hang_up().await;
         two.asked(asks).await;
-        two.router.handle().resource_updated(URI);
+        two.router.handle().notify_resource_updated(URI);
         assert_eq!(changes.next().await, Some(Change::Resource { uri: URI.to_owned() }));
         assert!(changes.is_open());
         pool.close().await;
@@ -131,14 +131,14 @@ async fn a_log_level_is_for_all_and_for_those_that_come_later() {
     let pool =
         pool_of(PoolStrategy::RoundRobin, [one.remote_with(log.clone()).await, two.remote_with(log.clone()).await])
             .await;
-    pool.client().set_log_level(LoggingLevel::Warning).await.unwrap();
+    pool.as_client().set_log_level(LoggingLevel::Warning).await.unwrap();
     one.asked("logging/setLevel").await;
     two.asked("logging/setLevel").await;
     pool.add(later.remote_with(log.clone()).await);
     later.asked("logging/setLevel").await;
 
     let empty = Pool::builder().build().await.unwrap();
-    assert!(empty.client().set_log_level(LoggingLevel::Error).await.unwrap_err().is_disconnected());
+    assert!(empty.as_client().set_log_level(LoggingLevel::Error).await.unwrap_err().is_disconnected());
     empty.add(none.remote_with(log).await);
     none.asked("logging/setLevel").await;
 }
@@ -147,7 +147,7 @@ async fn a_log_level_is_for_all_and_for_those_that_come_later() {
 async fn events_are_those_of_all_members_also_of_later_ones() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await]).await;
-    let mut events = pool.client().events();
+    let mut events = pool.as_client().events();
     one.asked("subscriptions/listen").await;
     pool.add(two.remote().await);
     two.asked("subscriptions/listen").await;
@@ -164,7 +164,7 @@ async fn events_are_those_of_all_members_also_of_later_ones() {
 async fn what_is_told_is_told_to_all() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
-    pool.client().notify_raw("notifications/mine", None).await.unwrap();
+    pool.as_client().notify_raw("notifications/mine", None).await.unwrap();
     one.asked("notifications/mine").await;
     two.asked("notifications/mine").await;
 }

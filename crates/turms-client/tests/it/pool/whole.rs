@@ -15,9 +15,9 @@ async fn all_pages_of_a_list_come_from_one_member() {
     for strategy in [PoolStrategy::RoundRobin, PoolStrategy::Random, PoolStrategy::LeastLoaded] {
         let pool = pool_of(strategy, [one.local().await, two.local().await]).await;
         for _ in 0..4 {
-            let listed = pool.client().list_tools().await.unwrap();
+            let listed = pool.as_client().list_tools().await.unwrap();
             let mut streamed = Vec::new();
-            let mut items = pool.client().stream_tools();
+            let mut items = pool.as_client().stream_tools();
             while let Some(tool) = items.next().await {
                 streamed.push(tool.unwrap());
             }
@@ -39,14 +39,14 @@ async fn a_batch_is_sent_to_one_member_and_its_calls_go_elsewhere_alone() {
         two.remote_with(app().protocol_version(version)).await,
     ];
     let pool = pool_of(PoolStrategy::RoundRobin, clients).await;
-    let mut batch = pool.client().batch();
+    let mut batch = pool.as_client().batch();
     let slots = [batch.call_tool("whoami", ()), batch.call_tool("whoami", ())];
     let mut outcomes = batch.send().await;
     for slot in slots {
         assert_eq!(outcomes.take(slot).unwrap().text(), "one");
     }
     two.hang_up().await;
-    let mut batch = pool.client().batch();
+    let mut batch = pool.as_client().batch();
     let slots = [batch.call_tool("whoami", ()), batch.call_tool("whoami", ())];
     let mut outcomes = batch.send().await;
     for slot in slots {
@@ -58,7 +58,7 @@ async fn a_batch_is_sent_to_one_member_and_its_calls_go_elsewhere_alone() {
 async fn pending_calls_of_all_members_have_keys_of_their_own() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
-    let client = pool.client();
+    let client = pool.as_client();
     let first = wait_call(&client);
     one.asked("tools/call").await;
     let second = wait_call(&client);
@@ -97,17 +97,17 @@ async fn a_pool_is_a_service() {
 async fn statistics_are_of_each_member_and_sums() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
-    let before = pool.client().stats().connection.requests_sent;
+    let before = pool.as_client().stats().connection.requests_sent;
     landings(&pool, 4).await;
-    assert_eq!(pool.client().stats().connection.requests_sent - before, 4);
-    assert!(pool.client().call_tool("nothing", ()).await.is_err());
+    assert_eq!(pool.as_client().stats().connection.requests_sent - before, 4);
+    assert!(pool.as_client().call_tool("nothing", ()).await.is_err());
     let stats = pool.stats();
     let by_member: BTreeMap<_, _> =
         stats.members.iter().map(|member| (member.id, (member.calls, member.failures, member.busy))).collect();
     // An error that a server answers with is an answer.
     assert_eq!(by_member.into_values().collect::<Vec<_>>(), [(3, 0, 0), (2, 0, 0)]);
-    assert_eq!((stats.missing, stats.moved, stats.last_failure.is_none()), (0, 0, true));
-    assert_eq!(pool.client().server_info().unwrap().name, "one");
+    assert_eq!((stats.unconnected, stats.failovers, stats.last_failure.is_none()), (0, 0, true));
+    assert_eq!(pool.as_client().server_info().unwrap().name, "one");
     assert!(format!("{pool:?}").contains("healthy: true"));
 }
 
@@ -115,15 +115,15 @@ async fn statistics_are_of_each_member_and_sums() {
 async fn a_closed_pool_takes_nobody() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await]).await;
-    let mut events = pool.client().events();
+    let mut events = pool.as_client().events();
     pool.close().await;
     one.deserted().await;
     hear(&mut events, |event| matches!(event, Event::Connection(ConnectionEvent::Closed))).await;
     assert!(events.next().await.is_none());
-    assert_eq!(pool.client().status(), ConnectionStatus::Closed);
-    assert!(pool.acquire().unwrap_err().is_closed());
-    assert!(pool.client().ping().await.unwrap_err().is_disconnected());
-    assert!(pool.client().subscribe(URI).await.unwrap_err().is_disconnected());
+    assert_eq!(pool.as_client().status(), ConnectionStatus::Closed);
+    assert!(pool.acquire().await.unwrap_err().is_closed());
+    assert!(pool.as_client().ping().await.unwrap_err().is_disconnected());
+    assert!(pool.as_client().subscribe(URI).await.unwrap_err().is_disconnected());
     pool.add(two.remote().await);
     assert!(pool.is_empty());
     two.deserted().await;
@@ -140,11 +140,11 @@ async fn nothing_is_left_when_the_last_handle_is_dropped() {
         .build()
         .await
         .unwrap();
-    let client = pool.client();
+    let client = pool.as_client();
     let mut events = client.events();
     client.subscribe(URI).await.unwrap();
     let mut listening = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
-    let lease = pool.acquire().unwrap();
+    let lease = pool.acquire().await.unwrap();
     drop(pool);
     assert_eq!(whoami(&client).await.len(), 4);
     drop(client);
@@ -187,13 +187,13 @@ async fn a_pool_may_have_pools_as_members() {
     }
     let right = pool_of(PoolStrategy::RoundRobin, clients.split_off(2)).await;
     let left = pool_of(PoolStrategy::RoundRobin, clients).await;
-    let pool = pool_of(PoolStrategy::RoundRobin, [left.client(), right.client()]).await;
+    let pool = pool_of(PoolStrategy::RoundRobin, [left.as_client(), right.as_client()]).await;
     assert_eq!(landings(&pool, 4).await, ["a1", "b1", "a2", "b2"]);
-    let (one, two) = (wait_call(&pool.client()), wait_call(&pool.client()));
-    while pool.client().pending_calls().len() < 2 {
+    let (one, two) = (wait_call(&pool.as_client()), wait_call(&pool.as_client()));
+    while pool.as_client().pending_calls().len() < 2 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(pool.client().cancel_all(), 2);
+    assert_eq!(pool.as_client().cancel_all(), 2);
     assert!(one.await.unwrap().is_err() && two.await.unwrap().is_err());
     left.close().await;
     let names = landings(&pool, 2).await;
@@ -215,7 +215,7 @@ async fn no_safe_call_is_lost_while_members_come_and_go() {
     let done = Arc::new(AtomicBool::new(false));
     let callers: Vec<_> = (0..8)
         .map(|_| {
-            let (client, done) = (pool.client(), done.clone());
+            let (client, done) = (pool.as_client(), done.clone());
             tokio::spawn(async move {
                 let mut calls = 0;
                 while !done.load(Ordering::SeqCst) {
@@ -228,7 +228,7 @@ async fn no_safe_call_is_lost_while_members_come_and_go() {
             })
         })
         .collect();
-    let mut events = pool.client().events();
+    let mut events = pool.as_client().events();
     for _ in 0..6 {
         let added = pool.add(site.local().await);
         factory.hang_up().await;
@@ -249,6 +249,6 @@ async fn pools_and_leases_can_be_sent_about() {
     }
     let client = Site::new("one").local().await;
     let pool = sent(tokio::spawn(sent(Pool::builder().client(client)).build()).await.unwrap().unwrap());
-    let lease = sent(pool.acquire().unwrap());
+    let lease = sent(pool.acquire().await.unwrap());
     assert_eq!(sent(pool.stats()).members[0].id, lease.member());
 }

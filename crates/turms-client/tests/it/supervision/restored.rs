@@ -94,7 +94,7 @@ async fn listening_outlasts_more_losses_than_there_are_attempts() {
     }
     tokio::time::sleep(60 * SECOND).await;
     scripted.tell_listeners("notifications/tools/list_changed", json!({}));
-    assert_eq!(timeout(SECOND, changes.next()).await.unwrap(), Some(Change::Tools));
+    assert_eq!(timeout(SECOND, changes.next()).await.unwrap(), Some(Change::ToolList));
 }
 
 #[tokio::test(start_paused = true)]

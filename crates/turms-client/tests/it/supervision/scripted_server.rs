@@ -254,7 +254,7 @@ pub(crate) fn word(event: &Event) -> String {
         Event::Connection(ConnectionEvent::ConnectFailed(_)) => "failed".to_owned(),
         Event::Connection(ConnectionEvent::ReconnectFailed) => "gave up".to_owned(),
         Event::Connection(ConnectionEvent::Closed) => "closed".to_owned(),
-        Event::Retrying { subject, attempt } => format!("retrying {subject} {attempt}"),
+        Event::Retrying { target, attempt } => format!("retrying {target} {attempt}"),
         Event::CircuitBreaker(state) => format!("{state:?}"),
         Event::Unhealthy { failures } => format!("unhealthy {failures}"),
         Event::Healthy => "healthy".to_owned(),

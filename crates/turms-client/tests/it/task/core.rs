@@ -178,7 +178,7 @@ async fn a_result_that_cannot_be_fetched_now_is_not_how_the_task_ended() {
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_only_runs_as_a_task_does_so_for_a_client_that_takes_tasks() {
     for (takes, support, asks) in [(true, "required", true), (true, "optional", false), (false, "required", false)] {
-        let (client, mut peer) = connected(if takes { nobody().tasks() } else { nobody() }).await;
+        let (client, mut peer) = connected(if takes { nobody().enable_tasks() } else { nobody() }).await;
         tokio::join!(client.list_tools().into_future(), peer.list(tool(support))).0.unwrap();
         let calling = tokio::spawn(client.call_tool("work", ()).into_future());
         let call = peer.expect("tools/call").await;
@@ -197,9 +197,9 @@ async fn a_tool_that_only_runs_as_a_task_does_so_for_a_client_that_takes_tasks()
 
 #[tokio::test(start_paused = true)]
 async fn what_a_pool_knows_of_a_tool_its_members_know() {
-    let (member, mut peer) = connected(nobody().tasks()).await;
+    let (member, mut peer) = connected(nobody().enable_tasks()).await;
     let pool = Pool::builder().client(member).without_health_check().build().await.unwrap();
-    let client = pool.client();
+    let client = pool.as_client();
     tokio::join!(client.list_tools().into_future(), peer.list(tool("required"))).0.unwrap();
     let calling = tokio::spawn(client.call_tool("work", ()).into_future());
     let call = peer.expect("tools/call").await;
@@ -237,7 +237,7 @@ async fn no_task_is_asked_for_where_none_is_offered() {
 async fn the_extension_is_not_declared_to_a_server_that_has_a_handshake() {
     let (near, far) = turms_core::transport::memory();
     let mut peer = Peer::new(far);
-    let connecting = person().tasks().protocol_version(CORE).connect_stream(near.0, near.1);
+    let connecting = person().enable_tasks().protocol_version(CORE).connect_stream(near.0, near.1);
     let (client, hello) = tokio::join!(connecting, peer.open(CORE, tasks()));
     assert_eq!(hello["params"]["capabilities"], json!({ "elicitation": { "form": {} } }));
     drop(client);

@@ -208,7 +208,7 @@ impl Site {
     }
 
     async fn client(&self) -> Client {
-        nobody().tasks().connect_service(self.clone()).await.unwrap()
+        nobody().enable_tasks().connect_service(self.clone()).await.unwrap()
     }
 
     fn heard(&self) -> Vec<String> {
@@ -260,7 +260,7 @@ impl Service for Site {
 async fn in_a_group_a_task_stays_with_its_server() {
     let (one, other) = (Site::new("one"), Site::new("other"));
     let (a, b) = (one.client().await, other.client().await);
-    let group = ClientGroup::builder(nobody().tasks()).client("a", a).client("b", b).connect().await;
+    let group = ClientGroup::builder(nobody().enable_tasks()).client("a", a).client("b", b).connect().await;
     let client = group.as_client();
     assert_eq!(client.call_tool("b_work", ()).await.unwrap().text(), "other");
     let handle = client.call_tool_as_task("a_work", ()).await.unwrap();
@@ -281,7 +281,7 @@ async fn in_a_pool_a_task_stays_with_its_member() {
     let (one, other) = (Site::new("one"), Site::new("other"));
     let clients = [one.client().await, other.client().await];
     let pool = Pool::builder().strategy(PoolStrategy::RoundRobin).clients(clients).build().await.unwrap();
-    let client = pool.client();
+    let client = pool.as_client();
     for _ in 0..2 {
         let handle = client.call_tool_as_task("work", ()).await.unwrap();
         let id = handle.id().unwrap().to_owned();
@@ -298,7 +298,7 @@ async fn a_client_that_is_served_makes_tasks_for_those_who_take_them() {
     for takes in [true, false] {
         let (inner, mut peer) = Peer::extended(nobody()).await;
         let outer = nobody().protocol_version(NEW);
-        let outer = if takes { outer.tasks() } else { outer };
+        let outer = if takes { outer.enable_tasks() } else { outer };
         let connecting = outer.connect_service(inner);
         let calling = tokio::spawn(async move { connecting.await.unwrap().call_tool("work", ()).await });
         let call = peer.opened_and_asked("tools/call").await;

@@ -4,10 +4,10 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use turms_client::{Answers, Client, ClientBuilder, VersionCache};
+use turms_client::{Client, ClientBuilder, VersionCache};
 use turms_core::transport::{MemoryEnd, memory};
 use turms_proto::types::ElicitResult;
-use turms_proto::{Ability, Object, ProtocolVersion};
+use turms_proto::{Ability, ProtocolVersion};
 use turms_testkit::fake_server::FakeServer;
 
 pub(crate) const NEW: ProtocolVersion = ProtocolVersion::LATEST;
@@ -50,7 +50,7 @@ impl Peer {
 
     /// A client that takes tasks, connected to a server that makes them.
     pub(crate) async fn extended(builder: ClientBuilder) -> (Client, Self) {
-        Self::with(NEW, extended(), builder.tasks()).await
+        Self::with(NEW, extended(), builder.enable_tasks()).await
     }
 
     /// Tells of itself as the revision has it; what the client said.
@@ -188,11 +188,7 @@ pub(crate) fn nobody() -> ClientBuilder {
 
 /// A client whose person answers every question with the question.
 pub(crate) fn person() -> ClientBuilder {
-    nobody().answers(
-        Answers::new().form(|form| async move {
-            ElicitResult::accept(Object::encode(&json!({ "said": form.message })).unwrap())
-        }),
-    )
+    nobody().on_form(|form, _| async move { Ok(ElicitResult::accept(json!({ "said": form.message }))?) })
 }
 
 pub(crate) fn accepted(message: &str) -> Value {

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use turms_client::{
-    Answers, Backoff, CallError, CallErrorKind, CancellationToken, Client, DecodeCause, Delivery, InputCause, TaskCause,
+    Backoff, CallError, CallErrorKind, CancellationToken, Client, DecodeCause, Delivery, InputCause, TaskCause,
 };
 use turms_core::transport::{StreamConnector, memory};
 use turms_proto::types::CallToolResult;
@@ -108,8 +108,7 @@ async fn a_task_that_asks_at_once_is_looked_at_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_may_end_while_the_person_still_thinks() {
-    let answers = Answers::new().form(|_| std::future::pending());
-    let (client, mut peer) = Peer::extended(nobody().answers(answers)).await;
+    let (client, mut peer) = Peer::extended(nobody().on_form(|_, _| std::future::pending())).await;
     let calling = call(&client);
     peer.make_task().await;
     peer.told(asking(&["a"])).await;
@@ -178,7 +177,7 @@ async fn each_end_of_a_task_is_told_apart() {
                 assert_eq!(error.to_string(), expected);
                 assert!(!error.may_have_run());
             }
-            Ok(result) => assert!(result.failed() && expected.is_empty()),
+            Ok(result) => assert!(result.is_error() && expected.is_empty()),
         }
         peer.expect_nothing(client).await;
     }
@@ -276,7 +275,7 @@ async fn a_lost_connection_is_no_end_of_a_task() {
     let (connector, mut peers) = each();
     // Without retries: it is not the calls that are made again here, but the questions after the task.
     let backoff = Backoff::new().initial_delay(SECOND);
-    let builder = nobody().tasks().protocol_version(NEW).reconnect(backoff).without_retry();
+    let builder = nobody().enable_tasks().protocol_version(NEW).reconnect(backoff).without_retry();
     let connecting = tokio::spawn(builder.connect(connector));
     let mut peer = peers.recv().await.unwrap();
     peer.open(NEW, extended()).await;

@@ -47,6 +47,10 @@ use super::{Child, ChildProcess, KillOnDrop};
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "stdio")]
+#[doc(alias = "subprocess")]
+#[doc(alias = "StdioTransport")]
+#[doc(alias = "TokioChildProcess")]
 #[derive(Clone)]
 #[must_use = "a command does nothing until it is spawned"]
 pub struct ChildCommand {

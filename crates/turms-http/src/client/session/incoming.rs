@@ -20,25 +20,20 @@ const MAX_CALLS: usize = 256;
 impl SessionShared {
     /// Handles a message that arrived on the stream of these requests; of none if it arrived on the standalone stream.
     pub(super) async fn receive(&self, incoming: Result<Incoming, InvalidMessage>, stream_of: &[RequestId]) {
-        let observer = match stream_of {
-            [id] => self.observer(id),
-            _ => None,
-        };
-        let events = self.with_session(|session| session.receive(incoming, now()));
-        self.dispatch(events, observer.as_ref()).await;
-    }
-
-    /// Handles the events of a message, with the observer of the call that it belongs to.
-    async fn dispatch(&self, events: Vec<Event<ResponseWaiter>>, related: Option<&ObservedCall>) {
-        for event in events {
+        for event in self.with_session(|session| session.receive(incoming, now())) {
+            // The call whose stream it is, in case that the message belongs to it.
+            let related = || match stream_of {
+                [id] => self.observer(id),
+                _ => None,
+            };
             match event {
-                Event::Request(call) => self.handle_request(*call, related),
-                Event::Notification(notification) => self.on_notification(notification, related).await,
+                Event::Request(call) => self.handle_request(*call, related()),
+                Event::Notification(notification) => self.on_notification(notification, related()).await,
                 Event::Progress { id, params } => match self.observer(&id) {
                     Some(observer) => observer.progress(&params),
                     None => {
                         if let Ok(report) = Notification::new::<Progress>(&params) {
-                            self.on_notification(report, related).await;
+                            self.on_notification(report, related()).await;
                         }
                     }
                 },
@@ -48,7 +43,7 @@ impl SessionShared {
                         None => Err(notification),
                     };
                     if let Err(notification) = unhandled {
-                        self.on_notification(notification, related).await;
+                        self.on_notification(notification, related()).await;
                     }
                 }
                 Event::Cancelled { ticket, .. } => {
@@ -106,22 +101,22 @@ impl SessionShared {
         self.session.lock().owner(id)?.observer.clone()
     }
 
-    async fn on_notification(&self, notification: Notification, related: Option<&ObservedCall>) {
+    async fn on_notification(&self, notification: Notification, related: Option<ObservedCall>) {
         let cx = self.context(notification.params.as_ref(), related);
         dispatch_notification(&*self.service, notification, cx).await;
     }
 
-    fn context(&self, params: Option<&RawJson>, related: Option<&ObservedCall>) -> CallContext {
+    fn context(&self, params: Option<&RawJson>, related: Option<ObservedCall>) -> CallContext {
         let peer = Peer::new(ChannelPeer(self.me.clone()));
         let mut cx = CallContext::new(self.dialect, peer).with_meta(Meta::of_params(params));
         if let Some(call) = related {
-            cx.insert_extension(call.clone());
+            cx.insert_extension(call);
         }
         cx
     }
 
     /// Runs a request of the server in its own task. The stream is read on meanwhile, because the server may cancel the request.
-    fn handle_request(&self, call: Call, related: Option<&ObservedCall>) {
+    fn handle_request(&self, call: Call, related: Option<ObservedCall>) {
         let Call { request, ticket, .. } = call;
         if self.tasks.lock().len() > MAX_CALLS {
             let busy = ErrorObject::internal("too many requests in flight; wait for responses before sending more");

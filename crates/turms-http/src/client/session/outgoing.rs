@@ -119,34 +119,33 @@ impl SessionShared {
 
     /// Posts requests and makes sure that each gets a response or an error.
     async fn deliver(&self, body: Bytes, ids: &[RequestId]) {
-        if let Err(error) = self.try_deliver(body, ids).await {
+        let delivered: Result<(), PeerError> = async {
+            match self.exchange(body).await? {
+                HttpReply::Json(body) => {
+                    self.count_received(body.len());
+                    self.receive(Incoming::decode(body, DEFAULT_BATCH_LIMIT.max(ids.len())), ids).await;
+                }
+                HttpReply::Events(events) => stream::read_responses(self, *events, ids).await?,
+                HttpReply::Refused(_, error) => {
+                    for id in ids {
+                        let response = Response::new(id.clone(), Err((*error).clone()));
+                        self.receive(Ok(Incoming::One(Message::Response(response))), ids).await;
+                    }
+                }
+                HttpReply::Nothing => return Err(HttpError::Message("empty body".to_owned()).into()),
+            }
+            match self.are_answered(ids) {
+                true => Ok(()),
+                false => Err(HttpError::Message("it is for another request".to_owned()).into()),
+            }
+        }
+        .await;
+        if let Err(error) = delivered {
             // First the requests that were just rejected and have certainly not run. Others may have run.
             for id in ids {
                 self.fail(id, error.clone());
             }
             self.close_if_expired(&error);
-        }
-    }
-
-    async fn try_deliver(&self, body: Bytes, ids: &[RequestId]) -> Result<(), PeerError> {
-        match self.exchange(body).await? {
-            HttpReply::Json(body) => {
-                self.count_received(body.len());
-                self.receive(Incoming::decode(body, DEFAULT_BATCH_LIMIT.max(ids.len())), ids).await;
-            }
-            HttpReply::Events(events) => stream::read_responses(self, *events, ids).await?,
-            HttpReply::Refused(_, error) => {
-                for id in ids {
-                    let response = Response::new(id.clone(), Err((*error).clone()));
-                    self.receive(Ok(Incoming::One(Message::Response(response))), ids).await;
-                }
-            }
-            HttpReply::Nothing => return Err(HttpError::Message("empty body".to_owned()).into()),
-        }
-        if self.are_answered(ids) {
-            Ok(())
-        } else {
-            Err(HttpError::Message("it is for another request".to_owned()).into())
         }
     }
 

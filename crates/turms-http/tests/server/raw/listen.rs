@@ -32,7 +32,7 @@ async fn a_change_is_told_to_all_who_listen_each_by_its_own_id() {
         assert_eq!(change["method"], "notifications/tools/list_changed");
         assert_eq!(change["params"]["_meta"][SUBSCRIPTION], id);
     }
-    fixture.handle.resource_updated("memo://hello");
+    fixture.handle.notify_resource_updated("memo://hello");
     fixture.handle.shutdown();
     let rest = prompts.rest().await;
     assert!(rest.iter().all(|message| message.get("result").is_some()), "nobody asked for these: {rest:?}");
@@ -43,8 +43,8 @@ async fn resources_are_watched_by_name() {
     let fixture = Fixture::start().await;
     let (mut stream, honoured) = listen(&fixture, 1, json!({ "resourceSubscriptions": ["memo://hello"] })).await;
     assert_eq!(honoured["resourceSubscriptions"], json!(["memo://hello"]));
-    fixture.handle.resource_updated("memo://other");
-    fixture.handle.resource_updated("memo://hello");
+    fixture.handle.notify_resource_updated("memo://other");
+    fixture.handle.notify_resource_updated("memo://hello");
     let change = stream.message().await;
     assert_eq!(change["method"], "notifications/resources/updated");
     assert_eq!(

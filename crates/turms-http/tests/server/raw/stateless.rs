@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use turms_core::layer::{RateLimitLayer, TimeoutLayer};
 use turms_core::{ErrorOrigin, ServiceError};
-use turms_proto::ErrorObject;
+use turms_proto::{ErrorObject, RawJson};
 use turms_server::{Context, Server, Tool};
 
 use crate::dialog::{
@@ -380,13 +380,13 @@ fn failing(server: Server) -> Server {
     server
         .tool(Tool::builder("limited").layer(RateLimitLayer::new(1, Duration::from_secs(60))).handler_sync(|| "ran"))
         .tool(Tool::builder("slow").layer(TimeoutLayer::new(Duration::ZERO)).handler(std::future::pending::<String>))
-        .fallback(|method, _, _| {
+        .fallback(|method, _: RawJson, _| {
             let index = method.strip_prefix("origin/").and_then(|index| index.parse::<usize>().ok());
             let error = match index {
                 Some(index) => ServiceError::retry_after(ORIGINS[index].0, "as asked", Duration::from_millis(1500)),
-                None => ServiceError::method_not_found(method),
+                None => ServiceError::method_not_found(&method),
             };
-            Box::pin(std::future::ready(Err(error)))
+            std::future::ready(Err::<(), _>(error))
         })
 }
 

@@ -200,7 +200,8 @@ async fn a_session_does_not_keep_anybody_from_the_newest_revision() {
 #[tokio::test]
 async fn a_server_of_the_newest_revision_only_says_so_to_those_who_would_shake_hands() {
     let fixture =
-        Fixture::of(|server| server.versions([turms_proto::ProtocolVersion::V2026_07_28]), |service| service).await;
+        Fixture::of(|server| server.protocol_versions([turms_proto::ProtocolVersion::V2026_07_28]), |service| service)
+            .await;
     let response = fixture.send(Request::post(initialize(NEWEST_OLDER))).await;
     assert_eq!(response.status(), 400, "{response}");
     let error = &response.json()["error"];
@@ -219,7 +220,7 @@ async fn a_server_of_the_newest_revision_only_says_so_to_those_who_would_shake_h
 #[tokio::test]
 async fn a_server_of_older_revisions_only_knows_nothing_of_the_newest_one() {
     let versions = [turms_proto::ProtocolVersion::V2025_11_25];
-    let fixture = Fixture::of(|server| server.versions(versions), |service| service).await;
+    let fixture = Fixture::of(|server| server.protocol_versions(versions), |service| service).await;
     let response = fixture.send(mirrored(&modern_body(1, "server/discover", json!({})))).await;
     assert!((400..500).contains(&response.status()), "{response}");
     let session = Session::begin(&fixture, NEWEST_OLDER).await;

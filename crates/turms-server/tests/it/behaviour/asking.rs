@@ -15,13 +15,13 @@ async fn the_client_is_asked_in_one_way_for_all_revisions() {
             assert_eq!((counters.count("runs"), counters.count("effects")), (runs, 1));
         } else {
             let result = client.call_tool("greet", json!({})).await.unwrap();
-            assert!(result.failed());
+            assert!(result.is_error());
             assert_eq!(text_of(&result), "the client did not declare the capability elicitation.form");
         }
         assert_eq!(text_of(&client.call_tool("think", json!({})).await.unwrap()), "Paris");
         assert_eq!(text_of(&client.call_tool("roots", json!({})).await.unwrap()), "file:///home");
         let result = client.call_tool("visit", json!({})).await.unwrap();
-        assert_eq!(result.failed(), !version.has(Ability::UrlElicitation));
+        assert_eq!(result.is_error(), !version.has(Ability::UrlElicitation));
     })
     .await;
 }
@@ -52,7 +52,7 @@ async fn a_client_that_cannot_be_asked_is_told_so() {
             assert_eq!(data.as_str(), r#"{"requiredCapabilities":{"sampling":{}}}"#);
         } else {
             let result = client.call_tool("think", json!({})).await.unwrap();
-            assert_eq!((result.failed(), text_of(&result)), (true, complaint.into()));
+            assert_eq!((result.is_error(), text_of(&result)), (true, complaint.into()));
         }
     }
 }
@@ -182,7 +182,7 @@ async fn what_takes_the_context_by_itself_may_ask_too() {
     struct Asker(Context);
 
     impl turms_server::FromCall for Asker {
-        fn from_call(call: &mut turms_server::Call) -> Result<Self, turms_server::Rejection> {
+        fn from_call(call: &mut turms_server::CallParts) -> Result<Self, turms_server::Rejection> {
             Ok(Self(call.context().clone()))
         }
     }

@@ -72,12 +72,12 @@ async fn a_change_that_could_not_be_told_is_told_with_the_next_one() {
     let client = Arc::new(Slow::default());
     let _session = open(&router, &client).await;
     client.is_blocked.store(true, Ordering::SeqCst);
-    router.handle().announce(&turms_server::Change::Tools);
+    router.handle().notify_list_changed(turms_server::ListKind::Tools);
     eventually("the server has tried", async || client.failures.load(Ordering::SeqCst) > 0).await;
     client.is_blocked.store(false, Ordering::SeqCst);
-    router.handle().announce(&turms_server::Change::Prompts);
+    router.handle().notify_list_changed(turms_server::ListKind::Prompts);
     eventually("both changes are told", async || client.heard.lock().unwrap().len() == 2).await;
-    router.handle().announce(&turms_server::Change::Tools);
+    router.handle().notify_list_changed(turms_server::ListKind::Tools);
     eventually("later ones are told as well", async || client.heard.lock().unwrap().len() == 3).await;
     assert_eq!(*client.heard.lock().unwrap(), [TOOLS, PROMPTS, TOOLS]);
 }
@@ -89,9 +89,9 @@ async fn a_change_outside_of_a_runtime_is_told_with_the_next_one() {
     let _session = open(&router, &client).await;
     client.is_blocked.store(true, Ordering::SeqCst);
     let handle = router.handle().clone();
-    std::thread::spawn(move || handle.announce(&turms_server::Change::Tools)).join().unwrap();
+    std::thread::spawn(move || handle.notify_list_changed(turms_server::ListKind::Tools)).join().unwrap();
     client.is_blocked.store(false, Ordering::SeqCst);
-    router.handle().announce(&turms_server::Change::Prompts);
+    router.handle().notify_list_changed(turms_server::ListKind::Prompts);
     eventually("both changes are told", async || client.heard.lock().unwrap().len() == 2).await;
     assert_eq!(*client.heard.lock().unwrap(), [TOOLS, PROMPTS]);
 }

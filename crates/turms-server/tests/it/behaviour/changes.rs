@@ -43,12 +43,12 @@ async fn changes_are_announced_to_whoever_listens() {
         client.expect_notification::<ToolListChanged>().await;
         assert!(client.call_tool("late", json!({})).await.is_err());
 
-        handle.resource_updated("data://blob");
-        handle.resource_updated("config://app");
+        handle.notify_resource_updated("data://blob");
+        handle.notify_resource_updated("config://app");
         assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "config://app");
         handle.add_prompt(Prompt::builder("p").handler_sync(|| "hi")).unwrap();
         if stateless {
-            handle.resource_updated("config://app");
+            handle.notify_resource_updated("config://app");
             client.expect_notification::<ResourceUpdated>().await;
             assert_eq!(client.heard(), Vec::<String>::new(), "nothing outside the filter");
         } else {
@@ -65,16 +65,14 @@ async fn a_tool_for_one_session_is_seen_by_that_one_alone() {
     let one = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
     let session = router.handle().sessions().remove(0);
     let other = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
-    router.handle().add_session_tool(&session, Tool::builder("mine").handler_sync(|| "yours")).unwrap();
+    session.add_tool(Tool::builder("mine").handler_sync(|| "yours")).unwrap();
     one.expect_notification::<ToolListChanged>().await;
     assert_eq!(text_of(&one.call_tool("mine", json!({})).await.unwrap()), "yours");
     let names = |list: ListToolsResult| list.tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>();
     assert!(names(one.request::<ListTools>(&PaginatedParams::new()).await.unwrap()).contains(&"mine".to_owned()));
     assert!(!names(other.request::<ListTools>(&PaginatedParams::new()).await.unwrap()).contains(&"mine".to_owned()));
     assert!(other.call_tool("mine", json!({})).await.is_err());
-    assert!(
-        router.handle().remove_session_tool(&session, "mine") && !router.handle().remove_session_tool(&session, "mine")
-    );
+    assert!(session.remove_tool("mine") && !session.remove_tool("mine"));
     one.expect_notification::<ToolListChanged>().await;
     assert!(one.call_tool("mine", json!({})).await.is_err());
 }
@@ -122,9 +120,9 @@ async fn every_change_is_heard_even_by_a_client_with_a_full_queue() {
     client.request::<Subscribe>(&ResourceParams::new("config://app")).await.unwrap();
     // Nothing is sent before this task yields, so the queue is full long before the last one.
     for _ in 0..2000 {
-        router.handle().resource_updated("data://blob");
+        router.handle().notify_resource_updated("data://blob");
     }
-    router.handle().resource_updated("config://app");
+    router.handle().notify_resource_updated("config://app");
     while client.expect_notification::<ResourceUpdated>().await.uri != "config://app" {}
 }
 
@@ -133,7 +131,7 @@ async fn a_tool_that_blocks_keeps_nobody_waiting() {
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = Arc::new(std::sync::Mutex::new(gate));
     let router = Server::new("s", "1")
-        .tool(Tool::builder("block").blocking().handler_sync(move |Args(add): Args<Add>| {
+        .tool(Tool::builder("block").handler_blocking(move |Args(add): Args<Add>| {
             gate.lock().unwrap().recv().unwrap();
             add.a
         }))
@@ -149,7 +147,7 @@ async fn a_tool_that_blocks_keeps_nobody_waiting() {
     assert_eq!(client.call_tool("quick", json!({})).await.unwrap().text(), "done");
     release.send(()).unwrap();
     assert_eq!(blocked.await.unwrap().unwrap().text(), "1");
-    assert!(client.call_tool("block", json!({ "a": "x" })).await.unwrap().failed());
+    assert!(client.call_tool("block", json!({ "a": "x" })).await.unwrap().is_error());
 }
 
 #[tokio::test]
@@ -174,7 +172,7 @@ async fn a_hidden_tool_is_neither_seen_nor_called() {
         .tool(Tool::builder("secret").handler_sync(|| ""))
         .prompt(Prompt::builder("secret").handler_sync(|| ""))
         .resource(Resource::builder("secret://x").handler_sync(|| ""))
-        .visible(|item, _| !item.name().starts_with("secret"))
+        .visible_if(|item, _| !item.name().starts_with("secret"))
         .build()
         .unwrap();
     let client = TestClient::connect(&router, ProtocolVersion::LATEST).await;
@@ -252,7 +250,7 @@ async fn what_a_handler_traces_reaches_its_caller() {
 async fn a_server_tells_its_sessions_something_of_its_own() {
     let router = Server::new("s", "1").build().unwrap();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
-    router.handle().notify(&Notification::new::<Log>(&LogMessage::new(LoggingLevel::Alert, RawJson::NULL)).unwrap());
+    router.handle().broadcast(&Notification::new::<Log>(&LogMessage::new(LoggingLevel::Alert, RawJson::NULL)).unwrap());
     assert_eq!(client.expect_notification::<Log>().await.level, LoggingLevel::Alert);
     router.handle().log(LoggingLevel::Debug, "too low");
     router.handle().log(LoggingLevel::Error, "high enough");
@@ -289,10 +287,7 @@ async fn what_a_server_does_not_have_it_does_not_know() {
 #[tokio::test]
 async fn methods_of_ones_own_and_a_fallback_are_called() {
     let router = server_with(&Arc::default())
-        .fallback(|method, _, _| {
-            let text = RawJson::string(method);
-            Box::pin(std::future::ready(Ok(turms_core::Payload::lowered(text))))
-        })
+        .fallback(|method, _: RawJson, _| async move { Ok::<_, turms_proto::ErrorObject>(method) })
         .build()
         .unwrap();
     for version in ProtocolVersion::ALL {
@@ -340,4 +335,48 @@ async fn a_tool_that_cannot_be_served_is_found_before_it_serves() {
     assert!(error.unwrap_err().to_string().contains("not a usable JSON Schema"));
     let error = Server::new("s", "1").resource(Resource::builder("x://{").handler_sync(|| "")).build().unwrap_err();
     assert!(error.to_string().starts_with("cannot build server: resource \"x://{\":"), "{error}");
+}
+
+#[tokio::test]
+async fn a_session_stores_one_value_of_each_type() {
+    let router = router();
+    let _client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
+    let session = router.handle().sessions().remove(0);
+    assert_eq!(session.insert(1_u8), None);
+    assert_eq!(session.insert(2_u8).as_deref(), Some(&1));
+    assert_eq!(session.insert("text"), None);
+    assert_eq!(session.clone().get::<u8>().as_deref(), Some(&2), "clones are the same session");
+    assert_eq!(*session.get_or_insert_with(|| 3_u8), 2);
+    assert_eq!(session.remove::<u8>().as_deref(), Some(&2));
+    assert_eq!((session.get::<u8>(), session.remove::<u8>()), (None, None));
+    assert_eq!(*session.get_or_insert_with(|| 3_u8), 3);
+    assert_eq!(session.get::<u8>().as_deref(), Some(&3));
+    assert_eq!(session.get::<&str>().as_deref(), Some(&"text"));
+}
+
+#[tokio::test]
+async fn a_handler_takes_the_server() {
+    let add = |server: turms_server::ServerHandle| {
+        server.replace_tool(Tool::builder("added").handler_sync(|| "here")).unwrap();
+    };
+    let router = Server::new("s", "1").tool(Tool::builder("add").handler_sync(add)).build().unwrap();
+    for version in ProtocolVersion::ALL {
+        let client = TestClient::connect(&router, version).await;
+        client.call_tool("add", json!({})).await.unwrap();
+        assert_eq!(text_of(&client.call_tool("added", json!({})).await.unwrap()), "here");
+        assert!(router.handle().remove_tool("added"));
+    }
+}
+
+#[tokio::test]
+async fn a_handle_waits_for_the_shutdown() {
+    let handle = Server::new("s", "1").handle();
+    let waiting = tokio::spawn({
+        let handle = handle.clone();
+        async move { handle.wait_for_shutdown().await }
+    });
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    handle.shutdown();
+    waiting.await.unwrap();
 }

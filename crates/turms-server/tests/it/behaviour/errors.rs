@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::fmt;
-use std::sync::Arc;
 
 use serde_json::json;
 use turms_proto::types::*;
@@ -61,7 +60,7 @@ async fn a_tool_that_fails_names_all_causes() {
     for client in clients(&router).await {
         for tool in ["typed", "boxed", "mixed"] {
             let result = client.call_tool(tool, json!({})).await.unwrap();
-            assert!(result.failed());
+            assert!(result.is_error());
             assert_eq!(result.text(), FAILING, "{tool}");
         }
     }
@@ -115,10 +114,10 @@ async fn an_error_object_among_the_causes_is_the_error_of_the_request() {
 async fn a_client_that_lacks_a_capability_is_told_so_through_a_box() {
     async fn ask(context: Context) -> Result<String, BoxError> {
         number().or(Ok::<_, InputError>(1))?;
-        Ok(context.roots().await.map_err(|error| Step("cannot look around", error.into()))?.len().to_string())
+        Ok(context.list_roots().await.map_err(|error| Step("cannot look around", error.into()))?.len().to_string())
     }
     async fn mixed(context: Context) -> Result<String, ToolError> {
-        Ok(context.roots().await?.len().to_string())
+        Ok(context.list_roots().await?.len().to_string())
     }
     let router = Server::new("fixture", "1")
         .tool(Tool::builder("boxed").handler(ask))
@@ -131,7 +130,7 @@ async fn a_client_that_lacks_a_capability_is_told_so_through_a_box() {
             if client.version().has(Ability::Stateless) {
                 assert_eq!(answer.unwrap_err().server_error().code, ErrorCode::MISSING_CLIENT_CAPABILITY, "{tool}");
             } else {
-                assert!(answer.unwrap().failed(), "{tool}");
+                assert!(answer.unwrap().is_error(), "{tool}");
             }
         }
     }
@@ -170,8 +169,8 @@ async fn errors_of_anyhow_are_looked_into() {
 #[tokio::test]
 async fn a_handler_that_takes_a_session_says_what_to_take_instead() {
     let router = Server::new("fixture", "1")
-        .tool(Tool::builder("needs").handler_sync(|_: Arc<Session>| "here"))
-        .tool(Tool::builder("wants").handler_sync(|session: Option<Arc<Session>>| session.is_some().to_string()))
+        .tool(Tool::builder("needs").handler_sync(|_: Session| "here"))
+        .tool(Tool::builder("wants").handler_sync(|session: Option<Session>| session.is_some().to_string()))
         .build()
         .unwrap();
     for client in clients(&router).await {
@@ -184,7 +183,7 @@ async fn a_handler_that_takes_a_session_says_what_to_take_instead() {
             let error = answer.unwrap_err();
             let message = &error.server_error().message;
             assert!(message.contains("requests of 2026-07-28 have no session"), "{message}");
-            assert!(message.contains("take `Option<Arc<Session>>`"), "{message}");
+            assert!(message.contains("take `Option<Session>`"), "{message}");
         }
     }
 }

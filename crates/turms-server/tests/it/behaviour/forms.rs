@@ -183,7 +183,7 @@ async fn an_optional_answer_may_be_left_out_or_null() {
     };
     for version in revisions() {
         let answers = answers.clone();
-        let person = Script::new().elicit(move |_| ElicitResult::accept(Object::encode(&answers).unwrap()));
+        let person = Script::new().elicit(move |_| ElicitResult::accept(&answers).unwrap());
         let client = TestClient::connect_with(&asking::<Flat>(), version, person).await;
         let result = client.call_tool("ask", json!({})).await.unwrap();
         assert_eq!(result.text(), format!("{:?}", Some(&expected)), "{version}");
@@ -195,7 +195,7 @@ async fn several_choices_are_answered() {
     for version in revisions() {
         let person = Script::new().elicit(|_| {
             let answer = json!({ "sizes": ["large"], "colours": ["red", "green"], "unique": [], "plans": null });
-            ElicitResult::accept(Object::encode(&answer).unwrap())
+            ElicitResult::accept(&answer).unwrap()
         });
         let client = TestClient::connect_with(&asking::<Several>(), version, person).await;
         let result = client.call_tool("ask", json!({})).await.unwrap();
@@ -208,7 +208,7 @@ async fn several_choices_are_answered() {
         if version.has(Ability::RichElicitation) {
             assert_eq!(result.text(), format!("{:?}", Some(expected)), "{version}");
         } else {
-            assert!(result.failed(), "{version}");
+            assert!(result.is_error(), "{version}");
             let complaint = "a client of 2025-06-18 cannot be asked this: its forms have no fields with several choices, \
                              which \"sizes\" is";
             assert_eq!(result.text(), complaint);
@@ -223,7 +223,7 @@ async fn refused<T: JsonSchema + serde::de::DeserializeOwned + std::fmt::Debug +
         let person = Script::new().elicit(|params| panic!("sent: {params:?}"));
         let client = TestClient::connect_with(&asking::<T>(), version, person).await;
         let result = client.call_tool("ask", json!({})).await.unwrap();
-        assert!(result.failed(), "{version}");
+        assert!(result.is_error(), "{version}");
         texts.insert(result.text());
     }
     assert_eq!(texts.len(), 1, "{texts:?}");
@@ -305,7 +305,7 @@ async fn a_form_made_by_hand_is_checked_too() {
         for version in revisions() {
             let client = TestClient::connect_with(&router, version, person()).await;
             let result = client.call_tool("ask", json!({})).await.unwrap();
-            assert!(result.failed());
+            assert!(result.is_error());
             assert_eq!(result.text(), format!("not a valid elicitation form: field \"f\": {reason}"), "{version}");
         }
     }

@@ -72,14 +72,14 @@ async fn adding_refuses_what_is_there_and_replacing_does_not() {
     assert_eq!(message(handle.add_resource(resource("a://b"))), exists("resource \"a://b\""));
     // A session's own item takes precedence over the server's, but its own names are unique.
     for is_new in [true, false] {
-        assert_eq!(handle.add_session_tool(&session, tool("a")).is_ok(), is_new);
-        assert_eq!(handle.add_session_prompt(&session, prompt("a")).is_ok(), is_new);
-        assert_eq!(handle.add_session_resource(&session, resource("a://b")).is_ok(), is_new);
+        assert_eq!(session.add_tool(tool("a")).is_ok(), is_new);
+        assert_eq!(session.add_prompt(prompt("a")).is_ok(), is_new);
+        assert_eq!(session.add_resource(resource("a://b")).is_ok(), is_new);
     }
-    assert!(handle.replace_session_tool(&session, tool("a")).is_ok());
-    assert!(handle.replace_session_prompt(&session, prompt("a")).is_ok());
-    assert!(handle.replace_session_resource(&session, resource("a://b")).is_ok());
-    assert!(handle.remove_session_tool(&session, "a"));
+    assert!(session.replace_tool(tool("a")).is_ok());
+    assert!(session.replace_prompt(prompt("a")).is_ok());
+    assert!(session.replace_resource(resource("a://b")).is_ok());
+    assert!(session.remove_tool("a"));
 
     handle.replace_tool(Tool::builder("a").handler_sync(|| "replaced")).unwrap();
     handle.replace_tool(Tool::builder("new").handler_sync(|| "added")).unwrap();

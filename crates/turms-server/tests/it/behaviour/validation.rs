@@ -37,11 +37,11 @@ async fn arguments_that_are_too_expensive_to_validate_are_refused() {
         for (router, short, long) in [(&ample, 100, 2_000_000), (&scarce, 1, 2000)] {
             let client = TestClient::connect(router, version).await;
             let result = client.call_tool("check", json!({ "code": "ab".repeat(short) })).await.unwrap();
-            assert_eq!((result.failed(), text_of(&result)), (false, (2 * short).to_string()));
+            assert_eq!((result.is_error(), text_of(&result)), (false, (2 * short).to_string()));
             let answer = client.call_tool("check", json!({ "code": "ab".repeat(long) })).await;
             if version.has(Ability::ArgumentErrorsAsResults) {
                 let result = answer.unwrap();
-                assert_eq!((result.failed(), text_of(&result)), (true, complaint.to_owned()));
+                assert_eq!((result.is_error(), text_of(&result)), (true, complaint.to_owned()));
             } else {
                 let error = answer.unwrap_err();
                 let error = error.server_error();
@@ -54,7 +54,7 @@ async fn arguments_that_are_too_expensive_to_validate_are_refused() {
 #[tokio::test]
 async fn output_that_is_too_expensive_to_validate_is_an_error() {
     let client = TestClient::connect(&server().build().unwrap(), ProtocolVersion::LATEST).await;
-    assert!(!client.call_tool("codes", json!({})).await.unwrap().failed());
+    assert!(!client.call_tool("codes", json!({})).await.unwrap().is_error());
     let scarce = server().max_validation_steps(100_000).build().unwrap();
     let client = TestClient::connect(&scarce, ProtocolVersion::LATEST).await;
     let error = client.call_tool("codes", json!({})).await.unwrap_err();

@@ -28,7 +28,7 @@ fn hiding(hidden: &Arc<AtomicBool>) -> Router {
                 .handler_sync(|Args(user): Args<UserId>| user.id.to_string()),
         )
         .cache(Duration::from_secs(60), CacheScope::Public)
-        .visible(move |item, context| {
+        .visible_if(move |item, context| {
             // A visibility check can always read the client info.
             let is_known = context.client_info().is_some_and(|client| client.name == "test-client");
             !item.name().contains("secret") || is_known && !hidden.load(Ordering::SeqCst)
@@ -63,7 +63,7 @@ async fn a_hidden_resource_can_be_neither_subscribed_to_nor_completed() {
             client.request::<Subscribe>(&ResourceParams::new("open://x")).await.unwrap();
         }
         for uri in ["secret://x", "secret-users://1", "open://x"] {
-            router.handle().resource_updated(uri);
+            router.handle().notify_resource_updated(uri);
         }
         assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "open://x", "{version}");
         for reference in [
@@ -91,16 +91,16 @@ async fn updates_of_what_has_become_hidden_are_not_delivered() {
                 client.request::<Subscribe>(&ResourceParams::new(uri)).await.unwrap();
             }
         }
-        router.handle().resource_updated("secret://x");
+        router.handle().notify_resource_updated("secret://x");
         assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "secret://x", "{version}");
         hidden.store(true, Ordering::SeqCst);
-        router.handle().resource_updated("secret://x");
-        router.handle().resource_updated("secret-users://1");
-        router.handle().resource_updated("open://x");
+        router.handle().notify_resource_updated("secret://x");
+        router.handle().notify_resource_updated("secret-users://1");
+        router.handle().notify_resource_updated("open://x");
         assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "open://x", "{version}");
         // The removal of an item is announced.
         assert!(router.handle().remove_resource("open://x"));
-        router.handle().resource_updated("open://x");
+        router.handle().notify_resource_updated("open://x");
         assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "open://x", "{version}");
         assert!(client.heard().iter().all(|method| method != "notifications/resources/updated"), "{version}");
     }
@@ -141,7 +141,7 @@ async fn a_hidden_resource_is_hidden_in_every_spelling() {
         .resource(family("private://secret/{name}"))
         .resource(family("private://{top}/{name}"))
         .resource(family("note://{name}"))
-        .visible(|item, _| {
+        .visible_if(|item, _| {
             let name = item.name();
             !["note://private", "note://gr", "private://secret"].iter().any(|hidden| name.starts_with(hidden))
         })

@@ -10,9 +10,9 @@ use turms_core::{
     CallContext, ConnectContext, Connector as _, NotifyFuture, OutgoingRequest, Payload, Request, ResponseFuture,
     Service,
 };
-use turms_proto::ErrorObject;
 use turms_proto::session::{ClientOptions, VersionChoice};
 use turms_proto::types::{CallToolParams, ClientCapabilities, Implementation};
+use turms_proto::{ErrorObject, RawJson};
 use turms_server::{Args, Server, Tool};
 use turms_testkit::{TraceEvent, TraceEvents, eventually, within};
 
@@ -31,9 +31,8 @@ fn server() -> Server {
             assert!(SECRET.is_empty(), "as asked");
             ""
         }))
-        .on_notification(|method, _, _| match method {
-            "notifications/own" => Box::pin(async { panic!("as asked") }),
-            _ => Box::pin(async {}),
+        .notification_fallback(|method, _: RawJson, _| async move {
+            assert!(method != "notifications/own", "as asked");
         })
 }
 

@@ -16,7 +16,7 @@ use super::Wire;
 /// The sessions and calls of a server, recorded by its hooks and tools.
 #[derive(Default)]
 struct Seen {
-    opened: Mutex<Vec<Arc<Session>>>,
+    opened: Mutex<Vec<Session>>,
     closed: Mutex<Vec<String>>,
     counters: Arc<CallCounters>,
 }
@@ -30,7 +30,7 @@ fn connect(seen: &Arc<Seen>) -> (Wire, ServerHandle) {
     let server = server_with(&seen.counters)
         .on_open(move |session| opened.opened.lock().unwrap().push(session.clone()))
         .on_close(move |session| closed.closed.lock().unwrap().push(client_name(session)))
-        .tool(Tool::builder("session_client").handler(|session: Arc<Session>, context: Context| async move {
+        .tool(Tool::builder("session_client").handler(|session: Session, context: Context| async move {
             context.log(LoggingLevel::Info, "asked who").await;
             client_name(&session)
         }));
@@ -81,7 +81,7 @@ async fn a_second_initialize_ends_what_belongs_to_the_first_session() {
     assert_eq!(sessions.iter().map(|session| client_name(session)).collect::<Vec<_>>(), ["one", "two"]);
 
     // The second client receives nothing of the first session: no subscription, no log level, no stored peer.
-    handle.resource_updated("config://app");
+    handle.notify_resource_updated("config://app");
     let stale = sessions[0].peer();
     let _ = stale.try_notify_raw(Notification::raw("notifications/stale", None));
     let asked = within("a refusal", stale.request_raw("ping", None, RequestOptions::default())).await;

@@ -2,14 +2,14 @@ use turms::prelude::*;
 
 struct Api;
 
-#[server]
+#[handlers]
 impl Api {
     fn unmarked(&self) {}
 }
 
 struct Other;
 
-#[server]
+#[handlers]
 impl Clone for Other {
     fn clone(&self) -> Self {
         Self

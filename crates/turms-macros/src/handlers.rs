@@ -1,43 +1,44 @@
-//! `#[server]` on an `impl` block.
+//! `#[handlers]` on an `impl` block.
+
+use std::collections::HashMap;
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::{
-    Attribute, Error, GenericParam, Generics, Ident, ImplItem, ImplItemFn, Item, ItemImpl, Receiver, ReceiverKind,
-    Result, WherePredicate,
+    Attribute, Error, FnArg, GenericParam, Generics, Ident, ImplItem, ImplItemFn, Item, ItemImpl, Path, Receiver,
+    ReceiverKind, Result, Signature, WherePredicate,
 };
 
 use crate::errors::Errors;
 use crate::expansion::{Expansion, Sharing, lint_allowances};
 use crate::function::error_with;
 use crate::generics::{bind, mentions};
-use crate::item_attribute::ItemAttribute;
+use crate::item_attribute::{ItemAttribute, default_crate, parse_crate};
 use crate::parameter::Parameter;
 
 /// Removes our attributes from the block, and adds the `impl` that registers its methods.
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     match syn::parse2(item) {
         Ok(Item::Impl(block)) => expand_block(attribute, block),
-        Ok(item) => error_with(&Error::new_spanned(&item, "`#[server]` goes on an `impl` block"), &item),
+        Ok(item) => error_with(&Error::new_spanned(&item, "`#[handlers]` goes on an `impl` block"), &item),
         Err(error) => error.into_compile_error(),
     }
 }
 
 fn expand_block(attribute: TokenStream, mut block: ItemImpl) -> TokenStream {
     if let Some((path, _)) = &block.trait_ {
-        let problem = "`#[server]` goes on an inherent `impl` block, not on a trait implementation";
+        let problem = "`#[handlers]` goes on an inherent `impl` block, not on a trait implementation";
         return error_with(&Error::new_spanned(path, problem), &block);
     }
     let mut errors = Errors::default();
-    if !attribute.is_empty() {
-        errors.add(Error::new_spanned(attribute, "`#[server]` takes no arguments"));
-    }
+    let turms = errors.ok_or_add(parse_crate(attribute)).unwrap_or_else(default_crate);
+    let completers = completers(&block);
     let mut methods = Vec::new();
     let mut marked = 0;
     let ItemImpl { generics, items, .. } = &mut block;
     for item in items {
         if let ImplItem::Fn(method) = item {
-            let method = MarkedMethod::take(method, generics).transpose();
+            let method = MarkedMethod::take(method, generics, &turms, &completers).transpose();
             marked += usize::from(method.is_some());
             methods.extend(method.and_then(|method| errors.ok_or_add(method)));
         }
@@ -45,7 +46,7 @@ fn expand_block(attribute: TokenStream, mut block: ItemImpl) -> TokenStream {
     if marked == 0 {
         errors.add(no_methods(&block));
     }
-    let registration = registration(&block, &methods);
+    let registration = registration(&turms, &block, &methods);
     let expanded = quote!(#block #registration);
     match errors.finish() {
         Ok(()) => expanded,
@@ -54,7 +55,7 @@ fn expand_block(attribute: TokenStream, mut block: ItemImpl) -> TokenStream {
 }
 
 fn no_methods(block: &ItemImpl) -> Error {
-    let problem = "`#[server]` found no method with `#[tool]`, `#[prompt]` or `#[resource(..)]`";
+    let problem = "`#[handlers]` found no method with `#[tool]`, `#[prompt]` or `#[resource(..)]`";
     Error::new_spanned(&block.self_ty, problem)
 }
 
@@ -67,8 +68,13 @@ struct MarkedMethod {
 
 impl MarkedMethod {
     /// Parses a method and removes our attributes; `None` if it has none.
-    fn take(method: &mut ImplItemFn, generics: &Generics) -> Result<Option<Self>> {
-        let attribute = match take_attribute(&mut method.attrs) {
+    fn take(
+        method: &mut ImplItemFn,
+        generics: &Generics,
+        turms: &Path,
+        completers: &HashMap<Ident, Signature>,
+    ) -> Result<Option<Self>> {
+        let mut attribute = match take_attribute(&mut method.attrs) {
             Ok(Some(attribute)) => attribute,
             Ok(None) => return Ok(None),
             Err(error) => {
@@ -76,7 +82,9 @@ impl MarkedMethod {
                 return Err(error);
             }
         };
-        let expansion = Expansion::read(&attribute, &method.attrs, &mut method.sig, generics)?;
+        attribute.set_default_crate(turms.clone());
+        let complete = |path: &Path| completer(path, completers);
+        let expansion = Expansion::read(&attribute, &method.attrs, &mut method.sig, generics, complete)?;
         check_no_generics(method)?;
         let sharing = method.sig.receiver().map(sharing).transpose()?;
         let ident = &method.sig.ident;
@@ -147,7 +155,56 @@ fn check_no_generics(method: &ImplItemFn) -> Result<()> {
     }
 }
 
-fn registration(block: &ItemImpl, methods: &[MarkedMethod]) -> TokenStream {
+/// Returns the signatures of the methods without our attributes, which may complete arguments.
+fn completers(block: &ItemImpl) -> HashMap<Ident, Signature> {
+    let methods = block.items.iter().filter_map(|item| match item {
+        ImplItem::Fn(method) => Some((method.sig.ident.clone(), method.sig.clone())),
+        _ => None,
+    });
+    methods.collect()
+}
+
+/// Expands to the completion handler. A method of the block is called on the shared object; any other path is that of
+/// an async function.
+fn completer(path: &Path, methods: &HashMap<Ident, Signature>) -> TokenStream {
+    let is_method = path.segments.len() == 2 && path.segments[0].ident == "Self";
+    let Some(method) = path.segments.last().filter(|_| is_method).and_then(|last| methods.get(&last.ident)) else {
+        return quote!(#path);
+    };
+    let types = method.inputs.iter().filter_map(|input| match input {
+        FnArg::Typed(typed) => Some(&typed.ty),
+        FnArg::Receiver(_) => None,
+    });
+    let (names, bindings): (Vec<_>, Vec<_>) = types
+        .enumerate()
+        .map(|(index, ty)| {
+            let name = Ident::new(&format!("extracted{index}"), Span::mixed_site());
+            (name.clone(), quote!(#name: #ty))
+        })
+        .unzip();
+    let wait = method.asyncness.is_some().then(|| quote!(.await));
+    let this = Ident::new("this", Span::mixed_site());
+    let share = |from: &TokenStream| quote!(let #this = ::std::sync::Arc::clone(&#from););
+    match method.receiver().and_then(|receiver| sharing(receiver).ok()) {
+        None => quote!(|#(#bindings),*| async move { #path(#(#names),*) #wait }),
+        Some(sharing) => {
+            let receiver = match sharing {
+                Sharing::Borrowed => quote!(&#this),
+                Sharing::Counted => quote!(#this),
+            };
+            let (outer, inner) = (share(&quote!(self)), share(&quote!(#this)));
+            quote!({
+                #outer
+                move |#(#bindings),*| {
+                    #inner
+                    async move { #path(#receiver, #(#names),*) #wait }
+                }
+            })
+        }
+    }
+}
+
+fn registration(turms: &Path, block: &ItemImpl, methods: &[MarkedMethod]) -> TokenStream {
     let ItemImpl { attrs, generics, self_ty, .. } = block;
     let conditions = attrs.iter().filter(|attribute| is_condition(attribute));
     let statements = methods.iter().map(|method| &method.statement);
@@ -156,8 +213,8 @@ fn registration(block: &ItemImpl, methods: &[MarkedMethod]) -> TokenStream {
     let (declared, _, predicates) = generics.split_for_impl();
     quote! {
         #(#conditions)*
-        impl #declared ::turms::Handlers for #self_ty #predicates {
-            fn add_to(self: ::std::sync::Arc<Self>, server: ::turms::Server) -> ::turms::Server {
+        impl #declared #turms::Handlers for #self_ty #predicates {
+            fn register(self: ::std::sync::Arc<Self>, server: #turms::Server) -> #turms::Server {
                 #(#statements)*
                 server
             }
