@@ -8,8 +8,7 @@ use std::error::Error;
 
 use serde_json::{Map, Value, json};
 use turms::http::HttpConnector;
-use turms::proto::{Object, RawJson};
-use turms::types::{CreateMessageResult, ElicitParams, ElicitResult, Field, Root};
+use turms::types::{CreateMessageResult, ElicitParams, ElicitResult, Field, Object, RawJson, Root};
 use turms::{Client, ClientBuilder};
 
 #[tokio::main]

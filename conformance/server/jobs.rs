@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use turms::InputError;
+use turms::jsonrpc::ErrorCode;
 use turms::prelude::*;
-use turms::proto::ErrorCode;
 
 use crate::input::{ask_text, confirm};
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use turms::RegistrationError;
 use turms::http::StreamControl;
+use turms::jsonrpc::Notification;
 use turms::prelude::*;
-use turms::proto::Notification;
 use turms::types::LoggingLevel;
 
 pub(crate) fn add(server: Server) -> Server {
@@ -140,7 +140,7 @@ fn schema_tool() -> Tool {
         "else": {"required": ["email"]},
         "additionalProperties": false
     }"##;
-    let schema = turms::proto::Object::parse(SCHEMA).unwrap_or_default();
+    let schema = turms::types::Object::parse(SCHEMA).unwrap_or_default();
     Tool::builder("json_schema_2020_12_tool")
         .description("Has a schema with conditions.")
         .input_schema(schema)

@@ -10,8 +10,8 @@ use std::sync::mpsc;
 use serde_json::{Value, json};
 use turms::Client;
 use turms::http::{HttpConnector, Listener};
+use turms::jsonrpc::ErrorCode;
 use turms::prelude::*;
-use turms::proto::ErrorCode;
 use turms_testkit::within;
 
 const SERVER: &str = env!("CARGO_BIN_EXE_conformance-server");

@@ -13,12 +13,12 @@ const FEATURE_SETS: &[&str] = &[
     "",
     "default",
     "client,http-client",
-    "client,ws",
-    "server,ws",
+    "ws-client",
+    "ws-server",
     "server,http-server",
     "client,server,http",
-    "client,server,http,tls,ws",
-    "client,server,http,http2,tls,ws,skills",
+    "client,server,http,server-tls,ws",
+    "client,server,http,server-http2,server-tls,ws,skills",
 ];
 
 /// Runs the checks until one fails.
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn each_feature_is_checked_alone() {
         let checks = feature_checks();
-        for feature in ["client", "server", "http2", "ws"] {
+        for feature in ["client", "server", "server-http2", "ws"] {
             let line = format!("cargo check --quiet -p turms --no-default-features --features={feature}");
             assert!(checks.contains(&line), "{checks:#?}");
         }

@@ -26,7 +26,7 @@ pub(crate) fn check() -> Result<(), Box<dyn Error>> {
 
 /// Checks that a WebSocket client does not depend on the HTTP server.
 pub(crate) fn check_ws_client() -> Result<(), Box<dyn Error>> {
-    let line = "cargo tree --locked --edges normal --prefix none -p turms --no-default-features --features client,ws";
+    let line = "cargo tree --locked --edges normal --prefix none -p turms --no-default-features --features ws-client";
     let output =
         program::command(line).args(["--format", "{p} | {f}"]).current_dir(env!("CARGO_MANIFEST_DIR")).output()?;
     if !output.status.success() {
@@ -39,9 +39,7 @@ pub(crate) fn check_ws_client() -> Result<(), Box<dyn Error>> {
         features.flat_map(|(_, features)| features.split(',')).any(|it| it == feature)
     };
     match ["turms-http", "hyper", "hyper-util"].into_iter().find(|name| has(name, "server")) {
-        Some(name) => {
-            Err(format!("a client with the feature `ws` has the feature `server` of {name}: `{line}`").into())
-        }
+        Some(name) => Err(format!("the feature `ws-client` brings the feature `server` of {name}: `{line}`").into()),
         None if !has("turms-http", "client") => Err(format!("the features are not told by `{line}`").into()),
         None => Ok(()),
     }

@@ -11,8 +11,8 @@ use hyper_util::client::legacy::connect::HttpConnector as PlainConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::task::LocalSet;
 use turms::Client;
+use turms::ProtocolVersion;
 use turms::http::HttpConnector;
-use turms::proto::ProtocolVersion;
 
 use crate::message::{Dialect, Requests};
 use crate::tally::Tally;

@@ -37,7 +37,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use turms::proto::ProtocolVersion;
+use turms::ProtocolVersion;
 
 use self::message::{Dialect, Payload};
 use self::server::Server;

@@ -10,9 +10,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 
 use tokio::sync::oneshot;
-use turms::core::{Connection, IntoEndpoint as _, Limits};
+use turms::ProtocolVersion;
 use turms::http::{Listener, ServeHttp as _};
-use turms::proto::ProtocolVersion;
+use turms::server::IntoEndpoint as _;
+use turms::transport::{Connection, Limits};
 use turms_bench_server::server;
 
 const CALLS: usize = 200;

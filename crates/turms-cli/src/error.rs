@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
-use turms::proto::ErrorObject;
+use turms::ErrorObject;
 
 /// Exit status of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,9 +8,8 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use turms::Client;
 use turms::client::{Backoff, Call, ClientBuilder, VersionChoice};
-use turms::core::ConnectError;
-use turms::proto::method::Method;
-use turms::types::{LogMessage, LoggingLevel};
+use turms::transport::ConnectError;
+use turms::types::{LogMessage, LoggingLevel, Method};
 
 use crate::args::{ServerArgs, ServerOptions};
 use crate::error::{CliError, CliResult, ExitStatus};

@@ -2,6 +2,14 @@
 //!
 //! [`Client::builder`] is where to begin. A [`Client`] is connected to a child process, a byte stream or a service in this
 //! process, finds out which revision the server speaks, and offers the same operations for all of them.
+//!
+//! # Features
+//!
+//! | feature | default | enables |
+//! |---|---|---|
+//! | `skills` | | operations on skills, and `SkillError` |
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod app;
 mod backend;

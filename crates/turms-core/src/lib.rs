@@ -8,6 +8,8 @@
 //! - [`store`] has the stores of sessions, events and tasks.
 //! - [`transport`] has standard input and output, child processes, byte streams and in-memory pipes.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod blocking;
 mod cancellation;
 mod channel;

@@ -41,7 +41,7 @@ pub enum PeerError {
     #[error(transparent)]
     Request(#[from] RequestError),
     /// The transport could not deliver the request or its response. The channel is still open, and the next request may succeed.
-    #[error("connection closed before the response")]
+    #[error("{}", if *sent { "connection closed before the response" } else { "the request could not be sent" })]
     Unreachable {
         /// `true` if the peer may have received the request. If `false`, the request has not run.
         sent: bool,
@@ -153,5 +153,18 @@ impl Peer {
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "Peer" } else { "Peer::nobody" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_says_whether_the_request_was_sent() {
+        let error =
+            |sent| PeerError::Unreachable { sent, source: Arc::new(std::io::Error::other("reset")) }.to_string();
+        assert_eq!(error(true), "connection closed before the response");
+        assert_eq!(error(false), "the request could not be sent");
     }
 }

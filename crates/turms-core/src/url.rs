@@ -57,6 +57,7 @@ pub enum TransportKind {
     /// Streamable HTTP.
     StreamableHttp,
     /// HTTP+SSE, the transport of 2024-11-05.
+    #[doc(alias = "sse")]
     HttpSse,
     /// WebSocket.
     WebSocket,

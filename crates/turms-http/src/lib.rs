@@ -32,8 +32,14 @@
 //!
 //! # Features
 //!
-//! `client` and `server`, both enabled by default. For servers with a [`Listener`]: `http2`, and `tls`, which enables
-//! `http2`.
+//! | feature | default | enables |
+//! |---|---|---|
+//! | `client` | yes | [`HttpConnector`] and [`HttpTransport`] |
+//! | `server` | yes | [`ServeHttp`], [`HttpService`] and [`Listener`] |
+//! | `http2` | | HTTP/2 for servers with a [`Listener`]; enables `server` |
+//! | `tls` | | TLS for servers with a [`Listener`]; enables `http2` |
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "client")]
 mod client;

@@ -3,6 +3,8 @@
 //! They expand to calls of the builders in `turms-server`, which can also be written by hand. Use them through the
 //! `turms` crate: the expansion refers to it, and its documentation has examples.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod argument;
 mod description;
 mod errors;
@@ -52,6 +54,8 @@ pub fn resource(attribute: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// Keys: `crate` (a path).
 #[proc_macro_attribute]
+#[doc(alias = "tool_router")]
+#[doc(alias = "server_handler")]
 pub fn handlers(attribute: TokenStream, item: TokenStream) -> TokenStream {
     handlers::expand(attribute.into(), item.into()).into()
 }

@@ -34,6 +34,8 @@
 //!
 //! `#[object(tag("type", "text"))]` on the type is a member with a constant value.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod expand;
 mod field;
 mod parse;

@@ -27,6 +27,14 @@
 //! # assert!(response.outcome.is_ok());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Features
+//!
+//! | feature | default | enables |
+//! |---|---|---|
+//! | `skills` | | `skill`: the frontmatter of a `SKILL.md`, and file digests |
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod duration;
 pub mod header;

@@ -26,6 +26,15 @@
 //! Failed calls are reported as `tracing` events with the target `turms::server`: a panic in a handler at level error, an error of a
 //! handler at level info, a rejected request at level debug. The fields are `method`, `tool` (or `prompt`, `resource`), `session`,
 //! the request `id` and the error `code`; arguments and results are never logged. Without a subscriber they cost nothing.
+//!
+//! # Features
+//!
+//! | feature | default | enables |
+//! |---|---|---|
+//! | `anyhow` | | protocol errors inside an `anyhow::Error` that a handler returns |
+//! | `skills` | | `Skills`, the extension for skills |
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod app;
 mod build_error;

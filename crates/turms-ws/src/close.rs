@@ -9,6 +9,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 #[cfg(feature = "client")]
 use turms_core::CloseInfo;
 use turms_core::escape_control;
+use turms_proto::format_duration;
 
 /// The state of closing a connection: the close frame to send, and why the peer has closed.
 ///
@@ -53,7 +54,7 @@ impl CloseState {
     }
 
     pub(crate) fn ping_timed_out(&self, silence: Duration) {
-        self.set_reason(format!("sent nothing for {silence:?} and did not respond to a ping"));
+        self.set_reason(format!("sent nothing for {} and did not respond to a ping", format_duration(silence)));
     }
 
     /// The peer has violated the protocol.
@@ -143,7 +144,7 @@ mod tests {
         let state = CloseState::default();
         state.ping_timed_out(Duration::from_secs(60));
         state.disconnected();
-        assert_eq!(state.reason().how.as_deref(), Some("sent nothing for 60s and did not respond to a ping"));
+        assert_eq!(state.reason().how.as_deref(), Some("sent nothing for 60 s and did not respond to a ping"));
     }
 
     #[test]

@@ -66,8 +66,12 @@
 //!
 //! # Features
 //!
-//! `client` and `server`, both on by default. Without `server` there is no HTTP server among the dependencies; the dialer of `turms-http`
-//! opens connections.
+//! | feature | default | enables |
+//! |---|---|---|
+//! | `client` | yes | [`WsConnector`] and [`WsTransport`] |
+//! | `server` | yes | [`ServeWs`] and [`WsService`]; without it, no HTTP server is among the dependencies |
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(any(feature = "client", feature = "server"))]
 mod body;

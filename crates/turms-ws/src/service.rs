@@ -71,6 +71,7 @@ impl WsService {
     ///
     /// This prevents web pages from accessing a local server by DNS rebinding. It is not authentication: other clients can send any `Host`.
     #[doc(alias = "dns_rebinding")]
+    #[doc(alias = "origin")]
     pub fn allowed_hosts<S: Into<String>>(mut self, hosts: impl IntoIterator<Item = S>) -> Self {
         self.settings_mut().access.set_hosts(hosts);
         self

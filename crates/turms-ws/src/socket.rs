@@ -18,6 +18,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, O
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
 #[cfg(feature = "server")]
 use turms_core::ConnectionError;
+use turms_proto::format_duration;
 
 use crate::close::{CloseState, close_frame};
 use crate::heartbeat::{Heartbeat, HeartbeatAction, HeartbeatOptions};
@@ -240,7 +241,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WsByteStream<S> {
                 HeartbeatAction::TimedOut(silence) => {
                     self.close.ping_timed_out(silence);
                     self.stage = SocketStage::Closed;
-                    let message = format!("the peer sent nothing for {silence:?} and did not respond to a ping");
+                    let message =
+                        format!("the peer sent nothing for {} and did not respond to a ping", format_duration(silence));
                     return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, message));
                 }
             }

@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use turms::core::{CallContext, Request, Service as _};
+use turms::layer::{CallContext, Request, Service as _};
 use turms::prelude::*;
-use turms::proto::method::Method;
-use turms::proto::{Object, RawJson};
 use turms::types::{
     CallTool, CallToolParams, GetPrompt, GetPromptParams, ListPrompts, ListResourceTemplates, ListResources, ListTools,
-    PaginatedParams, Prompt as PromptSpec, ReadResource, ReadResourceParams, Tool as ToolSpec,
+    Meta, Method, Object, PaginatedParams, Prompt as PromptSpec, RawJson, ReadResource, ReadResourceParams,
+    Tool as ToolSpec,
 };
 use turms::{CallParts, FromCall, Rejection, ResourceUri, Router};
 

@@ -46,6 +46,16 @@ const EXCEPTIONS: &[Exception] = &[
     Exception { name: "hyper::Error", items: 1, reason: "until HTTP errors of WebSocket are a source only" },
     Exception { name: "hyper::Incoming", items: 1, reason: "the body that a tower service is served with" },
     Exception { name: "rustls::ClientConfig", items: 1, reason: "until it stands behind the feature `rustls-0_23`" },
+    Exception {
+        name: "tracing_core::Subscriber",
+        items: 1,
+        reason: "until `ForwardTracing` stands behind the feature `tracing-subscriber-0_3`",
+    },
+    Exception {
+        name: "tracing_subscriber::Layer",
+        items: 1,
+        reason: "until `ForwardTracing` stands behind the feature `tracing-subscriber-0_3`",
+    },
     Exception { name: "rustls::Error", items: 1, reason: "until TLS errors of WebSocket are a source only" },
 ];
 

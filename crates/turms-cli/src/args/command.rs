@@ -161,7 +161,7 @@ pub(crate) struct ManArgs {
 
 /// Parses the name of a logging level.
 pub(crate) fn parse_level(text: &str) -> Result<LoggingLevel, String> {
-    let json = turms::proto::RawJson::string(text);
+    let json = turms::types::RawJson::string(text);
     json.decode().map_err(|_| {
         "not a logging level; expected debug, info, notice, warning, error, critical, alert or emergency".to_owned()
     })

@@ -2,9 +2,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use turms::ProtocolVersion;
 use turms::client::VersionChoice;
-use turms::core::TransportKind;
-use turms::proto::ProtocolVersion;
+use turms::transport::TransportKind;
 
 /// Environment variable with the bearer token for servers that have no other credentials.
 pub(crate) const BEARER: &str = "TURMS_BEARER";

@@ -1,6 +1,5 @@
 use serde_json::{Map, Value};
-use turms::proto::method::Method as _;
-use turms::types::{CallTool, CallToolResult, Tool};
+use turms::types::{CallTool, CallToolResult, Method as _, Tool};
 
 use super::tasks;
 use crate::args::CallArgs;

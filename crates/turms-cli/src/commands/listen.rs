@@ -1,7 +1,7 @@
 use turms::client::Change;
-use turms::proto::method::Notification as _;
 use turms::types::{
-    PromptListChanged, ResourceListChanged, ResourceParams, ResourceUpdated, SubscriptionFilter, ToolListChanged,
+    NotificationMethod as _, PromptListChanged, ResourceListChanged, ResourceParams, ResourceUpdated,
+    SubscriptionFilter, ToolListChanged,
 };
 
 use crate::args::ListenArgs;

@@ -1,7 +1,5 @@
 use turms::client::Event;
-use turms::proto::Ability;
-use turms::proto::method::Notification as _;
-use turms::types::{Log, LogMessage};
+use turms::types::{Ability, Log, LogMessage, NotificationMethod as _};
 
 use crate::args::LogArgs;
 use crate::error::{CliError, CliResult, ExitStatus};

@@ -1,4 +1,4 @@
-use turms::proto::Object;
+use turms::types::Object;
 
 use crate::args::RawArgs;
 use crate::arguments;

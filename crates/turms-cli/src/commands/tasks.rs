@@ -1,7 +1,5 @@
 use serde_json::{Value, json};
-use turms::proto::Ability;
-use turms::proto::method::Method as _;
-use turms::types::{CallTool, CallToolResult, GetCoreTaskResult, GetTask, ListCoreTasks, Task};
+use turms::types::{Ability, CallTool, CallToolResult, GetCoreTaskResult, GetTask, ListCoreTasks, Method as _, Task};
 
 use super::call;
 use crate::args::TasksArgs;

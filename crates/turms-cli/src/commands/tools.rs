@@ -1,6 +1,5 @@
 use serde_json::Value;
-use turms::proto::method::Method as _;
-use turms::types::{ListTools, ListToolsResult};
+use turms::types::{ListTools, ListToolsResult, Method as _};
 
 use super::{call, print_list};
 use crate::args::ToolsArgs;

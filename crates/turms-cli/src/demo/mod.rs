@@ -5,8 +5,8 @@ mod notes;
 mod prompts;
 mod tools;
 
+use turms::ProtocolVersion;
 use turms::prelude::*;
-use turms::proto::ProtocolVersion;
 
 /// The revision of `turms demo --sse`: the one that has HTTP+SSE.
 pub(crate) const SSE_VERSIONS: [ProtocolVersion; 1] = [ProtocolVersion::V2024_11_05];

@@ -1,7 +1,8 @@
+use turms::ErrorObject;
 use turms::client::{
     CallError, CallErrorKind, ClosedCause, DecodeCause, InputCause, TaskCause, TimeoutCause, UnsupportedCause,
 };
-use turms::proto::{ErrorCode, ErrorObject};
+use turms::jsonrpc::ErrorCode;
 
 use super::{Credentials, chain, close_reason, hint_for_status, status, too_large, with_stderr};
 use crate::error::{CliError, ExitStatus};

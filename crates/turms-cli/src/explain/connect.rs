@@ -1,11 +1,9 @@
 use std::error::Error;
 use std::io;
 
-use turms::core::ConnectError;
-use turms::core::transport::SpawnError;
+use turms::ProtocolVersion;
 use turms::http::{DialError, HttpError};
-use turms::proto::ProtocolVersion;
-use turms::proto::session::OpenError;
+use turms::transport::{ConnectError, OpenError, SpawnError};
 use turms::ws::WsConnectError;
 
 use super::{

@@ -7,8 +7,8 @@ use std::error::Error;
 use std::sync::Arc;
 
 use http::StatusCode;
-use turms::core::CloseInfo;
 use turms::http::HttpError;
+use turms::transport::CloseInfo;
 use turms::ws::WsConnectError;
 
 pub(crate) use self::call::{ANSWERS_HINT, call_error};

@@ -118,7 +118,7 @@ fn message(value: &Value) -> Result<CreateMessageResult, String> {
     match value {
         Value::String(text) => Ok(CreateMessageResult::assistant(text.as_str(), "answers-file")),
         value => {
-            let json = turms::proto::RawJson::encode(value).map_err(|error| error.to_string())?;
+            let json = turms::types::RawJson::encode(value).map_err(|error| error.to_string())?;
             json.decode().map_err(|error| error.to_string())
         }
     }

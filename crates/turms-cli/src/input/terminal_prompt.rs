@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use turms::ClientBuilder;
 use turms::client::HandlerError;
-use turms::proto::EncodeError;
+use turms::types::EncodeError;
 use turms::types::{Content, CreateMessageParams, CreateMessageResult, ElicitForm, ElicitResult, ElicitUrl};
 
 use super::form::{FormOutcome, fill_form};

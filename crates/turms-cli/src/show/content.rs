@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use turms::proto::RawJson;
-use turms::types::{CallToolResult, Content, PromptMessage, ResourceContents};
+use turms::types::{CallToolResult, Content, PromptMessage, RawJson, ResourceContents};
 
 use super::{pretty, size};
 use crate::error::{CliError, CliResult, ExitStatus};

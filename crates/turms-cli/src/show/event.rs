@@ -75,7 +75,7 @@ fn connection(event: &ConnectionEvent) -> Option<StyledText> {
 
 #[cfg(test)]
 mod tests {
-    use turms::proto::RawJson;
+    use turms::types::RawJson;
 
     use super::*;
 

@@ -109,7 +109,7 @@ fn described(mut text: StyledText, title: Option<&str>, description: Option<&str
 
 #[cfg(test)]
 mod tests {
-    use turms::proto::Object;
+    use turms::types::Object;
 
     use super::*;
 

@@ -11,7 +11,7 @@ pub(crate) use self::list::{prompt, resource, template, tool};
 pub(crate) use self::server::{handshake_result, has_tasks, info, state, state_object, welcome};
 
 use serde_json::Value;
-use turms::proto::RawJson;
+use turms::types::RawJson;
 
 /// Pretty-prints JSON. Returns it unchanged if it cannot be parsed, for example because a number is out of range.
 pub(crate) fn pretty(json: &RawJson) -> String {
@@ -33,7 +33,7 @@ pub(crate) fn size(bytes: usize) -> String {
 
 /// Formats a duration: `250 ms`, `1.3 s`.
 pub(crate) fn duration(time: std::time::Duration) -> String {
-    turms::proto::format_duration(time)
+    turms_proto::format_duration(time)
 }
 
 /// Truncates a text to a number of characters.

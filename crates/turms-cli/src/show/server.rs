@@ -1,9 +1,11 @@
 use serde_json::{Value, json};
+use turms::ProtocolVersion;
 use turms::client::ConnectionStatus;
-use turms::proto::method::Method as _;
-use turms::proto::session::{Dialect, Negotiated};
-use turms::proto::{Ability, ProtocolVersion, RawJson};
-use turms::types::{Discover, Implementation, Initialize, InitializeResult, ServerCapabilities, TASKS_EXTENSION};
+use turms::types::{
+    Ability, Discover, Implementation, Initialize, InitializeResult, Method as _, RawJson, ServerCapabilities,
+    TASKS_EXTENSION,
+};
+use turms_proto::session::{Dialect, Negotiated};
 
 use crate::session::CliSession;
 use crate::text::StyledText;

@@ -13,9 +13,8 @@ use std::sync::Arc;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use turms::client::{ChildCommand, ServerTarget as Entry};
-use turms::core::transport::LocalConnector;
-use turms::core::{Connector, TransportKind};
 use turms::http::HttpConnector;
+use turms::transport::{Connector, LocalConnector, TransportKind};
 use turms::ws::WsConnector;
 
 pub(crate) use self::configured_servers::{ConfiguredServer, ConfiguredServers, is_program};

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use turms::core::Payload;
+use turms::layer::Payload;
 
 /// The last results by method, exactly as the server sent them: before they are translated to the newest revision. Clones
 /// share the records.
@@ -70,7 +70,7 @@ fn join_pages(pages: &[String], member: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use turms::proto::RawJson;
+    use turms::types::RawJson;
 
     use super::*;
 

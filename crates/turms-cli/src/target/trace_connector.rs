@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use turms::core::{
-    BoxFuture, CallContext, Channel, ConnectContext, ConnectError, Connector, NotifyFuture, OpenChannel,
-    OutgoingRequest, Payload, PeerError, Request, ResponseFuture, Service,
-};
-use turms::proto::Notification;
+use turms::jsonrpc::Notification;
+use turms::layer::{BoxFuture, CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
+use turms::transport::{Channel, ConnectContext, ConnectError, Connector, OpenChannel, OutgoingRequest, PeerError};
 
 use super::recorded_results::{PageKind, RecordedResults};
 use crate::printer::{Printer, Verbosity};

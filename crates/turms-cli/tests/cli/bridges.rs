@@ -6,11 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
 use serde_json::json;
+use turms::ProtocolVersion::{self, *};
 use turms::client::{CancellationToken, Event, Events, TransportKind, VersionCache};
 use turms::http::HttpConnector;
-use turms::proto::ProtocolVersion::{self, *};
-use turms::proto::{Ability, ErrorCode};
-use turms::types::{CreateMessageResult, ElicitResult, Reference, Root};
+use turms::jsonrpc::ErrorCode;
+use turms::types::{Ability, CreateMessageResult, ElicitResult, Reference, Root};
 use turms::ws::WsConnector;
 use turms::{ChildCommand, Client, ClientBuilder};
 use turms_testkit::{TIMEOUT, eventually, node, peer_file, within};
@@ -166,7 +166,7 @@ async fn read(client: &Client, uri: &str) -> Vec<u8> {
     read.contents[0].bytes().unwrap()
 }
 
-async fn connect(builder: ClientBuilder, connector: impl turms::core::Connector) -> Client {
+async fn connect(builder: ClientBuilder, connector: impl turms::transport::Connector) -> Client {
     within("a connection", builder.connect(connector)).await.unwrap()
 }
 

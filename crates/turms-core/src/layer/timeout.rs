@@ -8,6 +8,8 @@ use super::Layer;
 use crate::{CallContext, ErrorOrigin, NotifyFuture, Request, ResponseFuture, Service, ServiceError};
 
 /// Limits the duration of calls. A longer one is cancelled and becomes an error.
+#[doc(alias = "deadline")]
+#[doc(alias = "max_total_timeout")]
 #[derive(Debug, Clone, Copy)]
 pub struct TimeoutLayer(Duration);
 

@@ -36,7 +36,7 @@ pub fn from_tower<L>(layer: L) -> FromTowerLayer<L> {
     FromTowerLayer(layer)
 }
 
-/// See [`tower`].
+/// The layer of [`from_tower`].
 #[derive(Debug, Clone, Copy)]
 pub struct FromTowerLayer<L>(L);
 

@@ -219,9 +219,9 @@ async fn tasks_are_listed_for_their_creator(store: &dyn TaskStore) {
     assert_eq!(ids(None, 2).await, ["contract-1", "contract-2"], "the page does not have the requested size");
     assert_eq!(ids(Some("contract-2"), 2).await, ["contract-3"], "the next page does not begin where the last ended");
     let unknown = store.list("contract-lister", Some("contract-unknown"), 2).await;
-    assert_eq!(unknown.err(), Some(StoreError::Gone), "a page begins after an unknown task");
+    assert_eq!(unknown.err(), Some(StoreError::NotFound), "a page begins after an unknown task");
     let foreign = store.list("contract-stranger", Some("contract-2"), 2).await;
-    assert_eq!(foreign.err(), Some(StoreError::Gone), "a page begins after a task of another creator");
+    assert_eq!(foreign.err(), Some(StoreError::NotFound), "a page begins after a task of another creator");
 }
 
 fn task(id: &str) -> TaskRecord {

@@ -38,14 +38,14 @@ impl StoredEvent {
 /// The events that were sent on the streams of sessions, so that a client can resume a broken stream.
 ///
 /// Events of a stream are appended in the order of their numbers. A store may drop old events to make room for new ones, but must
-/// return [`StoreError::Gone`] when they are requested.
+/// return [`StoreError::NotFound`] when they are requested.
 pub trait EventStore: Send + Sync + 'static {
     /// Stores an event.
     fn append<'a>(&'a self, session: &'a str, stream: u64, event: StoredEvent)
     -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Loads the events after `number`, in order: as many as fit into `max_bytes`, but at least one. Empty if there are no more.
-    /// [`StoreError::Gone`] if the next one was dropped.
+    /// [`StoreError::NotFound`] if the next one was dropped.
     fn after<'a>(
         &'a self,
         session: &'a str,
@@ -149,7 +149,7 @@ impl MemoryEventStore {
                 _ => Self::shrink(&mut state, session, size),
             }
             if state.bytes + size > self.max_total_bytes {
-                return Err(StoreError::Full(self.max_total_bytes));
+                return Err(StoreError::CapacityExceeded { what: "bytes", limit: self.max_total_bytes });
             }
         }
         let EventStoreState { sessions, bytes } = &mut *state;
@@ -179,7 +179,7 @@ impl MemoryEventStore {
         let state = self.state.lock();
         let Some(stored) = state.sessions.get(session) else { return Ok(Vec::new()) };
         if stored.dropped.get(&stream).is_some_and(|dropped| *dropped > number) {
-            return Err(StoreError::Gone);
+            return Err(StoreError::NotFound);
         }
         // Clients mostly request the newest events, so the search begins there.
         let seen = stored.events.iter().rposition(|(of, event)| *of == stream && event.number <= number);

@@ -21,12 +21,17 @@ pub use self::task::{MemoryTaskStore, TaskAnswer, TaskRecord, TaskStore};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The store is full; with its limit.
-    #[error("the store is full: its limit is {0}")]
-    Full(usize),
-    /// A requested item is no longer stored.
-    #[error("no longer stored")]
-    Gone,
+    /// The store is full.
+    #[error("the store is full: its limit is {limit} {what}")]
+    CapacityExceeded {
+        /// The unit of the limit, such as "sessions" or "bytes".
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+    /// A requested item is not stored, or no longer.
+    #[error("not found in the store")]
+    NotFound,
     /// The store could not be reached, or failed.
     #[error("the store failed: {0}")]
     Failed(String),

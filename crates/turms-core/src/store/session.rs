@@ -123,7 +123,7 @@ impl MemorySessionStore {
             let now = Instant::now();
             entries.retain(|_, entry| now < entry.expires);
             if entries.len() >= self.limit && !entries.contains_key(id) {
-                return Err(StoreError::Full(self.limit));
+                return Err(StoreError::CapacityExceeded { what: "sessions", limit: self.limit });
             }
         }
         entries.insert(id.into(), SessionEntry { record, expires: Instant::now() + idle_timeout });

@@ -103,7 +103,7 @@ pub trait TaskStore: Send + Sync + 'static {
     /// Waits until the task has a later revision than this, and returns the newest. Returns `None` when the task does not exist any more.
     fn changed<'a>(&'a self, id: &'a str, revision: u64) -> BoxFuture<'a, Result<Option<Arc<TaskRecord>>, StoreError>>;
 
-    /// Lists up to `limit` tasks of a creator, oldest first, after the task with the id `after`. [`StoreError::Gone`] if that task does not
+    /// Lists up to `limit` tasks of a creator, oldest first, after the task with the id `after`. [`StoreError::NotFound`] if that task does not
     /// exist or belongs to another creator.
     fn list<'a>(
         &'a self,
@@ -219,7 +219,11 @@ impl MemoryTaskStore {
         let full = is_full(&state);
         state.remove_expired(now, full);
         if is_full(&state) {
-            return Err(StoreError::Full(self.max_tasks.min(state.entries.len())));
+            let (what, limit) = match state.entries.len() >= self.max_tasks {
+                true => ("tasks", self.max_tasks),
+                false => ("bytes", self.max_bytes),
+            };
+            return Err(StoreError::CapacityExceeded { what, limit });
         }
         let id: Box<str> = record.task.task_id.as_str().into();
         if state.entries.contains_key(&id) {
@@ -276,7 +280,7 @@ impl MemoryTaskStore {
         let start = match after {
             Some(id) => {
                 let entry = state.entries.get(id).filter(|entry| entry.record.borrow().creator == creator);
-                entry.ok_or(StoreError::Gone)?.position + 1
+                entry.ok_or(StoreError::NotFound)?.position + 1
             }
             None => 0,
         };

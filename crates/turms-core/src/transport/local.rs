@@ -23,6 +23,7 @@ use crate::channel::{
     Channel, ChannelControl, CloseInfo, ConnectContext, ConnectError, Connector, ObservedCall, OpenChannel,
     OutgoingRequest,
 };
+use crate::clock::CallClock;
 use crate::context::CallContext;
 use crate::counters::Counters;
 use crate::dispatch::{Dispatch, dispatch, dispatch_in_process, dispatch_notification, notification_guard};
@@ -119,11 +120,11 @@ struct LocalState {
 
 impl LocalChannel {
     fn new(service: &Arc<dyn Service>, client: Arc<dyn Service>, dialect: Dialect) -> Self {
-        let client = LocalClient { service: client, dialect, observer: None };
-        let peer = Peer::new(client.clone());
-        let session = matches!(dialect, Dialect::Handshake(_)).then(|| SessionHandle::new(peer.clone()));
         let (counters, open, closed) = (Counters::default(), watch::Sender::new(true), AtomicBool::new(false));
         let state = Arc::new(LocalState { counters, open, closed });
+        let client = LocalClient { service: client, dialect, observer: None, state: state.clone() };
+        let peer = Peer::new(client.clone());
+        let session = matches!(dialect, Dialect::Handshake(_)).then(|| SessionHandle::new(peer.clone()));
         Self { service: service.clone(), session, client, peer, state }
     }
 
@@ -265,6 +266,8 @@ struct LocalClient {
     service: Arc<dyn Service>,
     dialect: Dialect,
     observer: Option<ObservedCall>,
+    /// The state of the channel: nothing is delivered after it is closed.
+    state: Arc<LocalState>,
 }
 
 impl LocalClient {
@@ -299,6 +302,9 @@ impl LocalClient {
 impl PeerTransport for LocalClient {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(async move {
+            if !self.state.is_open() {
+                return Err(PeerError::Closed);
+            }
             if let Some(notification) = self.observe(notification) {
                 let _ = self.handle(notification).await;
             }
@@ -307,6 +313,9 @@ impl PeerTransport for LocalClient {
     }
 
     fn try_notify(&self, notification: Notification) -> bool {
+        if !self.state.is_open() {
+            return false;
+        }
         let Some(notification) = self.observe(notification) else { return true };
         let mut handler = self.handle(notification);
         // In place if it can be, so that it is handled before the response of the call that sends it. There is no task to wake: a
@@ -326,19 +335,79 @@ impl PeerTransport for LocalClient {
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
         Box::pin(async move {
+            if !self.state.is_open() {
+                return Err(PeerError::Closed);
+            }
             let cx = self.context(params.as_ref());
             let params = params.map_or_else(Payload::default, Payload::json);
             let call = dispatch(&*self.service, Request::raw(method, params), cx);
-            let outcome = match options.timeout {
-                Some(limit) => tokio::time::timeout(limit, call)
-                    .await
-                    .map_err(|_| PeerError::Request(RequestError::TimedOut(limit)))?,
-                None => call.await,
-            };
-            match outcome {
+            match CallClock::from(options).run(self.state.until_closed(call)).await?? {
                 Ok(payload) => Ok(payload.into_raw()?),
                 Err(error) => Err(to_peer_error(error)),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::service::ResponseFuture;
+
+    /// A client that never responds, and counts notifications.
+    #[derive(Default)]
+    struct SilentClient(AtomicUsize);
+
+    impl Service for SilentClient {
+        fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
+            Box::pin(std::future::pending())
+        }
+
+        fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async {})
+        }
+    }
+
+    fn channel() -> (LocalChannel, Arc<SilentClient>) {
+        let client = Arc::<SilentClient>::default();
+        let server: Arc<dyn Service> = Arc::<SilentClient>::default();
+        (LocalChannel::new(&server, client.clone(), Dialect::Stateless(ProtocolVersion::LATEST)), client)
+    }
+
+    fn notification() -> Notification {
+        Notification::raw(ByteString::from_static("notifications/test"), None)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_to_the_client_ends_at_its_maximum_timeout() {
+        let (channel, _) = channel();
+        let limit = Duration::from_secs(1);
+        let options = RequestOptions::default().timeout(None).max_timeout(limit);
+        let error = channel.peer.request_raw("test", None, options).await.unwrap_err();
+        assert!(matches!(error, PeerError::Request(RequestError::MaxDuration(reached)) if reached == limit), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_delivered_to_the_client_of_a_closed_channel() {
+        let (channel, client) = channel();
+        channel.peer.notify_raw(notification()).await.unwrap();
+        assert!(channel.peer.try_notify_raw(notification()));
+        let options = RequestOptions::default().for_ever();
+        let pending = channel.peer.request_raw("test", None, options);
+        let close = async {
+            tokio::task::yield_now().await;
+            channel.close().await;
+        };
+        let (pending, ()) = tokio::join!(pending, close);
+        assert!(matches!(pending, Err(PeerError::Request(RequestError::Closed))), "{pending:?}");
+        assert!(matches!(channel.peer.notify_raw(notification()).await, Err(PeerError::Closed)));
+        assert!(!channel.peer.try_notify_raw(notification()));
+        let later = channel.peer.request_raw("test", None, options).await;
+        assert!(matches!(later, Err(PeerError::Closed)), "{later:?}");
+        assert_eq!(client.0.load(Ordering::SeqCst), 2);
     }
 }

@@ -36,7 +36,7 @@ async fn a_full_task_store_rejects_tasks_until_one_expires() {
     let store = MemoryTaskStore::new(2, 1 << 20);
     store.insert(task("brief"), Some(Duration::from_secs(1))).await.unwrap();
     store.insert(task("for ever"), None).await.unwrap();
-    assert_eq!(store.insert(task("more"), None).await, Err(StoreError::Full(2)));
+    assert_eq!(store.insert(task("more"), None).await, Err(StoreError::CapacityExceeded { what: "tasks", limit: 2 }));
     tokio::time::advance(Duration::from_secs(2)).await;
     store.insert(task("more"), None).await.unwrap();
     assert!(store.load("for ever").await.unwrap().is_some());
@@ -50,7 +50,9 @@ async fn results_count_towards_the_limit_of_the_task_store() {
     store.insert(large.clone(), None).await.unwrap();
     large.task.result = Some(RawJson::string(&"x".repeat(10_000)));
     assert_eq!(store.replace(large).await, Ok(true));
-    assert!(matches!(store.insert(task("more"), None).await, Err(StoreError::Full(_))));
+    let error = store.insert(task("more"), None).await.unwrap_err();
+    assert_eq!(error, StoreError::CapacityExceeded { what: "bytes", limit: 10_000 });
+    assert_eq!(error.to_string(), "the store is full: its limit is 10000 bytes");
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,7 +61,10 @@ async fn a_full_session_store_removes_only_expired_sessions() {
     let record = Arc::new(SessionRecord::new(ProtocolVersion::V2025_11_25, RawJson::default()));
     store.insert("a", record.clone(), Duration::from_secs(1)).await.unwrap();
     store.insert("b", record.clone(), LONG).await.unwrap();
-    assert_eq!(store.insert("c", record.clone(), LONG).await, Err(StoreError::Full(2)));
+    assert_eq!(
+        store.insert("c", record.clone(), LONG).await,
+        Err(StoreError::CapacityExceeded { what: "sessions", limit: 2 })
+    );
     tokio::time::advance(Duration::from_secs(2)).await;
     store.insert("c", record, LONG).await.unwrap();
     assert!(store.load("b").await.unwrap().is_some());
@@ -71,7 +76,7 @@ async fn the_oldest_events_of_a_session_are_dropped_and_reported_as_gone() {
     for number in 1..=20 {
         store.append("a", 1, StoredEvent::new(number, vec![b'x'; 100])).await.unwrap();
     }
-    assert_eq!(store.after("a", 1, 0, usize::MAX).await, Err(StoreError::Gone));
+    assert_eq!(store.after("a", 1, 0, usize::MAX).await, Err(StoreError::NotFound));
     let newest = store.after("a", 1, 17, usize::MAX).await.unwrap();
     assert_eq!(newest.iter().map(|event| event.number).collect::<Vec<_>>(), [18, 19, 20]);
 }
@@ -84,6 +89,6 @@ async fn events_of_the_largest_session_are_dropped_first() {
         store.append("large", 1, StoredEvent::new(number, vec![b'x'; 500])).await.unwrap();
     }
     assert_eq!(store.after("small", 1, 0, usize::MAX).await.unwrap().len(), 1);
-    assert_eq!(store.after("large", 1, 0, usize::MAX).await, Err(StoreError::Gone));
+    assert_eq!(store.after("large", 1, 0, usize::MAX).await, Err(StoreError::NotFound));
     assert_eq!(store.after("large", 1, 99, usize::MAX).await.unwrap().len(), 1);
 }

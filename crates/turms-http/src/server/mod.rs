@@ -173,6 +173,7 @@ impl HttpService {
     /// This prevents web pages from accessing a local server by DNS rebinding. It is not authentication: other clients
     /// can send any `Host`.
     #[doc(alias = "dns_rebinding")]
+    #[doc(alias = "origin")]
     #[must_use]
     pub fn allowed_hosts<S: Into<String>>(self, hosts: impl IntoIterator<Item = S>) -> Self {
         self.with(|options| options.access.set_hosts(hosts))

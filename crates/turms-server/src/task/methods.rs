@@ -120,7 +120,7 @@ impl TaskManager {
         let params: PaginatedParams = params.take()?;
         let after = params.cursor.as_ref().map(Cursor::as_str);
         let records = self.store().list(&creator, after, TASK_PAGE_SIZE).await.map_err(|error| match error {
-            StoreError::Gone => ErrorObject::invalid_params("the cursor was not issued by this server"),
+            StoreError::NotFound => ErrorObject::invalid_params("the cursor was not issued by this server"),
             error => task_store_error(&error),
         })?;
         let visible = records.iter().filter(|record| is_owned(record, context));

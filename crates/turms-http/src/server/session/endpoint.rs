@@ -129,7 +129,7 @@ impl HttpState {
         let record = self.state.sessions.shared(SessionRecord::new(version, client).principal(principal));
         match options.sessions().insert(&session.id, record.clone(), options.store_ttl()).await {
             Ok(()) => {}
-            Err(StoreError::Full(max)) => return too_many_sessions(max, &id),
+            Err(StoreError::CapacityExceeded { limit, .. }) => return too_many_sessions(limit, &id),
             Err(error) => {
                 tracing::warn!(%error, "a session cannot be stored");
                 let message = "sessions cannot be stored at the moment";
@@ -161,7 +161,7 @@ impl HttpState {
         let here = match self.state.sessions.get(named) {
             Some(session) => Some(session),
             None => Box::pin(self.load(named, head.principal(), options)).await.map_err(|error| match error {
-                StoreError::Full(max) => {
+                StoreError::CapacityExceeded { limit: max, .. } => {
                     let message = format!("no more than {max} sessions can be served here: try again later");
                     response::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, message)
                 }
@@ -202,7 +202,7 @@ impl HttpState {
             return Ok(None);
         }
         let Some(place) = self.state.sessions.reserve(options.max_sessions) else {
-            return Err(StoreError::Full(options.max_sessions));
+            return Err(StoreError::CapacityExceeded { what: "sessions", limit: options.max_sessions });
         };
         let session = HttpSession::resumed(id.into(), self.endpoint.service(), options.clone(), record.clone());
         // The handshake is replayed, so that the service knows the client.
@@ -309,10 +309,10 @@ impl HttpState {
                 Ok(_) => match session.options.event_store.after(&session.id, stream, 0, 1).await {
                     Ok(events) if events.is_empty() => return unknown(),
                     // There are no later events yet.
-                    Ok(_) | Err(StoreError::Gone) => StreamStart::Remote(number),
+                    Ok(_) | Err(StoreError::NotFound) => StreamStart::Remote(number),
                     Err(error) => return events_unreadable(&error),
                 },
-                Err(StoreError::Gone) => return event_gone(event),
+                Err(StoreError::NotFound) => return event_gone(event),
                 Err(error) => return events_unreadable(&error),
             },
         };
