@@ -11,6 +11,12 @@ pub struct Principal {
     pub scopes: Vec<String>,
 }
 
+impl From<&str> for Principal {
+    fn from(subject: &str) -> Self {
+        Self::new(subject)
+    }
+}
+
 impl Principal {
     /// Creates a principal without scopes.
     pub fn new(subject: impl Into<String>) -> Self {

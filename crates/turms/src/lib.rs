@@ -165,6 +165,13 @@ pub mod registry {
     pub use turms_core::registry::*;
 }
 
+/// A client for unit tests of servers.
+#[cfg(feature = "testing")]
+pub mod testing {
+    #[doc(inline)]
+    pub use turms_testing::*;
+}
+
 /// The version of this crate.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -189,7 +196,7 @@ pub use turms_server::{
     IntoCallToolResult, IntoCompletion, IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource,
     IntoTool, Json, ListKind, LogCall, Principal, Progress, ProgressReport, Prompt, PromptBuilder, RegistrationError,
     Rejection, RequestStateKey, Resource, ResourceBuilder, ResourceUri, Router, SchemaError, Server, ServerExtension,
-    ServerHandle, Session, State, SyncHandler, TaskOptions, Tool, ToolBuilder, ToolError, testing,
+    ServerHandle, Session, State, SyncHandler, TaskOptions, Tool, ToolBuilder, ToolError,
 };
 // What the attributes write refers to, and compile errors name.
 #[cfg(feature = "server")]
