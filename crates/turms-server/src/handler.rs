@@ -12,6 +12,7 @@ use turms_proto::{Ability, DecodeError, ErrorCode, ErrorObject, Object, Protocol
 
 use crate::context::Context;
 use crate::schema;
+use crate::sealed::Seal;
 
 /// A call before its handler runs. Extractors take values from it.
 #[derive(Debug, Clone)]
@@ -175,7 +176,7 @@ pub trait FromCall: Sized {
 }
 
 /// An async function with arguments that are extracted from a call. `X` only distinguishes functions with different
-/// arguments.
+/// arguments. Implemented for functions and closures; other types cannot implement it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
     label = "not a handler",
@@ -188,14 +189,19 @@ pub trait Handler<X>: Clone + Send + Sync + 'static {
     type Output: Send + 'static;
 
     /// Extracts the arguments and calls the function. Fails if an extractor fails.
+    #[doc(hidden)]
     fn call(self, call: CallParts) -> impl Future<Output = Result<Self::Output, Rejection>> + Send;
 
     /// Returns the schema of the arguments.
+    #[doc(hidden)]
     #[must_use]
     fn input_schema() -> Option<Value>;
+
+    #[doc(hidden)]
+    fn sealed(_: Seal);
 }
 
-/// Same as [`Handler`], for functions that are not async.
+/// Same as [`Handler`], for functions that are not async. Other types cannot implement it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
     note = "a handler takes at most eight arguments that each implement `FromCall`",
@@ -209,11 +215,16 @@ pub trait SyncHandler<X>: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// If an extractor fails.
+    #[doc(hidden)]
     fn call(&self, call: &mut CallParts) -> Result<Self::Output, Rejection>;
 
     /// Returns the schema of the arguments.
+    #[doc(hidden)]
     #[must_use]
     fn input_schema() -> Option<Value>;
+
+    #[doc(hidden)]
+    fn sealed(_: Seal);
 }
 
 /// A type-erased handler.
@@ -249,6 +260,8 @@ macro_rules! handlers {
                 $( let schema = schema.or_else($T::input_schema); )*
                 schema
             }
+
+            fn sealed(_: Seal) {}
         }
 
         #[allow(non_snake_case, unused_variables, reason = "named for the types")]
@@ -271,6 +284,8 @@ macro_rules! handlers {
                 $( let schema = schema.or_else($T::input_schema); )*
                 schema
             }
+
+            fn sealed(_: Seal) {}
         }
     };
 }

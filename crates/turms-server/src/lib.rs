@@ -58,6 +58,7 @@ mod respond;
 mod router;
 mod schema;
 mod seal;
+mod sealed;
 mod server;
 mod session;
 #[cfg(feature = "skills")]

@@ -108,7 +108,6 @@ impl Session {
     /// Stores a value for the rest of the session. Returns the replaced value of the same type, if there was one.
     #[doc(alias = "assign")]
     #[doc(alias = "state")]
-    #[expect(clippy::must_use_candidate, reason = "most callers ignore the result")]
     pub fn insert<T: Send + Sync + 'static>(&self, value: T) -> Option<Arc<T>> {
         let value = Arc::new(value);
         // The replaced value is returned after the lock is released, because its `drop` may run any code.
@@ -145,7 +144,6 @@ impl Session {
     }
 
     /// Removes and returns the stored value of a type.
-    #[expect(clippy::must_use_candidate, reason = "most callers ignore the result")]
     pub fn remove<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.0.edit_extras(SessionExtras::take::<T>)?.downcast().ok()
     }

@@ -696,11 +696,13 @@ mod completions {
             beginning_with(&request, &self.names)
         }
 
+        #[expect(clippy::needless_pass_by_value, reason = "a completion handler takes extractors")]
         fn shared(self: Arc<Self>, request: CompletionRequest) -> Vec<String> {
             let name = request.arguments.get("name").cloned().unwrap_or_default();
             beginning_with(&request, &self.names).into_iter().filter(|other| *other != name).collect()
         }
 
+        #[expect(clippy::needless_pass_by_value, reason = "a completion handler takes extractors")]
         fn lengths(request: CompletionRequest) -> Result<Vec<String>, String> {
             Ok(beginning_with(&request, &["short", "long"]))
         }

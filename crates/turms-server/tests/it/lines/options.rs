@@ -32,7 +32,7 @@ async fn initialized(version: &str) -> Wire {
     wire
 }
 
-fn call(tool: &str, meta: Value) -> Value {
+fn call(tool: &str, meta: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": tool, "_meta": meta } })
 }
 
@@ -50,7 +50,7 @@ fn newest_meta() -> Value {
 async fn an_input_request_has_a_timeout_of_its_own() {
     for version in LEGACY {
         let mut wire = initialized(version).await;
-        assert_eq!(wire.ask(call("roots", json!({}))).await["method"], "roots/list", "{version}");
+        assert_eq!(wire.ask(call("roots", &json!({}))).await["method"], "roots/list", "{version}");
         // It is not answered.
         let mut heard = wire.hear().await;
         if heard["method"] == "notifications/cancelled" {
@@ -63,7 +63,7 @@ async fn an_input_request_has_a_timeout_of_its_own() {
 
 #[tokio::test]
 async fn an_input_request_has_the_given_key() {
-    let result = Wire::of(server()).ask(call("roots", newest_meta())).await["result"].take();
+    let result = Wire::of(server()).ask(call("roots", &newest_meta())).await["result"].take();
     assert_eq!(result["inputRequests"]["places"]["method"], "roots/list", "{result}");
 }
 
@@ -75,7 +75,7 @@ async fn logs_and_progress_have_their_options() {
             true => (Wire::of(server()), newest_meta()),
             false => (initialized(version).await, json!({ "progressToken": 7 })),
         };
-        let first = wire.ask(call("report", meta)).await["params"].take();
+        let first = wire.ask(call("report", &meta)).await["params"].take();
         assert_eq!((&first["logger"], &first["data"]), (&json!("mine"), &json!("text")), "{version}");
         assert_eq!(wire.hear().await["params"]["logger"], Value::Null, "{version}");
         let half = wire.hear().await["params"].take();
@@ -105,7 +105,7 @@ async fn an_error_response_of_the_client_keeps_its_code_and_message() {
         });
         wire.ask(json!({ "jsonrpc": "2.0", "id": "init", "method": "initialize", "params": params })).await;
         wire.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
-        let request = wire.ask(call("roots", json!({}))).await;
+        let request = wire.ask(call("roots", &json!({}))).await;
         let error = json!({ "code": -1, "message": "no roots today" });
         let result = wire.ask(json!({ "jsonrpc": "2.0", "id": request["id"], "error": error })).await;
         let text = result["result"]["content"][0]["text"].as_str().unwrap().to_owned();

@@ -84,7 +84,7 @@ async fn a_second_initialize_ends_what_belongs_to_the_first_session() {
     wire.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
     wire.still_serves().await;
     let sessions = seen.opened.lock().unwrap().clone();
-    assert_eq!(sessions.iter().map(|session| client_name(session)).collect::<Vec<_>>(), ["one", "two"]);
+    assert_eq!(sessions.iter().map(client_name).collect::<Vec<_>>(), ["one", "two"]);
 
     // The second client receives nothing of the first session: no subscription, no log level, no stored peer.
     handle.notify_resource_updated("config://app");
