@@ -19,6 +19,8 @@ impl std::fmt::Display for UnknownCity {
     }
 }
 
+impl std::error::Error for UnknownCity {}
+
 /// Returns the weather of a city.
 #[tool(read_only)]
 async fn weather(city: String) -> Result<Json<Weather>, UnknownCity> {

@@ -26,7 +26,7 @@ async fn main() -> turms::Result {
     }
     if let Some(change) = changes.next().await {
         println!("{change:?}");
-        println!("{}", client.read_resource("note://todo").await?.text());
+        println!("{:?}", client.read_resource("note://todo").await?.contents);
     }
     client.close().await;
     Ok(())
