@@ -61,14 +61,11 @@ pub mod __internal {
     #[cfg(feature = "client")]
     pub use crate::client::{DialOptions, DialOptionsError, DialProtocol, DialedStream, Dialer, RouteStream};
     #[cfg(feature = "server")]
-    pub use crate::server::{AccessDenied, AccessPolicy};
+    pub use crate::server::{AccessDenied, AccessPolicy, BodyError, BodyLimit, HttpHandler, RequestHead};
+    pub use crate::sse::{EventTooLong, SseDecoder, SseEvent};
 }
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use self::server::fuzzing;
 #[cfg(feature = "server")]
-pub use self::server::{
-    BodyError, BodyLimit, HttpBody, HttpHandler, HttpService, Listener, PeerAddress, RequestHead, ServeHttp,
-    SessionOptions, StreamControl,
-};
-pub use self::sse::{EventTooLong, SseDecoder, SseEvent};
+pub use self::server::{HttpBody, HttpService, Listener, PeerAddress, ServeHttp, SessionOptions, StreamControl};

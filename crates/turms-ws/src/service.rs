@@ -13,8 +13,8 @@ use hyper_util::rt::TokioIo;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_tungstenite::tungstenite::protocol::Role;
 use turms_core::{BoxFuture, Connection, ConnectionError, Endpoint, Error, IntoEndpoint, Shutdown};
-use turms_http::__internal::AccessPolicy;
-use turms_http::{BodyError, BodyLimit, HttpBody, HttpHandler, Listener, RequestHead};
+use turms_http::__internal::{AccessPolicy, BodyError, BodyLimit, HttpHandler, RequestHead};
+use turms_http::{HttpBody, Listener};
 
 use crate::body::WsBody;
 use crate::close::CloseState;

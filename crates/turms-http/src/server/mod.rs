@@ -110,7 +110,7 @@ struct SharedState {
     has_denied: AtomicBool,
 }
 
-/// Extension trait for serving a server or an endpoint over HTTP.
+/// Extension trait for serving a server or an endpoint over HTTP. Everything that is one implements it.
 pub trait ServeHttp: IntoEndpoint + Sized {
     /// Converts it to a `tower` service, to mount in an application or to pass to a [`Listener`]. To use one server with
     /// several transports, build it once: `let router = server.build()?`, then `router.clone().into_http_service()?`

@@ -10,7 +10,8 @@ use turms_core::BoxFuture;
 use turms_core::store::{
     EventStore, MemoryEventStore, MemorySessionStore, SessionRecord, SessionStore, StoreError, StoredEvent,
 };
-use turms_http::{HttpHandler as _, SessionOptions};
+use turms_http::__internal::HttpHandler as _;
+use turms_http::SessionOptions;
 use turms_testkit::{eventually, within};
 
 use crate::dialog::{NEWEST_OLDER, Session, call, progress, request, with_progress};

@@ -17,7 +17,8 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use turms_http::{BodyError, BodyLimit, HttpBody, HttpHandler, RequestHead, fuzzing};
+use turms_http::__internal::{BodyError, BodyLimit, HttpHandler, RequestHead};
+use turms_http::{HttpBody, fuzzing};
 
 /// Maximum length of a body. Inputs are shorter.
 const MAX_BODY_BYTES: usize = 1 << 20;

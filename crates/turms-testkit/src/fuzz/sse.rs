@@ -1,7 +1,7 @@
 //! Decoding of event streams: it does not depend on the boundaries of pieces, and events are limited.
 
 use bytes::Bytes;
-use turms_http::{SseDecoder, SseEvent};
+use turms_http::__internal::{SseDecoder, SseEvent};
 
 const LIMIT: usize = 256;
 
