@@ -16,7 +16,7 @@ async fn main() -> turms::Result {
     let server = Server::new("reports", "1.0.0").tool(report).build()?;
     let client = Client::builder("reader", "1.0.0").enable_tasks().connect_service(server).await?;
     let task = client.call_tool_as_task("report", serde_json::json!({ "year": 2026 })).await?;
-    println!("{} is {}", task.id(), task.status());
+    println!("{:?} is {}", task.id(), task.status());
     println!("{}", task.wait().await?.text());
     Ok(())
 }

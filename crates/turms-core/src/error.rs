@@ -161,6 +161,8 @@ __into_error! {
     Other: ServiceNameError,
     Other: StoreError,
     Other: TemplateError,
+    Other: turms_proto::EncodeError,
+    Other: turms_proto::types::ToolFailedError,
     Other: UnknownVersionError,
     Other: io::Error,
     Other: BoxError,
