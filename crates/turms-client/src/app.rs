@@ -8,8 +8,8 @@ use crate::builder::ClientBuilder;
 impl ClientBuilder {
     /// Declares that this is a host that shows pages of [`APP_MIME_TYPE`], so that servers offer them.
     ///
-    /// What the host has to do for that is its own: to keep pages apart in a sandbox, to hide from the model the tools that are
-    /// not [for it](turms_proto::types::Tool::visible_to_model), and to let a page call only those tools of its own server
+    /// The host itself must keep pages apart in a sandbox, hide from the model the tools that are
+    /// not [for it](turms_proto::types::Tool::visible_to_model), and let a page call only those tools of its own server
     /// that are [for pages](turms_proto::types::Tool::callable_by_app).
     ///
     /// ```

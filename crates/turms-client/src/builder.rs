@@ -85,33 +85,31 @@ impl ClientBuilder {
         self
     }
 
-    /// Which revisions to speak; whatever the server speaks unless said otherwise.
+    /// Sets the protocol revisions that the client accepts. Default: all.
     pub fn protocol_versions(mut self, choice: VersionChoice) -> Self {
         self.settings.choice = choice;
         self
     }
 
-    /// Speaks this revision and no other.
+    /// Accepts only this protocol revision.
     pub fn protocol_version(self, version: ProtocolVersion) -> Self {
         self.protocol_versions(VersionChoice::Only(version))
     }
 
-    /// Remembers there which revision each server speaks, rather than for the whole process.
+    /// Sets the cache of the revisions that servers speak. Default: one cache for the process.
     pub fn version_cache(mut self, memory: VersionCache) -> Self {
         self.settings.version_cache = memory;
         self
     }
 
-    /// Timeout for the answer to `server/discover` before `initialize` is sent too, over byte streams and WebSocket (default
-    /// 3 s). Silence decides nothing: the server may still be starting, and has [`handshake_timeout`](Self::handshake_timeout)
-    /// from then on.
+    /// Timeout for the response to `server/discover` before `initialize` is sent as well, over byte streams and WebSocket. From then on
+    /// the server has [`handshake_timeout`](Self::handshake_timeout) to respond to either. Default: 3 s.
     pub fn probe_timeout(mut self, timeout: Duration) -> Self {
         self.settings.probe_timeout = timeout;
         self
     }
 
-    /// Timeout for the first answer of a server, after [`probe_timeout`](Self::probe_timeout) where it has been probed (default
-    /// 30 s).
+    /// Timeout for the first response of a server, after [`probe_timeout`](Self::probe_timeout) if the server is probed. Default: 30 s.
     pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
         self.settings.handshake_timeout = timeout;
         self
@@ -124,14 +122,14 @@ impl ClientBuilder {
         self
     }
 
-    /// Timeout for the answer to a call, renewed by each report of progress (default 30 s).
+    /// Timeout for the response to a call, renewed by each report of progress. Default: 30 s.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeouts.timeout = timeout;
         self
     }
 
-    /// Timeout for the answer to a call that progress does not renew (default 60 minutes, or the timeout of the call if that is
-    /// longer). It does not apply to subscriptions, nor to how long a task takes.
+    /// Timeout for the response to a call that progress does not renew. It does not apply to subscriptions, nor to the time that a
+    /// task takes. Default: 60 minutes, or the timeout of the call if that is longer.
     pub fn max_duration(mut self, duration: Duration) -> Self {
         self.settings.timeouts.max_duration = Some(duration);
         self
@@ -143,15 +141,14 @@ impl ClientBuilder {
         self
     }
 
-    /// Maximum number of steps of one validation of structured content against the output schema of its tool, 25 million by
-    /// default, which are at most about a tenth of a second. A result that takes more fails the call as too expensive to
-    /// validate.
+    /// Maximum number of steps for validating structured content against the output schema of its tool. A result that needs more
+    /// fails the call. Default: 25 million, which take about 0.1 s.
     pub fn max_validation_steps(mut self, steps: u64) -> Self {
         self.settings.max_validation_steps = steps;
         self
     }
 
-    /// Disables the response cache.
+    /// Disables the response cache. It is enabled by default, and keeps responses as long as the server allows.
     pub fn without_cache(mut self) -> Self {
         self.settings.caching = false;
         self
@@ -183,7 +180,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Refuses calls for a while after several in a row have failed. Off by default.
+    /// Rejects calls for a while after several in a row have failed. Off by default.
     pub fn circuit_breaker(mut self, breaker: CircuitBreaker) -> Self {
         self.settings.circuit_breaker = Some(breaker);
         self
@@ -304,22 +301,21 @@ impl ClientBuilder {
         self
     }
 
-    /// Declares an extension. One with an id that is none keeps the client from connecting.
+    /// Declares an extension of the protocol by its id, such as `com.example/prices`. Connecting fails if the id is invalid.
     pub fn declare_extension(mut self, id: &str, settings: impl Into<Object>) -> Self {
         self.extra = self.extra.with_extension(id, settings);
         self
     }
 
-    /// Declares an extension that hears and answers for itself. One with an id that is none, or that is there already, keeps
-    /// the client from connecting.
+    /// Adds an extension with its own handlers, and declares it. Connecting fails if its id is invalid or already declared.
     pub fn extension(mut self, extension: impl ClientExtension) -> Self {
         self.extensions.push(Arc::new(extension));
         self
     }
 
-    /// Takes tasks: a server may go on with a call of a tool after it has answered, and the client asks from time to time what
-    /// has come of it. That is the tasks extension of 2026-07-28. [`Client::call_tool`] waits for the result as ever, and so it
-    /// does for tools of 2025-11-25 that only run as tasks and were listed before.
+    /// Declares the tasks extension of 2026-07-28: a server may respond to a tool call with a task, which the client polls.
+    /// [`Client::call_tool`] waits for the result of the task. It also does for tools of 2025-11-25 that only run as tasks, if they were
+    /// listed before.
     pub fn enable_tasks(self) -> Self {
         self.declare_extension(TASKS_EXTENSION, Object::new())
     }
@@ -336,13 +332,13 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the minimum level of log messages.
+    /// Sets the minimum level of log messages. Default: that of the server; servers of 2026-07-28 then send none.
     pub fn log_level(mut self, level: LoggingLevel) -> Self {
         self.settings.log_level = Some(level);
         self
     }
 
-    /// Does not forward log messages of the server to `tracing` (target `turms::server_log`).
+    /// Disables the forwarding of the server's log messages to `tracing` (target `turms::server_log`).
     pub fn without_log_tracing(mut self) -> Self {
         self.trace_logs = false;
         self
@@ -370,7 +366,7 @@ impl ClientBuilder {
     /// Connects to a service in this process, such as a server's router.
     ///
     /// # Errors
-    /// When the two have no revision in common.
+    /// When the client and the service have no revision in common.
     pub async fn connect_service(self, service: impl Service) -> Result<Client, ConnectError> {
         self.connect(LocalConnector::new(service)).await
     }
@@ -378,7 +374,7 @@ impl ClientBuilder {
     /// Connects over a byte stream: a socket, a pipe, one end of [`memory`](turms_core::transport::memory).
     ///
     /// # Errors
-    /// When the server does not answer, or the two cannot agree.
+    /// When the server does not respond, or the negotiation fails.
     pub async fn connect_stream(
         self,
         reader: impl AsyncRead + Send + Unpin + 'static,
@@ -400,7 +396,7 @@ impl ClientBuilder {
     /// ```
     ///
     /// # Errors
-    /// When the program does not start, ends at once, or does not speak the protocol.
+    /// When the program does not start, exits at once, or does not speak the protocol.
     #[doc(alias = "stdio")]
     #[doc(alias = "subprocess")]
     #[doc(alias = "StdioTransport")]
@@ -412,7 +408,7 @@ impl ClientBuilder {
     /// Connects with a connector, such as an `HttpConnector`, and waits until the client is ready.
     ///
     /// # Errors
-    /// When the server cannot be reached, or the two cannot agree. With [`reconnect`](Self::reconnect), a server that does not respond
+    /// When the server cannot be reached, or the negotiation fails. With [`reconnect`](Self::reconnect), a server that does not respond
     /// is tried again until [`connect_timeout`](Self::connect_timeout).
     pub async fn connect(self, connector: impl Connector) -> Result<Client, ConnectError> {
         let deadline = Instant::now() + self.connect_timeout;

@@ -26,28 +26,28 @@ pub enum Event {
     PromptsChanged,
     /// The list of resources, or of their templates, has changed.
     ResourcesChanged,
-    /// A resource that is watched has changed.
+    /// A resource with a [subscription](crate::Client::subscribe) has changed.
     ResourceUpdated {
-        /// Which.
+        /// The URI of the resource, or of a part of it.
         uri: String,
     },
     /// A log message of the server.
     Log(Arc<LogMessage>),
     /// Progress of a call.
     Progress(Arc<ProgressParams>),
-    /// A page that the user was sent to has been dealt with (2025-11-25).
+    /// The user has completed a URL elicitation (2025-11-25).
     ElicitationComplete {
-        /// The id that the question carried.
+        /// The id of the elicitation.
         id: String,
     },
-    /// A task has changed. Servers of 2025-11-25 send this unasked, those of 2026-07-28 to a
+    /// A task has changed. Servers of 2025-11-25 send this unsolicited, those of 2026-07-28 to a
     /// [subscription](crate::Client::subscribe).
     TaskUpdated(Arc<Task>),
     /// A call is retried.
     Retrying {
         /// The call.
         target: Arc<str>,
-        /// The number of the retry, from 1.
+        /// The number of the retry, starting at 1.
         attempt: u32,
     },
     /// The circuit breaker has opened or closed.
@@ -57,7 +57,7 @@ pub enum Event {
         /// The number of failures in a row.
         failures: u32,
     },
-    /// A health check has succeeded again after some that had not.
+    /// A health check has succeeded after failures.
     Healthy,
     /// Another notification of the server.
     Notification(Arc<Notification>),
@@ -69,7 +69,7 @@ pub enum Event {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ConnectionEvent {
-    /// It is open.
+    /// The connection is open.
     Connected {
         /// The revision that is spoken.
         version: ProtocolVersion,
@@ -78,18 +78,18 @@ pub enum ConnectionEvent {
     },
     /// The connection was lost.
     Lost(CloseInfo),
-    /// Another is tried.
+    /// The client will reconnect.
     Reconnecting {
-        /// The number of the attempt, from 1.
+        /// The number of the attempt, starting at 1.
         attempt: u32,
-        /// When, counted from now.
+        /// The delay before the attempt.
         delay: Duration,
     },
-    /// An attempt to open another has failed.
+    /// An attempt to connect has failed.
     ConnectFailed(ConnectError),
-    /// No other is tried any more.
+    /// The last attempt to reconnect has failed.
     ReconnectFailed,
-    /// It is over: the client has closed it, or it was lost and no other is tried.
+    /// The client is closed: by [`Client::close`](crate::Client::close), or after the connection was lost.
     Closed,
 }
 
@@ -97,11 +97,11 @@ pub enum ConnectionEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BreakerState {
-    /// All of them.
+    /// All calls are sent.
     Closed,
-    /// None.
+    /// No call is sent.
     Open,
-    /// One, to see whether the server works again.
+    /// One call is sent as a trial.
     HalfOpen,
 }
 
@@ -183,12 +183,12 @@ impl Events {
         Self(EventSource::Merged(Box::pin(events)))
     }
 
-    /// The next event; `None` when there will be no more.
+    /// Returns the next event; `None` after the client is closed.
     pub async fn next(&mut self) -> Option<Event> {
         std::future::poll_fn(|task| self.poll_event(task)).await
     }
 
-    /// The next event that `pick` finds something in.
+    /// Returns the first value that `pick` returns for an event; `None` after the client is closed.
     pub async fn find<T>(&mut self, mut pick: impl FnMut(Event) -> Option<T>) -> Option<T> {
         loop {
             if let Some(found) = pick(self.next().await?) {

@@ -1,4 +1,4 @@
-//! Extensions of the protocol, on the side of a client.
+//! Extensions of the protocol for clients.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use turms_proto::{ErrorObject, Notification, Object, RawJson};
 use crate::call::{Call, CallRequest, decode};
 use crate::client::Client;
 
-/// An extension of the protocol: who it is, what its capability says, and what it hears and answers.
+/// An extension of the protocol: its id and settings, and its handlers for notifications and requests.
 ///
 /// An extension that is only declared needs no type of its own: see
 /// [`ClientBuilder::declare_extension`](crate::ClientBuilder::declare_extension). Its methods are called with [`Client::request`].
@@ -35,7 +35,7 @@ use crate::client::Client;
 /// #     }
 /// # }
 ///
-/// /// Knows when prices have changed.
+/// /// Counts the changes of prices.
 /// #[derive(Default)]
 /// struct Prices {
 ///     changes: Mutex<u32>,
@@ -81,10 +81,10 @@ use crate::client::Client;
     note = "implement `ClientExtension` for it, or declare one by its id with `.declare_extension(id, settings)`"
 )]
 pub trait ClientExtension: Send + Sync + 'static {
-    /// Its id, such as `com.example/prices`: a domain that is yours, backwards, and a name.
+    /// Returns the id, such as `com.example/prices`: a reversed domain name of yours, and a name.
     fn id(&self) -> &str;
 
-    /// What is declared beside the id. Asked once, when the client connects.
+    /// Returns the settings that are declared with the id. Called once, when the client connects. Default: none.
     fn settings(&self) -> Object {
         Object::new()
     }
@@ -150,12 +150,12 @@ pub(crate) fn declared(
     let mut all = named.unwrap_or_default();
     for extension in extensions {
         if all.contains(extension.id()) {
-            return Err(undeclarable(extension.id(), "there is one of this id already"));
+            return Err(undeclarable(extension.id(), "an extension with this id is already declared"));
         }
         all.insert_raw(extension.id(), &extension.settings().into());
     }
     if let Some((id, _)) = all.iter().find(|(id, _)| !is_extension_id(id)) {
-        return Err(undeclarable(&id, "its id has to be a prefix, a slash and a name, such as com.example/prices"));
+        return Err(undeclarable(&id, "the id must be a prefix, a slash and a name, such as com.example/prices"));
     }
     Ok(Some(all).filter(|all| !all.is_empty()))
 }

@@ -18,7 +18,7 @@ use crate::subscription::Subscription;
 /// handles hold a guard, and the tasks end when the last is dropped.
 #[derive(Debug)]
 pub(crate) struct Lifetime {
-    /// So that members can be added from outside a runtime.
+    /// Members can be added from outside a runtime.
     pub(crate) runtime: Handle,
     pub(crate) pending: PendingCalls,
     shutdown: CancellationToken,

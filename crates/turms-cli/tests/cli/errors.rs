@@ -180,7 +180,9 @@ fn a_tool_that_fails() {
 fn an_unknown_resource() {
     turms(["read", "demo", "demo://readm"]).run().fails(5, &["hint: did you mean \"demo://readme\"?"]);
     turms(["read", "demo", "note://{name}"]).run().fails(5, &["hint: this is a template"]);
-    turms(["read", "demo", "note://none"]).run().fails(5, &["resources/read \"note://none\"", "the server answered"]);
+    turms(["read", "demo", "note://none"])
+        .run()
+        .fails(5, &["resources/read \"note://none\"", "error response from server"]);
     turms(["raw", "demo", "no/such"]).run().fails(5, &["-32601", "hint: the server does not support this method"]);
     turms(["raw", "demo", "ping", "[1]"]).run().fails(2, &["not a JSON object"]);
 }
@@ -293,7 +295,7 @@ fn an_error_response_is_shown_with_its_data() {
         r#"{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no way","data":{"why":"rain"}}}"#,
     )]);
     let output = turms(["tools", "--json", "--", "sh", "-c", &server]).run();
-    output.fails(5, &["tools/list: the server answered: no way (-32000)", "data: {\"why\":\"rain\"}"]);
+    output.fails(5, &["tools/list: error response from server: no way (-32000)", "data: {\"why\":\"rain\"}"]);
     assert_eq!(output.stdout, "{\"error\":{\"code\":-32000,\"message\":\"no way\",\"data\":{\"why\":\"rain\"}}}\n");
     // A list has no side effects, so the message does not say that it may have run.
     let output = turms(["tools", "--timeout", "0.5", "--", "sh", "-c", &scripted_server(&[("tools/list", "")])]).run();

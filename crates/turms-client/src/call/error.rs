@@ -11,7 +11,7 @@ use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion, format_d
 /// A tool that failed is not an error: that is a result, and says so
 /// ([`CallToolResult::failed`](turms_proto::types::CallToolResult::is_error)).
 #[derive(Clone)]
-pub struct CallError(Box<Inner>);
+pub struct CallError(Box<CallErrorInner>);
 
 /// The message with its causes, so that an error that leaves `main` reads as a sentence.
 impl fmt::Debug for CallError {
@@ -21,7 +21,7 @@ impl fmt::Debug for CallError {
 }
 
 #[derive(Debug, Clone)]
-struct Inner {
+struct CallErrorInner {
     target: String,
     kind: CallErrorKind,
     delivery: Delivery,
@@ -46,7 +46,7 @@ pub(crate) enum Recovery {
 #[non_exhaustive]
 pub enum CallErrorKind {
     /// The server responded with an error.
-    #[error("the server answered: {0}")]
+    #[error("error response from server: {0}")]
     ErrorResponse(ErrorObject),
     /// No response in time.
     #[error(transparent)]
@@ -58,24 +58,24 @@ pub enum CallErrorKind {
     #[error(transparent)]
     Closed(ClosedCause),
     /// The transport failed to deliver the request or its response. The connection is still usable.
-    #[error("the request was lost on the way")]
+    #[error("transport failed before the response")]
     Transport(#[source] Arc<dyn std::error::Error + Send + Sync>),
     /// The server requires other credentials.
     #[error("not authorized")]
     Unauthorized(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    /// The circuit breaker is open for another while.
+    /// The circuit breaker is open, for this time.
     #[error("not sent: circuit breaker is open for another {}", format_duration(*.0))]
     CircuitOpen(Duration),
     /// The server does not support the call.
     #[error(transparent)]
     Unsupported(UnsupportedCause),
-    /// The parameters cannot be written as JSON.
+    /// The parameters cannot be encoded.
     #[error("cannot be written as JSON: {0}")]
     Encode(String),
     /// The response is not valid.
     #[error(transparent)]
     Decode(DecodeCause),
-    /// The server asked for input that this client does not give.
+    /// An input request of the server has no response.
     #[error(transparent)]
     Input(InputCause),
     /// The task of the call has no result.
@@ -91,7 +91,7 @@ pub enum CallErrorKind {
 #[non_exhaustive]
 pub enum TimeoutCause {
     /// The timeout, which progress renews.
-    #[error("no response within {} (timeout)", format_duration(*.0))]
+    #[error("no response within {}", format_duration(*.0))]
     Response(Duration),
     /// The maximum duration, which progress does not renew.
     #[error("no response within {} (max_duration)", format_duration(*.0))]
@@ -103,10 +103,10 @@ pub enum TimeoutCause {
 #[non_exhaustive]
 pub enum ClosedCause {
     /// The connection closed before the response.
-    #[error("{}", .0.before("before it answered"))]
+    #[error("{}", .0.before("before the response"))]
     Lost(CloseInfo),
     /// There was no connection to send the request on.
-    #[error("there is no connection to the server")]
+    #[error("not connected to the server")]
     NotConnected(#[source] Option<ConnectError>),
 }
 
@@ -131,22 +131,22 @@ pub enum UnsupportedCause {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeCause {
-    /// It is not what the method returns.
-    #[error("the server's answer is not valid: {0}")]
+    /// The result does not match the method.
+    #[error("invalid response: {0}")]
     Invalid(DecodeError),
-    /// It is longer than the limit, so it was not read.
+    /// The response is larger than the limit and was not read.
     #[error(
-        "the answer is longer than the limit of {limit} bytes: raise message_limit of the connector, or max_message_bytes of the connection"
+        "the response is larger than {limit} bytes; raise message_limit of the connector, or max_message_bytes of the connection"
     )]
     TooLarge {
         /// The limit in bytes.
         limit: usize,
     },
     /// The structured output does not match the output schema of the tool.
-    #[error("the structured output does not fit the schema that the tool declares: {}", .0.join("; "))]
+    #[error("structured content does not match the output schema: {}", .0.join("; "))]
     Output(Vec<String>),
     /// The list has more pages than are read, or its cursors repeat.
-    #[error("the list does not end: gave up after {0} pages")]
+    #[error("the list has more than {0} pages, or its cursors repeat")]
     EndlessList(usize),
 }
 
@@ -154,16 +154,16 @@ pub enum DecodeCause {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputCause {
-    /// This client cannot or will not answer it.
-    #[error("the server asked {method:?}, and {reason}")]
+    /// This client has no response to it.
+    #[error("input request {method:?}: {reason}")]
     Refused {
         /// The method of the input request.
         method: String,
         /// The reason that there is no response.
         reason: String,
     },
-    /// The server asked for input more often than allowed.
-    #[error("the server still asks for input after {0} rounds")]
+    /// The call needs more input rounds than allowed.
+    #[error("more than {0} input rounds")]
     TooManyRounds(usize),
 }
 
@@ -183,7 +183,7 @@ pub enum TaskCause {
         reason: Option<String>,
     },
     /// The server does not know the task.
-    #[error("the server has no task {id:?}, or has it no more")]
+    #[error("task {id:?} not found")]
     NotFound {
         /// The id of the task.
         id: String,
@@ -198,7 +198,7 @@ pub enum NoServerCause {
     #[error("no connection of the pool is available")]
     NoneAvailable,
     /// No server of the group has it.
-    #[error("no server has it")]
+    #[error("no server offers it")]
     NotFound,
     /// Several servers are connected, and the call is for one of them.
     #[error("several servers are connected; use `ClientGroup::client(name)`")]
@@ -222,7 +222,7 @@ pub enum Delivery {
 
 impl CallError {
     pub(crate) fn new(target: impl fmt::Display, kind: CallErrorKind, delivery: Delivery) -> Self {
-        Self(Box::new(Inner { target: target.to_string(), kind, delivery, recovery: Recovery::Unknown }))
+        Self(Box::new(CallErrorInner { target: target.to_string(), kind, delivery, recovery: Recovery::Unknown }))
     }
 
     pub(crate) fn not_sent(target: impl fmt::Display, kind: CallErrorKind) -> Self {
@@ -424,7 +424,7 @@ impl fmt::Display for CallError {
             (kind, _) => write!(f, "{}: {kind}", self.0.target)?,
         }
         if self.may_have_run() {
-            f.write_str("; it may have run")?;
+            f.write_str("; the call may have run")?;
         }
         Ok(())
     }
@@ -463,25 +463,25 @@ mod tests {
     fn an_error_says_what_failed_on_what_and_whether_it_may_have_run() {
         let timeout = PeerError::Request(RequestError::TimedOut(Duration::from_secs(30)));
         let error = CallError::of_peer("tools/call \"add\"", timeout);
-        assert_eq!(error.to_string(), "tools/call \"add\": no response within 30 s (timeout); it may have run");
+        assert_eq!(error.to_string(), "tools/call \"add\": no response within 30 s; the call may have run");
         assert!(error.is_timeout() && error.may_have_run());
 
         let error = CallError::of_peer("tools/call \"add\"", PeerError::Closed);
-        assert_eq!(error.to_string(), "tools/call \"add\": there is no connection to the server");
+        assert_eq!(error.to_string(), "tools/call \"add\": not connected to the server");
         assert!(error.is_disconnected() && !error.may_have_run());
 
         let error = CallError::of_peer("ping", PeerError::Request(RequestError::TooLong { limit: 1000 }));
         assert_eq!(
             error.to_string(),
-            "ping: the answer is longer than the limit of 1000 bytes: raise message_limit of the connector, or max_message_bytes of the \
-             connection; it may have run"
+            "ping: the response is larger than 1000 bytes; raise message_limit of the connector, or max_message_bytes of the \
+             connection; the call may have run"
         );
         assert!(error.may_have_run());
 
         let error = CallError::server("resources/read \"a://b\"", ErrorObject::invalid_params("no such resource"));
         assert_eq!(
             error.to_string(),
-            "resources/read \"a://b\": the server answered: no such resource (-32602 invalid params)"
+            "resources/read \"a://b\": error response from server: no such resource (-32602 invalid params)"
         );
         assert_eq!(error.into_error_object(), ErrorObject::invalid_params("no such resource"));
     }
@@ -494,12 +494,12 @@ mod tests {
         let error = CallError::of_servers("ping", vec![("files".into(), dead("no such program"))]);
         assert_eq!(
             error.to_string(),
-            "ping: server \"files\": there is no connection to the server: cannot reach files: no such program"
+            "ping: server \"files\": not connected to the server: cannot reach files: no such program"
         );
         assert!(error.is_disconnected() && !error.may_have_run() && !error.is_timeout());
         assert_eq!(
             format!("{:?}", dead("no such program")),
-            "ping: there is no connection to the server: cannot reach files: no such program"
+            "ping: not connected to the server: cannot reach files: no such program"
         );
         let slow = CallError::of_peer("ping", PeerError::Request(RequestError::TimedOut(Duration::from_secs(1))));
         let error = CallError::of_servers("ping", vec![("a".into(), dead("gone")), ("b".into(), slow)]);

@@ -7,13 +7,13 @@
 /// A `/*` that nothing closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnclosedComment {
-    /// Where it begins, in bytes from the start of the text.
+    /// The offset of its beginning in bytes.
     pub(super) offset: usize,
 }
 
 /// The text with comments and trailing commas turned into spaces, byte for byte as long as before.
 ///
-/// What is not JSON otherwise stays as it is, for a parser to complain about.
+/// Other syntax errors are left for the parser to report.
 pub(super) fn blank(text: &str) -> Result<String, UnclosedComment> {
     let mut plain = String::with_capacity(text.len());
     // What the last token that counts was, and where the last comma is if it may turn out to be a trailing one.

@@ -10,13 +10,13 @@ use super::env_file;
 use super::error::{EntryErrorKind, kind_of};
 use super::variable::Variables;
 
-/// A server as a configuration has it, with its variables replaced.
+/// The configuration of one server, with its variables replaced.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerEntry {
-    /// Where the server is.
+    /// The program or the URL of the server.
     pub target: ServerTarget,
-    /// Whether the server should be used: `disabled` is not true and `enabled` is not false.
+    /// `true` unless the entry has `"disabled": true` or `"enabled": false`.
     pub enabled: bool,
     /// Every other member, as it stands in the file.
     ///
@@ -37,32 +37,31 @@ impl fmt::Debug for ServerEntry {
     }
 }
 
-/// Where a server is: in a program to be started, or at an address.
+/// The program or the URL of a server.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerTarget {
-    /// A program to be started, spoken to over its standard input and output.
+    /// A program to start, connected by its standard input and output.
     #[non_exhaustive]
     Command {
         /// The program: a path, or a name to be searched for.
         program: String,
         /// Its arguments.
         args: Vec<String>,
-        /// What to change in its environment, which is otherwise what [`ChildCommand`](crate::ChildCommand) gives to
-        /// programs. `None` takes a variable away (VS Code's `null`). What the
-        /// file `envFile` says comes first, and `env` overrides it.
+        /// Changes to the environment that [`ChildCommand`](crate::ChildCommand) passes on. `None` removes a variable (VS Code's
+        /// `null`). Variables of `env` override those of `envFile`.
         env: IndexMap<String, Option<String>>,
-        /// The folder to start it in, as it is written.
+        /// The working directory, as written.
         cwd: Option<PathBuf>,
     },
-    /// An address.
+    /// A URL.
     #[non_exhaustive]
     Url {
-        /// The address, which begins with `http://`, `https://`, `ws://` or `wss://`.
+        /// The URL, which begins with `http://`, `https://`, `ws://` or `wss://`.
         url: String,
         /// Headers for every request. Their values are marked as sensitive.
         headers: HeaderMap,
-        /// How to speak there: `http`, `streamable-http` or `streamableHttp`, `sse`, `ws` or `websocket` in the file, or
+        /// The transport: `http`, `streamable-http` or `streamableHttp`, `sse`, `ws` or `websocket` in the file, or
         /// nothing. The address has a scheme that goes with it.
         transport: TransportKind,
     },
@@ -110,7 +109,7 @@ impl fmt::Debug for HeaderNames<'_> {
     }
 }
 
-/// What is wrong with an entry, and where in it.
+/// The error of an entry, and its place in it.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) path: String,
@@ -141,7 +140,7 @@ const USED_BY_URLS: [&str; 1] = ["headers"];
 pub(super) struct Reader<'a> {
     entry: Object,
     variables: &'a Variables,
-    /// Where a relative `envFile` is.
+    /// The directory of a relative `envFile`.
     base: Option<&'a Path>,
 }
 
@@ -221,7 +220,7 @@ impl<'a> Reader<'a> {
         Ok(ServerTarget::Url { url, headers: self.headers()?, transport })
     }
 
-    /// What `type` or `transport` says.
+    /// The transport that `type` or `transport` states.
     fn stated(&self) -> Result<Option<Stated>, Fault> {
         let read = |member| self.get(member).map(|value| Stated::read(member, &value)).transpose();
         match (read("type")?, read("transport")?) {
@@ -305,7 +304,7 @@ impl<'a> Reader<'a> {
         if text.contains('\0') { Err(Fault::new(path, EntryErrorKind::Nul)) } else { Ok(text) }
     }
 
-    /// What the target has not made use of.
+    /// The members that the target does not use.
     fn extra(self, target: &ServerTarget) -> Object {
         let used: &[&str] = match target {
             ServerTarget::Command { .. } => &USED_BY_COMMANDS,

@@ -200,10 +200,10 @@ pub enum EntryErrorKind {
     /// The members `type` and `transport` say different things.
     #[error("\"type\" and \"transport\" disagree")]
     TransportsDisagree,
-    /// A transport that nobody here knows.
+    /// An unknown transport.
     #[error("unknown transport {name:?}")]
     UnknownTransport {
-        /// As it is written.
+        /// The name as written.
         name: String,
     },
     /// The stated transport needs another member than the one that is there.
@@ -214,7 +214,7 @@ pub enum EntryErrorKind {
         /// The member that is there.
         member: &'static str,
     },
-    /// Nothing is there, which cannot be right here.
+    /// The value is empty.
     #[error("is empty")]
     Empty,
     /// A NUL character, which no operating system takes in an argument or a variable.
@@ -274,13 +274,13 @@ pub enum EntryErrorKind {
     /// `${workspaceFolder}` without a workspace folder, or one whose name is not Unicode.
     #[error("${{workspaceFolder}} needs a workspace folder, and there is none")]
     NoWorkspaceFolder,
-    /// `${input:…}`, which an editor asks of the person in front of it.
-    #[error("${{input:…}} {id:?} has to be asked of a person")]
+    /// `${input:…}`, for which an editor prompts the user.
+    #[error("${{input:…}} {id:?} requires user input")]
     NeedsPerson {
-        /// Which input.
+        /// The id of the input.
         id: String,
     },
-    /// `${kind:…}` of a kind that nobody here knows.
+    /// `${kind:…}` of an unknown kind.
     #[error("${{…}} of the kind {kind:?} is not known; a literal ${{ is written $${{")]
     UnknownReference {
         /// The text before the colon.

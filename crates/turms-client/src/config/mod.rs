@@ -22,19 +22,19 @@ pub use self::error::{ConfigError, ConfigErrorKind, EntryError, EntryErrorKind};
 pub use self::place::{ConfigApp, ConfigFile, ConfigScope, Platform, known_config_files};
 use self::variable::Variables;
 
-/// The largest file that is read. Claude Code keeps its servers in one file with much else, and that file grows.
+/// Maximum size of a file. Claude Code keeps its servers in one file with much else, and that file grows.
 const MAX_FILE: usize = 64 << 20;
 
-/// Where the servers may stand in a file; the first that is there counts.
+/// The paths of the servers in a file; the first that exists counts.
 const GROUPS: [&[&str]; 4] = [&["mcpServers"], &["servers"], &["mcp", "servers"], &["mcp.servers"]];
 
 /// The servers that a configuration file names, in the order of the file.
 ///
 /// The files of Claude Desktop, Claude Code, Cursor, Windsurf, Cline and VS Code are understood: servers stand under
 /// `mcpServers`, `servers`, or VS Code's setting `mcp.servers`. Comments (`//` and `/* */`), trailing commas and a byte
-/// order mark are accepted. Members that nobody here knows are kept in [`ServerEntry::extra`].
+/// order mark are accepted. Unknown members are kept in [`ServerEntry::extra`].
 ///
-/// An entry is looked at when it is asked for, so one that is wrong does not stop the others.
+/// Entries are read on demand, so an invalid entry does not affect the others.
 ///
 /// # Variables
 ///
@@ -49,11 +49,11 @@ const GROUPS: [&[&str]; 4] = [&["mcpServers"], &["servers"], &["mcp", "servers"]
 /// | `${pathSeparator}`, `${/}` | `/`, or `\` on Windows |
 /// | `$${` | the characters `${` |
 ///
-/// What a variable holds is not looked at again. `${input:…}` has to be asked of a person and is an error here.
+/// The value of a variable is not expanded again. `${input:…}` requires user input and is an error here.
 ///
 /// # Secrets
 ///
-/// Neither `Debug` nor an error shows the values of environment, headers, arguments or members that nobody here knows;
+/// Neither `Debug` nor an error shows the values of environment, headers, arguments or unknown members;
 /// only their names. Of an address `Debug` shows the host. Programs and folders are shown, so they are no place for
 /// secrets.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ pub struct McpConfig {
 }
 
 impl McpConfig {
-    /// Takes the text of a configuration file.
+    /// Parses the text of a configuration file.
     ///
     /// ```
     /// use turms_client::{McpConfig, ServerTarget};
@@ -113,7 +113,7 @@ impl McpConfig {
             .map_err(|kind| ConfigError::new(Some(path), kind))
     }
 
-    /// Looks variables up here and not in the environment of this process.
+    /// Sets the lookup of variables. Default: the environment of this process.
     ///
     /// The home folder is looked up the same way: `HOME`, or `USERPROFILE` on Windows.
     #[must_use]
@@ -146,12 +146,12 @@ impl McpConfig {
         Some(result.map(of_project).map_err(|kind| ConfigError::new(self.file.as_deref(), kind)))
     }
 
-    /// The names of the servers.
+    /// Returns the names of the servers.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.servers.keys().map(String::as_str)
     }
 
-    /// One server by its name.
+    /// Returns the server with this name.
     ///
     /// This may read the file that the entry names as `envFile`.
     ///
@@ -163,7 +163,7 @@ impl McpConfig {
         Some(self.resolve(name, entry))
     }
 
-    /// All servers. An entry that is wrong does not stop the others.
+    /// Returns all servers. An invalid entry does not affect the others.
     pub fn servers(&self) -> impl ExactSizeIterator<Item = (&str, Result<ServerEntry, EntryError>)> {
         self.servers.iter().map(|(name, entry)| (name.as_str(), self.resolve(name, entry)))
     }

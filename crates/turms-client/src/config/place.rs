@@ -1,10 +1,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where other clients keep their configuration: first the files of the project, then those of the person.
+/// Returns the paths of the configuration files of other clients: first those of the project, then those of the user.
 ///
-/// Only the paths are made; whether there are such files is for the caller to find out. `config` is where programs keep
-/// their settings, if the environment says so: `%APPDATA%` on Windows, `$XDG_CONFIG_HOME` on Linux. Otherwise it is the
+/// The files need not exist. `config` is the directory for settings, if the environment sets one: `%APPDATA%` on Windows, `$XDG_CONFIG_HOME` on Linux. Otherwise it is the
 /// usual folder in `home`. On a Mac it is always that one.
 ///
 /// ```
@@ -35,13 +34,13 @@ pub fn known_config_files(platform: Platform, home: &Path, project: &Path, confi
     ]
 }
 
-/// A place where a client may keep a configuration.
+/// A configuration file of another client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfigFile {
-    /// Whose configuration it is.
+    /// The client that the file belongs to.
     pub source: ConfigApp,
-    /// For what it holds.
+    /// The scope of the file.
     pub scope: ConfigScope,
     /// The file.
     pub path: PathBuf,
@@ -83,7 +82,7 @@ impl fmt::Display for ConfigApp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a file is shared with a project or it is a person's own")]
 pub enum ConfigScope {
-    /// For everybody who works on the project.
+    /// The file is shared by all users of the project.
     Project,
     /// For one person, whatever they work on.
     User,

@@ -9,7 +9,7 @@ use super::error::EntryErrorKind;
 /// Finds a variable by its name.
 type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// What `${…}` stands for.
+/// The values of `${…}`.
 #[derive(Clone)]
 pub(super) struct Variables {
     lookup: Arc<Lookup>,
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(refusal("${NONE}"), "the environment has no variable \"NONE\"");
         assert_eq!(refusal("${env:NO\nNE}"), "the environment has no variable \"NO\\nNE\"");
         assert_eq!(refusal("${workspaceFolder}"), "${workspaceFolder} needs a workspace folder, and there is none");
-        assert_eq!(refusal("${input:token}"), "${input:…} \"token\" has to be asked of a person");
+        assert_eq!(refusal("${input:token}"), "${input:…} \"token\" requires user input");
         assert_eq!(refusal("${command:x.y}"), "${…} of the kind \"command\" is not known; a literal ${ is written $${");
         assert_eq!(refusal("${A"), "${ is not closed; a literal ${ is written $${");
         assert_eq!(refusal("${}"), "${} names no variable");

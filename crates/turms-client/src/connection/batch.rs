@@ -17,7 +17,7 @@ use turms_proto::types::{EmptyParams, Ping};
 
 use super::state::{Connected, ServerShared};
 
-/// Where the calls of a batch wait for each other. It opens when each has arrived or left.
+/// The gate at which the calls of a batch wait for each other. It opens when each has arrived or left.
 pub(crate) struct BatchGate {
     size: usize,
     state: Mutex<GateState>,

@@ -1,4 +1,4 @@
-//! What every connection must have: the log level and the watched resources. Listen streams restore themselves.
+//! Restores the desired state of a new connection: the log level and the watched resources. Listen streams restore themselves.
 
 use bytestring::ByteString;
 use futures_util::future::join_all;

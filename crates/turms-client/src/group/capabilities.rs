@@ -1,4 +1,4 @@
-//! What the servers of a group are as one.
+//! The merged capabilities of the servers of a group.
 
 use turms_proto::session::{Dialect, Negotiated};
 use turms_proto::types::{

@@ -42,7 +42,7 @@ fn command(program: &str, args: &[String], env: &IndexMap<String, Option<String>
 
 /// Error for an address without a transport.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no transport for {} here; {}", name(*.0), remedy(*.0))]
+#[error("no transport for {}; {}", name(*.0), remedy(*.0))]
 struct MissingTransport(TransportKind);
 
 fn name(transport: TransportKind) -> &'static str {
@@ -57,12 +57,12 @@ fn name(transport: TransportKind) -> &'static str {
 fn remedy(transport: TransportKind) -> &'static str {
     match transport {
         TransportKind::Auto | TransportKind::StreamableHttp | TransportKind::HttpSse => {
-            "give it with ClientGroupBuilder::transport(HttpTransport::new()), which is in turms::http with the feature `http`"
+            "add `.transport(HttpTransport::new())` to the ClientGroupBuilder (turms::http, feature `http`)"
         }
         TransportKind::WebSocket => {
-            "give it with ClientGroupBuilder::transport(WsTransport::new()), which is in turms::ws with the feature `ws`"
+            "add `.transport(WsTransport::new())` to the ClientGroupBuilder (turms::ws, feature `ws`)"
         }
-        _ => "give one with ClientGroupBuilder::transport",
+        _ => "add one with ClientGroupBuilder::transport",
     }
 }
 
@@ -86,13 +86,16 @@ mod tests {
             let error = from_entries(Vec::new())(name, &entry.unwrap()).err().unwrap();
             assert_eq!(error.to_string(), format!("cannot reach server {name:?}"));
             let (missing, given) = match name {
-                "http" => ("Streamable HTTP", "HttpTransport::new()), which is in turms::http with the feature `http`"),
-                "sse" => ("HTTP+SSE", "HttpTransport::new()), which is in turms::http with the feature `http`"),
-                _ => ("WebSocket", "WsTransport::new()), which is in turms::ws with the feature `ws`"),
+                "http" => (
+                    "Streamable HTTP",
+                    "HttpTransport::new())` to the ClientGroupBuilder (turms::http, feature `http`)",
+                ),
+                "sse" => ("HTTP+SSE", "HttpTransport::new())` to the ClientGroupBuilder (turms::http, feature `http`)"),
+                _ => ("WebSocket", "WsTransport::new())` to the ClientGroupBuilder (turms::ws, feature `ws`)"),
             };
             let why = error.source().unwrap().to_string();
-            let remedy = format!("give it with ClientGroupBuilder::transport({given}");
-            assert_eq!(why, format!("there is no transport for {missing} here; {remedy}"));
+            let remedy = format!("add `.transport({given}");
+            assert_eq!(why, format!("no transport for {missing}; {remedy}"));
         }
     }
 }

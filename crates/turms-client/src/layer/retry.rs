@@ -113,7 +113,7 @@ impl<S: CallService> CallService for Retry<S> {
     }
 }
 
-/// What to do about a failed attempt.
+/// The decision about a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
     Fail,

@@ -1,4 +1,4 @@
-/// Which member of a pool takes the next call.
+/// The choice of the member of a pool that gets the next call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum PoolStrategy {

@@ -223,7 +223,7 @@ mod processes {
         let error = within("the end of the call", slow).await.unwrap().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "tools/call \"slow\": the server was killed by signal 9 before it answered; it may have run"
+            "tools/call \"slow\": the server was killed by signal 9 before the response; the call may have run"
         );
         eventually("the end of the client", async || client.status() == ConnectionStatus::Closed).await;
         let error = client.ping().await.unwrap_err();

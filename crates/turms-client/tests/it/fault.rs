@@ -180,8 +180,8 @@ async fn one_that_exits_mid_call_is_reported_with_its_status_and_last_words() {
     let error = fails(&client).await;
     assert_eq!(
         error.to_string(),
-        "tools/call \"odd\": the server exited with status 3 before it answered; last line of stderr: \"out of cheese\"; \
-         it may have run"
+        "tools/call \"odd\": the server exited with status 3 before the response; last line of stderr: \"out of cheese\"; \
+         the call may have run"
     );
     let CallErrorKind::Closed(ClosedCause::Lost(ended)) = error.kind() else { panic!("{error:?}") };
     assert_eq!(ended.how.as_deref(), Some("exited with status 3"));
@@ -197,7 +197,7 @@ async fn what_is_called_after_a_loss_is_not_sent_and_says_how_the_server_ended()
     fails(&client).await;
 
     let error = echo(&client).await.unwrap_err();
-    assert_eq!(error.to_string(), "tools/call \"echo\": there is no connection to the server");
+    assert_eq!(error.to_string(), "tools/call \"echo\": not connected to the server");
     assert_eq!(error.delivery(), Delivery::NotSent);
     assert_eq!(
         error.source().unwrap().to_string(),
@@ -222,7 +222,7 @@ async fn one_that_is_killed_mid_call_is_reported_with_the_signal() {
     let error = within("an answer", calling).await.unwrap();
     assert_eq!(
         error.to_string(),
-        "tools/call \"odd\": the server was killed by signal 9 before it answered; it may have run"
+        "tools/call \"odd\": the server was killed by signal 9 before the response; the call may have run"
     );
     close(client, &odd).await;
 }
@@ -301,7 +301,7 @@ async fn half_a_line_and_an_exit_is_a_loss() {
     let error = fails(&client).await;
     assert_eq!(
         error.to_string(),
-        "tools/call \"odd\": the server exited with status 0 before it answered; it may have run"
+        "tools/call \"odd\": the server exited with status 0 before the response; the call may have run"
     );
     assert_works(echo(&client).await);
     close(client, &odd).await;
@@ -314,7 +314,7 @@ async fn half_a_line_and_silence_is_a_timeout_and_costs_one_more_answer() {
 
     let error = times_out(&client).await;
     assert!(error.to_string().starts_with("tools/call \"odd\": no response within 3"), "{error}");
-    assert!(error.to_string().ends_with("; it may have run"), "{error}");
+    assert!(error.to_string().ends_with("; the call may have run"), "{error}");
     // The next answer is the rest of the half line.
     let spoiled = client.call_tool("echo", ()).timeout(SHORT).await.unwrap_err();
     assert!(spoiled.is_timeout(), "{spoiled}");
@@ -344,7 +344,7 @@ async fn a_line_over_the_limit_costs_its_own_call_only() {
     let client = connect(&odd).await;
 
     let error = fails(&client).await;
-    assert!(error.to_string().contains("longer than the limit") && error.may_have_run(), "{error}");
+    assert!(error.to_string().contains("the response is larger than") && error.may_have_run(), "{error}");
     assert_works(echo(&client).await);
     close(client, &odd).await;
 }
@@ -432,7 +432,7 @@ async fn a_health_check_finds_one_that_hangs_and_another_is_started() {
     let error = fails(&client).await;
     assert_eq!(
         error.to_string(),
-        "tools/call \"odd\": the server did not answer its health checks before it answered; it may have run"
+        "tools/call \"odd\": the server did not answer its health checks before the response; the call may have run"
     );
     connected_again(&mut events).await;
     assert_works(echo(&client).await);
@@ -505,7 +505,7 @@ async fn a_child_that_an_exit_leaves_behind_does_not_keep_a_call_waiting() {
     let error = fails(&client).await;
     assert_eq!(
         error.to_string(),
-        "tools/call \"odd\": the server exited with status 5 before it answered; it may have run"
+        "tools/call \"odd\": the server exited with status 5 before the response; the call may have run"
     );
     assert_works(echo(&client).await);
     close(client, &odd).await;
@@ -519,7 +519,7 @@ async fn one_that_closes_its_output_is_lost_and_ended_although_it_lives_on() {
     let error = fails(&client).await;
     assert_eq!(
         error.to_string(),
-        "tools/call \"odd\": the server closed its standard output before it answered; it may have run"
+        "tools/call \"odd\": the server closed its standard output before the response; the call may have run"
     );
     assert_works(echo(&client).await);
     close(client, &odd).await;

@@ -48,7 +48,7 @@ async fn one_cancel_stops_all_that_have_it() {
         for call in calls {
             let error = call.await.unwrap().unwrap_err();
             assert!(error.is_cancelled());
-            assert_eq!(error.to_string(), "tools/call \"slow\": cancelled; it may have run");
+            assert_eq!(error.to_string(), "tools/call \"slow\": cancelled; the call may have run");
         }
         client.reaches("stopped", 3).await;
         assert_eq!(subjects(&client), ["tools/call \"slow\""]);

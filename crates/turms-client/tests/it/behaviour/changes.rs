@@ -241,7 +241,7 @@ async fn what_the_server_does_not_acknowledge_is_not_watched() {
     let error = subscribing.await.unwrap().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "subscriptions/listen: the server answered: the server offers no changes of config://app (-32602 invalid params)"
+        "subscriptions/listen: error response from server: the server offers no changes of config://app (-32602 invalid params)"
     );
 }
 

@@ -116,7 +116,7 @@ async fn a_result_of_a_type_that_nobody_declared_is_refused() {
         body
     };
     let error = call(&client, &mut peer, strange(json!({ "content": [] }))).await.unwrap_err();
-    assert_eq!(error.to_string(), "tools/call \"t\": the server's answer is not valid: unknown resultType \"poem\"");
+    assert_eq!(error.to_string(), "tools/call \"t\": invalid response: unknown resultType \"poem\"");
     let reading = tokio::spawn(client.read_resource("a://b").into_future());
     let request = peer.expect("resources/read").await;
     peer.answer(&request, strange(json!({ "contents": [] }))).await;

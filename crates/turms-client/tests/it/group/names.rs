@@ -51,7 +51,7 @@ async fn errors_speak_of_what_was_asked_for() {
         .await;
     let client = group.as_client();
     let error = client.call_tool("sums_add", ()).await.unwrap_err();
-    assert_eq!(error.to_string(), "tools/call \"sums_add\": no server has it");
+    assert_eq!(error.to_string(), "tools/call \"sums_add\": no server offers it");
     assert!(error.is_not_found() && !error.may_have_run());
     let error = client.call_tool("math_subtract", ()).await.unwrap_err();
     assert_eq!(error.target(), "tools/call \"math_subtract\"");
@@ -166,9 +166,6 @@ async fn a_name_that_a_dead_server_may_have_is_not_said_to_be_nobodys() {
         .connect()
         .await;
     let error = group.as_client().call_tool("subtract", ()).await.unwrap_err();
-    assert!(
-        error.to_string().starts_with("tools/call \"subtract\": server \"dead\": there is no connection"),
-        "{error}"
-    );
+    assert!(error.to_string().starts_with("tools/call \"subtract\": server \"dead\": not connected"), "{error}");
     assert!(error.is_disconnected());
 }

@@ -24,7 +24,7 @@ async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
     let error = client.ping().await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "ping: server \"home\": there is no connection to the server: cannot reach home: connection refused"
+        "ping: server \"home\": not connected to the server: cannot reach home: connection refused"
     );
     assert!(group.reconnect("home").await.is_err());
 

@@ -36,7 +36,7 @@ async fn a_server_that_does_not_answer_its_health_checks_is_left_for_another() {
         let error = call.await.unwrap().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "tools/call \"pay\": the server did not answer its health checks before it answered; it may have run"
+            "tools/call \"pay\": the server did not answer its health checks before the response; the call may have run"
         );
         assert_eq!(
             scripted.heard(method).iter().filter(|heard| heard.connection == 1).count() % 3,

@@ -65,7 +65,7 @@ async fn a_client_gives_up_after_as_many_attempts_as_it_was_told() {
     assert_eq!(client.status(), ConnectionStatus::Closed);
 
     let error = client.ping().await.unwrap_err();
-    assert_eq!(error.to_string(), "ping: there is no connection to the server");
+    assert_eq!(error.to_string(), "ping: not connected to the server");
     assert_eq!(error.source().unwrap().to_string(), "cannot reach the scripted");
     assert_eq!(error.delivery(), Delivery::NotSent);
     drop(client);

@@ -40,7 +40,7 @@ async fn a_call_that_waits_for_a_connection_waits_no_longer_than_it_wants_to() {
     let before = Instant::now();
     let error = client.call_tool("pay", ()).timeout(5 * SECOND).await.unwrap_err();
     assert_eq!(before.elapsed().as_secs(), 5);
-    assert_eq!(error.to_string(), "tools/call \"pay\": there is no connection to the server");
+    assert_eq!(error.to_string(), "tools/call \"pay\": not connected to the server");
     assert_eq!(error.delivery(), Delivery::NotSent);
     assert!(error.is_disconnected() && !error.may_have_run());
     assert!(!so_far(&mut events).await.iter().any(|word| word.starts_with("retrying")));
@@ -115,7 +115,7 @@ async fn tools_that_say_nothing_are_not_repeated_since_they_may_have_run() {
     let error = client.call_tool("pay", ()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "tools/call \"pay\": the server closed the connection before it answered; it may have run"
+        "tools/call \"pay\": the server closed the connection before the response; the call may have run"
     );
     assert!(error.may_have_run() && error.is_disconnected());
     until(&mut events, "connected 2").await;

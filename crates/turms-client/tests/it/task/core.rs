@@ -117,7 +117,7 @@ async fn each_end_of_a_task_is_told_apart() {
     tool_failed["isError"] = true.into();
     for (status, result, expected) in [
         ("failed", Some(Ok(tool_failed)), Ok("no")),
-        ("failed", Some(Err("broke")), Err("tools/call \"work\": the server answered: broke (-32000)")),
+        ("failed", Some(Err("broke")), Err("tools/call \"work\": error response from server: broke (-32000)")),
         ("cancelled", None, Err("tools/call \"work\": the task \"t\" was cancelled")),
     ] {
         let (client, mut peer) = connected(nobody()).await;
@@ -164,7 +164,7 @@ async fn a_result_that_cannot_be_fetched_now_is_not_how_the_task_ended() {
     let (waited, ()) = tokio::join!(handle.wait(), playing);
     assert_eq!(
         waited.unwrap_err().to_string(),
-        "tools/call \"work\": the server answered: not now (-32603 internal error)"
+        "tools/call \"work\": error response from server: not now (-32603 internal error)"
     );
     assert_eq!(handle.status(), TaskStatus::InputRequired);
     let playing = async {

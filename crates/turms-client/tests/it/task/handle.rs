@@ -155,10 +155,7 @@ async fn a_task_of_an_earlier_run_is_taken_up() {
         peer.refuse(&request, -32602, "no such task").await;
     };
     let (gone, ()) = tokio::join!(client.task("u"), playing);
-    assert_eq!(
-        gone.unwrap_err().to_string(),
-        "tasks/get \"u\": the server has no task \"u\", or has it no more; it may have run"
-    );
+    assert_eq!(gone.unwrap_err().to_string(), "tasks/get \"u\": task \"u\" not found; the call may have run");
     let error = client.list_tasks().await.unwrap_err();
     assert!(matches!(error.kind(), CallErrorKind::Unsupported(UnsupportedCause::Revision { .. })), "{error}");
 }

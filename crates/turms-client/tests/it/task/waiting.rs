@@ -154,16 +154,16 @@ async fn each_end_of_a_task_is_told_apart() {
     let mut tool_failed = said("no");
     tool_failed["isError"] = true.into();
     for (end, expected) in [
-        (failed, "tools/call \"work\": the server answered: broke (-32000)"),
+        (failed, "tools/call \"work\": error response from server: broke (-32000)"),
         (cancelled, "tools/call \"work\": the task \"t\" was cancelled: enough"),
         (
             task("completed"),
-            "tools/call \"work\": the server's answer is not valid: \
+            "tools/call \"work\": invalid response: \
              the task is over and has neither a result nor an error",
         ),
         (
             completed(json!({ "content": 5 })),
-            "tools/call \"work\": the server's answer is not valid: \
+            "tools/call \"work\": invalid response: \
              result.content: invalid type: integer \"5\", expected a sequence",
         ),
         (completed(tool_failed), ""),
