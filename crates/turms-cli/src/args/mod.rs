@@ -104,7 +104,7 @@ pub(crate) enum Command {
     /// Show the server's log messages as they arrive
     Log(WithServer<LogArgs>),
     /// List the tasks, or show, wait for or cancel one
-    TaskOptions(WithServer<TasksArgs>),
+    Tasks(WithServer<TasksArgs>),
     /// Send any request or notification
     Raw(WithServer<RawArgs>),
     /// List the servers in configuration files
@@ -130,7 +130,7 @@ pub(crate) enum ServerCommand {
     Complete(CompleteArgs),
     Listen(ListenArgs),
     Log(LogArgs),
-    TaskOptions(TasksArgs),
+    Tasks(TasksArgs),
     Raw(RawArgs),
 }
 
@@ -158,7 +158,7 @@ impl Command {
             Self::Complete(on) => split_with(on, ServerCommand::Complete),
             Self::Listen(on) => split_with(on, ServerCommand::Listen),
             Self::Log(on) => split_with(on, ServerCommand::Log),
-            Self::TaskOptions(on) => split_with(on, ServerCommand::TaskOptions),
+            Self::Tasks(on) => split_with(on, ServerCommand::Tasks),
             Self::Raw(on) => split_with(on, ServerCommand::Raw),
             Self::Shell(_) | Self::Demo(_) | Self::Servers(_) | Self::Completions(_) | Self::Man(_) => return None,
         })

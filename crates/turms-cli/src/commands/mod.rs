@@ -40,7 +40,7 @@ pub(crate) async fn run(session: &CliSession, command: &ServerCommand) -> CliRes
         ServerCommand::Complete(args) => complete::run(session, args).await,
         ServerCommand::Listen(args) => listen::run(session, args).await,
         ServerCommand::Log(args) => log::run(session, args).await,
-        ServerCommand::TaskOptions(args) => tasks::run(session, args).await,
+        ServerCommand::Tasks(args) => tasks::run(session, args).await,
         ServerCommand::Raw(args) => raw::run(session, args).await,
     }
 }

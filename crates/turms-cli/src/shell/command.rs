@@ -79,7 +79,7 @@ pub(super) enum ShellCommand {
     #[command(visible_alias = "show_state")]
     State,
     /// List the tasks, or show, wait for or cancel one
-    TaskOptions(TasksArgs),
+    Tasks(TasksArgs),
     /// Send any request or notification
     Raw(RawArgs),
     /// Show the command history
@@ -126,7 +126,7 @@ impl ShellCommand {
             Self::Read(args) => ServerCommand::Read(args),
             Self::Templates => ServerCommand::Templates,
             Self::Complete(args) => ServerCommand::Complete(args),
-            Self::TaskOptions(args) => ServerCommand::TaskOptions(args),
+            Self::Tasks(args) => ServerCommand::Tasks(args),
             Self::Raw(args) => ServerCommand::Raw(args),
             other => return Err(other),
         })

@@ -11,7 +11,7 @@ fn no_such_program() {
         3,
         &[
             "cannot reach the program \"no-such-program-here\"",
-            "there is no such program",
+            "program not found",
             "hint: is it installed, and in PATH?",
         ],
     );
@@ -180,7 +180,9 @@ fn a_tool_that_fails() {
 fn an_unknown_resource() {
     turms(["read", "demo", "demo://readm"]).run().fails(5, &["hint: did you mean \"demo://readme\"?"]);
     turms(["read", "demo", "note://{name}"]).run().fails(5, &["hint: this is a template"]);
-    turms(["read", "demo", "note://none"]).run().fails(5, &["resources/read \"note://none\"", "error response from server"]);
+    turms(["read", "demo", "note://none"])
+        .run()
+        .fails(5, &["resources/read \"note://none\"", "error response from server"]);
     turms(["raw", "demo", "no/such"]).run().fails(5, &["-32601", "hint: the server does not support this method"]);
     turms(["raw", "demo", "ping", "[1]"]).run().fails(2, &["not a JSON object"]);
 }
