@@ -106,7 +106,7 @@ fn a_call_continues_as_a_task() {
     assert!(out.starts_with(&format!("{id}  working")), "{out}");
     let out = turms(["tasks", &demo.url, &id, "--cancel"]).ok();
     assert!(out.starts_with(&format!("{id}  cancelled")), "{out}");
-    turms(["tasks", &demo.url, "no-such-task"]).run().fails(5, &["no task \"no-such-task\""]);
+    turms(["tasks", &demo.url, "no-such-task"]).run().fails(5, &["task \"no-such-task\" not found"]);
 }
 
 #[test]

@@ -115,8 +115,8 @@ fn changes_are_shown_as_they_happen() {
         "call remember name=shopping text=milk",
         "read note://shopping",
         "ping",
-        "unsubscribe note://shopping",
         "call countdown steps=3 pause=30",
+        "unsubscribe note://shopping",
     ]
     .join("\n");
     let output = turms(["shell", "demo"]).stdin(lines).run();
