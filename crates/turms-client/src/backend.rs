@@ -146,6 +146,8 @@ impl ClientControl for ServerBackend {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let shared = &self.0.shared;
+            // Before the event, because its receivers look at the state.
+            shared.publish_closed(None);
             shared.incoming.events.connection(ConnectionEvent::Closed);
             shared.incoming.events.close();
             shared.shutdown.cancel();

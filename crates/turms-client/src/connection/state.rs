@@ -141,7 +141,6 @@ impl ServerShared {
     }
 
     pub(crate) fn stats(&self) -> ClientStats {
-        // Under the lock, so that a connection that is being lost is counted once.
         let mut lifetime = *self.past.lock();
         let state = self.state.borrow();
         let connection = match &*state {
@@ -150,6 +149,20 @@ impl ServerShared {
         };
         lifetime += connection;
         ClientStats { connection, lifetime }
+    }
+
+    /// Publishes that the client is closed, unless it is published already.
+    pub(crate) fn publish_closed(&self, error: Option<ConnectError>) {
+        self.state.send_if_modified(|state| {
+            if state.is_closed() {
+                return false;
+            }
+            if let ConnectionState::Ready(connected) = state {
+                *self.past.lock() += connected.control.stats();
+            }
+            *state = ConnectionState::Closed(error);
+            true
+        });
     }
 
     /// Adds the counters of a connection that has ended, and replaces the state.

@@ -217,13 +217,7 @@ impl Supervisor {
 
     /// Publishes the end, unless it is published already.
     fn end(&self, error: Option<ConnectError>) {
-        self.shared.state.send_if_modified(|state| {
-            let open = !state.is_closed();
-            if open {
-                *state = ConnectionState::Closed(error);
-            }
-            open
-        });
+        self.shared.publish_closed(error);
     }
 }
 

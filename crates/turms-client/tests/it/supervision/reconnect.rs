@@ -172,4 +172,6 @@ async fn the_counters_of_the_lifetime_include_connections_that_were_lost() {
     let second = client.stats();
     assert!(second.connection.requests_sent < first.connection.requests_sent);
     assert_eq!(second.lifetime.requests_sent, first.lifetime.requests_sent + second.connection.requests_sent);
+    client.close().await;
+    assert_eq!(client.stats().lifetime.requests_sent, second.lifetime.requests_sent);
 }
