@@ -1,7 +1,7 @@
 //! A server whose tools, resources and prompts are the methods of an object.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use tokio::sync::Mutex;
 
 use turms::prelude::*;
 
@@ -14,7 +14,7 @@ impl Notes {
     #[tool(idempotent)]
     async fn write(&self, name: String, text: String, server: ServerHandle) -> String {
         let uri = format!("note://{name}");
-        self.0.lock().unwrap().insert(name, text);
+        self.0.lock().await.insert(name, text);
         server.notify_resource_updated(&uri);
         uri
     }
@@ -22,19 +22,19 @@ impl Notes {
     /// Removes a note.
     #[tool(destructive)]
     async fn remove(&self, name: String) -> Result<String, String> {
-        self.0.lock().unwrap().remove(&name).ok_or(format!("there is no note {name:?}"))
+        self.0.lock().await.remove(&name).ok_or_else(|| format!("there is no note {name:?}"))
     }
 
     /// Counts the notes.
     #[tool(read_only)]
     async fn count(&self) -> String {
-        self.0.lock().unwrap().len().to_string()
+        self.0.lock().await.len().to_string()
     }
 
     /// One note.
     #[resource("note://{name}", mime_type = "text/plain")]
     async fn note(&self, #[complete(Self::names)] name: String) -> Option<String> {
-        self.0.lock().unwrap().get(&name).cloned()
+        self.0.lock().await.get(&name).cloned()
     }
 
     /// Asks a model for a summary of a note.
@@ -44,7 +44,7 @@ impl Notes {
     }
 
     async fn names(&self, request: CompletionRequest) -> Vec<String> {
-        let notes = self.0.lock().unwrap();
+        let notes = self.0.lock().await;
         notes.keys().filter(|name| name.starts_with(&request.value)).cloned().collect()
     }
 }

@@ -1,12 +1,14 @@
 //! A server in an axum application, with a token check and state for each user.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
+use tokio::sync::Mutex;
 use turms::prelude::*;
 
 #[derive(Clone, Default)]
@@ -15,7 +17,7 @@ struct Counts(Arc<Mutex<HashMap<String, u64>>>);
 /// Counts the calls of a user.
 #[tool]
 async fn count(user: Principal, State(counts): State<Counts>) -> String {
-    let mut counts = counts.0.lock().unwrap();
+    let mut counts = counts.0.lock().await;
     let count = counts.entry(user.subject.clone()).or_default();
     *count += 1;
     count.to_string()
@@ -36,7 +38,7 @@ async fn check_token(mut request: Request, next: Next) -> Result<Response, Statu
 async fn main() -> turms::Result {
     let mcp = Server::new("counter", "1.0.0").tool(count).state(Counts::default()).into_http_service()?;
     let app = axum::Router::new().nest_service("/mcp", mcp.clone()).layer(from_fn(check_token));
-    let address = std::env::args().nth(1).unwrap_or("127.0.0.1:8080".to_owned());
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
     let listener = tokio::net::TcpListener::bind(address).await?;
     println!("http://{}/mcp", listener.local_addr()?);
     axum::serve(listener, app).with_graceful_shutdown(mcp.shutdown_signal()).await?;

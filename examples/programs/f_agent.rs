@@ -1,4 +1,5 @@
 //! A client of a server that it starts, with a model and a person.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
 use turms::prelude::*;
 use turms::types::{CreateMessageResult, ElicitResult};
@@ -6,7 +7,7 @@ use turms::types::{CreateMessageResult, ElicitResult};
 #[tokio::main]
 async fn main() -> turms::Result {
     let mut program = std::env::args().skip(1);
-    let command = ChildCommand::new(program.next().unwrap_or("clean".to_owned())).args(program);
+    let command = ChildCommand::new(program.next().unwrap_or_else(|| "clean".to_owned())).args(program);
     let client = Client::builder("agent", "1.0.0")
         .on_sampling(|params, _cx| async move {
             let reply = format!("I was sent {} messages.", params.messages.len());

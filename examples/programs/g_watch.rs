@@ -1,4 +1,5 @@
 //! An HTTP client that survives failures of its server, and watches a resource.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use turms::prelude::*;
 
 #[tokio::main]
 async fn main() -> turms::Result {
-    let url = std::env::args().nth(1).unwrap_or("http://127.0.0.1:8080/mcp".to_owned());
+    let url = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:8080/mcp".to_owned());
     let client = Client::builder("watch", "1.0.0")
         .reconnect(Backoff::new().initial_delay(Duration::from_millis(50)))
         .retry(RetryPolicy::new().max_retries(3))

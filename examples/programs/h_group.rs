@@ -1,4 +1,5 @@
 //! Many servers as one client: those of a configuration file, and one program.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
 use turms::client::{Backoff, McpConfig};
 use turms::http::HttpTransport;
@@ -7,8 +8,8 @@ use turms::prelude::*;
 #[tokio::main]
 async fn main() -> turms::Result {
     let mut arguments = std::env::args().skip(1);
-    let file = arguments.next().unwrap_or("mcp.json".to_owned());
-    let program = arguments.next().unwrap_or("hello".to_owned());
+    let file = arguments.next().unwrap_or_else(|| "mcp.json".to_owned());
+    let program = arguments.next().unwrap_or_else(|| "hello".to_owned());
     let group = ClientGroup::builder(Client::builder("group", "1.0.0").reconnect(Backoff::new()))
         .config(&McpConfig::read(file)?)
         .transport(HttpTransport::new())

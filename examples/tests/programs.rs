@@ -1,4 +1,5 @@
 //! The programs of `examples/programs`, run as their users run them.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::process::{Command, Output, Stdio};
 
@@ -99,7 +100,7 @@ async fn the_counter_counts_for_each_user() {
 #[tokio::test]
 async fn a_change_is_watched_over_http() {
     let write = Tool::builder("write").handler(|Args(note): Args<Note>, server: ServerHandle| async move {
-        server.notify_resource_updated(&format!("note://{}", note.name));
+        server.notify_resource_updated(format!("note://{}", note.name));
         format!("{} written", note.text)
     });
     let note = Resource::builder("note://todo").handler_sync(|| "milk");

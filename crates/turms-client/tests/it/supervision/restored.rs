@@ -39,8 +39,8 @@ async fn resources_are_watched_again_by_listening_in_the_newer_revision() {
     let mut events = client.events();
     let _subscription = client.subscribe("a://one").await.unwrap();
     let watching = || {
-        let heard = scripted.heard("subscriptions/listen").into_iter();
-        heard.filter(|heard| heard.params["notifications"]["resourceSubscriptions"].is_array()).last().unwrap()
+        let mut heard = scripted.heard("subscriptions/listen").into_iter();
+        heard.rfind(|heard| heard.params["notifications"]["resourceSubscriptions"].is_array()).unwrap()
     };
     let before = watching();
     scripted.kill();
