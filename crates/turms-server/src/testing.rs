@@ -1,4 +1,4 @@
-//! An in-memory client of any revision, for tests of a server. A [`Script`] supplies the responses to elicitation and
+//! An in-memory client of any revision, for tests of a server. A `Script` supplies the responses to elicitation and
 //! sampling.
 //!
 //! ```

@@ -9,7 +9,7 @@ use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion, format_d
 /// The error of a call.
 ///
 /// A tool that failed is not an error: that is a result, and says so
-/// ([`CallToolResult::failed`](turms_proto::types::CallToolResult::is_error)).
+/// ([`CallToolResult::is_error`](turms_proto::types::CallToolResult::is_error)).
 #[derive(Clone)]
 pub struct CallError(Box<CallErrorInner>);
 

@@ -26,7 +26,7 @@ impl Client {
     /// Calls a tool. The arguments are anything that serializes to a JSON object, or `()`.
     ///
     /// Input requests of the server go to the handlers of the client. Structured output is checked against the output
-    /// schema of the tool. A tool that failed is a result: see [`CallToolResult::failed`]
+    /// schema of the tool. A tool that failed is a result: see [`CallToolResult::is_error`]
     /// and [`CallToolResult::into_result`].
     ///
     /// If the client [enables tasks](crate::ClientBuilder::enable_tasks) and the server makes a task of the call, this waits for the result

@@ -27,7 +27,7 @@ pub use self::strategy::PoolStrategy;
 use crate::client::Client;
 
 /// Several connections to one or more servers, used as one client. Clones are the same pool; its connections end when the
-/// last of its clones and [clients](Pool::client) is dropped.
+/// last of its clones and [clients](Pool::as_client) is dropped.
 ///
 /// The members are taken to be interchangeable: every call goes to one of them, by the pool's [`PoolStrategy`]. One that is not
 /// connected, or does not pass its health checks, is passed over as long as there is a better one. A call that a member
