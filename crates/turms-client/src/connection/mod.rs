@@ -87,7 +87,9 @@ impl CallService for ServerConnection {
             Ok(payload) => payload,
             Err(error) => return Err(Box::pin(self.failed(&connected, call, error)).await),
         };
-        self.shared.note_response(&connected);
+        if connected.streams.is_reported() {
+            self.shared.note_response(&connected);
+        }
         if !connected.is_verified() {
             Box::pin(verify::response(&self.shared, &connected, &payload)).await;
         }

@@ -32,18 +32,15 @@ impl<S> InputRounds<S> {
     /// The events of a server that may require pages to be visited. Subscribed before the call is sent: the completion may come
     /// with the error.
     fn page_events(&self) -> Option<Events> {
-        let incoming = &self.shared.incoming;
-        if !incoming.handlers.visits_pages() {
-            return None;
-        }
         let connected = self.shared.current()?;
-        connected.version().has(Ability::ElicitationIds).then(|| incoming.events.subscribe())
+        connected.version().has(Ability::ElicitationIds).then(|| self.shared.incoming.events.subscribe())
     }
 }
 
 impl<S: CallService> CallService for InputRounds<S> {
     async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
-        let events = self.page_events();
+        let visits_pages = self.shared.incoming.handlers.visits_pages();
+        let events = if visits_pages { self.page_events() } else { None };
         match self.inner.call(call).await {
             outcome if call.options.return_input => outcome,
             Ok(output) if !matches!(output.outcome, Outcome::InputRequired(_)) => Ok(output),
