@@ -1,5 +1,5 @@
 //! A server in an axum application, with a token check and state for each user.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
+#![expect(clippy::print_stdout, reason = "a program for a terminal")]
 
 use std::collections::HashMap;
 use std::sync::Arc;

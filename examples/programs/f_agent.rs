@@ -1,5 +1,5 @@
 //! A client of a server that it starts, with a model and a person.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
+#![expect(clippy::print_stdout, reason = "a program for a terminal")]
 
 use turms::prelude::*;
 use turms::types::{CreateMessageResult, ElicitResult};

@@ -1,5 +1,5 @@
 //! An HTTP client that survives failures of its server, and watches a resource.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
+#![expect(clippy::print_stdout, reason = "a program for a terminal")]
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Many servers as one client: those of a configuration file, and one program.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
 use turms::client::{Backoff, McpConfig};
 use turms::http::HttpTransport;

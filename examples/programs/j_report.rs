@@ -1,5 +1,5 @@
 //! A tool that runs as a task, and a client that waits for it.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
+#![expect(clippy::print_stdout, reason = "a program for a terminal")]
 
 use std::time::Duration;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Runs a future in a thread of a model. Each poll has a waker of its own, as if the future had moved to another task: whoever is to
-/// wake it must keep the last one.
+/// Runs a future in a thread of a model. Each poll has a waker of its own, as if the future had moved to another task: the code
+/// that wakes it must keep the last waker.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let thread = Arc::new(Thread { woken: loom::sync::Notify::new(), polls: AtomicUsize::new(0) });

@@ -58,7 +58,7 @@ enum ReplyEnding {
     Open,
     /// The connection is closed before the last chunk.
     Disconnect,
-    /// Nothing is sent.
+    /// No response.
     Nothing,
 }
 

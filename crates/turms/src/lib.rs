@@ -24,7 +24,7 @@
 //! - Functions become part of a server with [`macro@tool`], [`macro@prompt`] and [`macro@resource`], and the methods of an
 //!   object with [`macro@handlers`]. The same can be written by hand with [`Tool::builder`], [`Prompt::builder`] and
 //!   [`Resource::builder`].
-//! - What a function may take beside its arguments implements [`FromCall`]; what it may return implements
+//! - Extractors, which a function takes beside its arguments, implement [`FromCall`]; the values that it returns implement
 //!   [`IntoCallToolResult`], [`IntoGetPromptResult`] or [`IntoReadResourceResult`]. [`ToolError`] is for functions that meet errors of
 //!   several types; with the feature `anyhow` it looks into every `anyhow::Error`, too.
 //! - A [`Client`] talks to servers of every revision: see [`client`].
@@ -259,7 +259,7 @@ pub mod prelude {
     pub use crate::{ChildCommand, Client, ClientGroup};
 }
 
-/// What the attributes write refers to. Not for use by hand.
+/// Crates that the expansions of the attributes refer to. Not part of the API.
 #[cfg(feature = "server")]
 #[doc(hidden)]
 pub mod __private {

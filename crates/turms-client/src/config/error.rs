@@ -89,7 +89,7 @@ pub enum ConfigErrorKind {
         /// The column in characters, from 1.
         column: usize,
     },
-    /// Something else stands where an object has to.
+    /// A value that must be an object has another type.
     #[error("{path}{separator}expected an object, found {found}", separator = if path.is_empty() { "" } else { ": " })]
     NotAnObject {
         /// The place, such as `mcpServers`; empty for the file itself.

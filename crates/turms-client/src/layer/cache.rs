@@ -149,7 +149,7 @@ struct Entry {
     until: Instant,
 }
 
-/// Something that has changed at the server.
+/// A change at the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Changed<'a> {
     Tools,

@@ -52,8 +52,8 @@ use crate::client::Client;
 /// assert_eq!(client.call_tool("whoami", ()).await?.text(), "two");
 ///
 /// // Several calls to the same server:
-/// let lease = pool.acquire().await?;
-/// assert_eq!(lease.call_tool("whoami", ()).await?.text(), lease.call_tool("whoami", ()).await?.text());
+/// let member = pool.acquire().await?;
+/// assert_eq!(member.call_tool("whoami", ()).await?.text(), member.call_tool("whoami", ()).await?.text());
 ///
 /// // Members come and go:
 /// let three = pool.add(app.connect_service(server("three")?).await?);

@@ -227,7 +227,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// What a handler has sent before it returned leaves before its response.
+    /// Sends the response of a call. Messages that the handler has sent before are sent first.
     pub(super) fn finish_call(&mut self, call: FinishedCall) {
         while let Ok(command) = self.commands.try_recv() {
             self.handle_command(command);
