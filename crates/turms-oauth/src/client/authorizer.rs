@@ -1,0 +1,130 @@
+//! The authorizer of one server: credentials for each request, and what a rejection leads to.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use turms_core::BoxFuture;
+use turms_http::{
+    AuthorizeError, AuthorizeRequest, AuthorizedResponse, Authorizer, Challenge, Credentials, Decision, RequestPurpose,
+    UnauthorizedResponse,
+};
+use url::Url;
+
+use super::oauth::OAuth;
+use super::server_login::{Cause, ServerLogin};
+use crate::error::OAuthError;
+
+/// Authorizes the requests to one server.
+#[derive(Clone)]
+pub(super) struct LoginAuthorizer(Arc<ServerLogin>);
+
+impl LoginAuthorizer {
+    pub(super) fn new(login: Arc<ServerLogin>) -> Self {
+        Self(login)
+    }
+
+    /// Decides about a rejected request.
+    async fn decide(&self, response: &UnauthorizedResponse) -> Result<Decision, OAuthError> {
+        let login = &self.0;
+        let challenges = response.challenges();
+        let challenge = challenges.iter().find(|it| it.is_scheme("DPoP") || it.is_scheme("Bearer"));
+        let error = challenge.and_then(|challenge| challenge.get("error"));
+        if login.keep_nonce(&response.url, &response.headers)
+            && response.status == StatusCode::UNAUTHORIZED
+            && error == Some("use_dpop_nonce")
+        {
+            return Ok(Decision::RetryWithNonce);
+        }
+        // The end of a session is not worth a login.
+        if response.purpose == RequestPurpose::Close {
+            return Ok(Decision::Fail);
+        }
+        if response.status == StatusCode::UNAUTHORIZED && error == Some("invalid_dpop_proof") {
+            // The clocks may differ. The number of retries is limited.
+            let is_corrected = response.rejections == 1 && login.correct_clock(&response.headers);
+            return if is_corrected { Ok(Decision::Retry) } else { Err(login.rejected_token(challenge)) };
+        }
+        let cause = match (response.status, error) {
+            (StatusCode::UNAUTHORIZED, _) if response.rejections > 1 && login.is_current(response.sent) => {
+                return Err(login.rejected_token(challenge));
+            }
+            (StatusCode::UNAUTHORIZED, _) => Cause::Rejected { sent: response.sent },
+            (StatusCode::FORBIDDEN, Some("insufficient_scope")) => {
+                let scopes = challenge.and_then(|challenge| challenge.get("scope")).unwrap_or_default();
+                Cause::MissingScopes { sent: response.sent, scopes: scopes.split_ascii_whitespace().map(str::to_owned).collect() }
+            }
+            // The server rejects the request for another reason, such as its `Host`.
+            _ => return Ok(Decision::Fail),
+        };
+        let may_ask = response.purpose == RequestPurpose::Call;
+        login.obtain(cause, challenge.cloned(), may_ask).await?;
+        Ok(Decision::Retry)
+    }
+}
+
+impl Authorizer for LoginAuthorizer {
+    fn cached(&self, request: &AuthorizeRequest<'_>) -> Option<Credentials> {
+        self.0.credentials_at_hand(request)
+    }
+
+    fn authorize<'a>(
+        &'a self,
+        request: &'a AuthorizeRequest<'a>,
+    ) -> BoxFuture<'a, Result<Credentials, AuthorizeError>> {
+        Box::pin(async move { self.0.credentials(request).await.map_err(AuthorizeError::new) })
+    }
+
+    fn rejected<'a>(
+        &'a self,
+        response: &'a UnauthorizedResponse,
+    ) -> BoxFuture<'a, Result<Decision, AuthorizeError>> {
+        Box::pin(async move { self.decide(response).await.map_err(AuthorizeError::new) })
+    }
+
+    fn responded(&self, response: &AuthorizedResponse<'_>) {
+        self.0.keep_nonce(response.url, response.headers);
+    }
+
+    fn observes_responses(&self) -> bool {
+        true
+    }
+}
+
+impl Authorizer for OAuth {
+    fn for_server(&self, url: &Url) -> Option<Arc<dyn Authorizer>> {
+        Some(Arc::new(self.authorizer_of(url)))
+    }
+
+    fn cached(&self, request: &AuthorizeRequest<'_>) -> Option<Credentials> {
+        self.authorizer_of(request.url).cached(request)
+    }
+
+    fn authorize<'a>(
+        &'a self,
+        request: &'a AuthorizeRequest<'a>,
+    ) -> BoxFuture<'a, Result<Credentials, AuthorizeError>> {
+        Box::pin(async move { self.authorizer_of(request.url).authorize(request).await })
+    }
+
+    fn rejected<'a>(
+        &'a self,
+        response: &'a UnauthorizedResponse,
+    ) -> BoxFuture<'a, Result<Decision, AuthorizeError>> {
+        Box::pin(async move { self.authorizer_of(&response.url).rejected(response).await })
+    }
+
+    fn responded(&self, response: &AuthorizedResponse<'_>) {
+        self.authorizer_of(response.url).responded(response);
+    }
+
+    fn observes_responses(&self) -> bool {
+        true
+    }
+}
+
+/// Returns the text of a server about a rejection, for error messages.
+pub(super) fn describe(challenge: Option<&Challenge>) -> Option<String> {
+    let challenge = challenge?;
+    let text = [challenge.get("error"), challenge.get("error_description")].into_iter().flatten().collect::<Vec<_>>();
+    (!text.is_empty()).then(|| text.join(": ").chars().filter(|letter| !letter.is_control()).take(300).collect())
+}

@@ -1,0 +1,185 @@
+//! Grants without a person.
+
+use std::fmt;
+use std::sync::Arc;
+
+use turms_core::BoxFuture;
+
+use crate::client_auth::ClientIdentity;
+use crate::error::{OAuthError, OAuthErrorKind};
+use crate::jws::SigningKey;
+use crate::secret::Secret;
+
+/// The way to obtain tokens.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub enum Grant {
+    /// A person logs in, as [`OAuth::login`](super::OAuth::login) says.
+    #[default]
+    Person,
+    /// The client authenticates itself.
+    ClientCredentials(ClientCredentials),
+    /// The identity provider of an enterprise vouches for a person.
+    Enterprise(Enterprise),
+    /// The platform that the program runs on vouches for it.
+    Workload(Workload),
+}
+
+impl Grant {
+    /// Returns `true` if a person has to be asked.
+    pub(super) fn is_interactive(&self) -> bool {
+        matches!(self, Self::Person)
+    }
+}
+
+/// Client credentials: a program with an id and a secret or key of its own.
+#[derive(Debug, Clone)]
+pub struct ClientCredentials {
+    pub(super) client: ClientIdentity,
+}
+
+impl ClientCredentials {
+    /// Authenticates with a secret.
+    pub fn secret(id: impl Into<String>, secret: impl Into<Secret>) -> Self {
+        Self { client: ClientIdentity::with_secret(id, secret) }
+    }
+
+    /// Authenticates with a signed assertion (`private_key_jwt`).
+    pub fn key(id: impl Into<String>, key: SigningKey) -> Self {
+        Self { client: ClientIdentity::with_key(id, key) }
+    }
+}
+
+impl From<ClientCredentials> for Grant {
+    fn from(grant: ClientCredentials) -> Self {
+        Self::ClientCredentials(grant)
+    }
+}
+
+/// Enterprise-managed authorization: an ID token of the enterprise's identity provider is exchanged for an identity assertion
+/// (ID-JAG), and that for an access token.
+#[derive(Debug, Clone)]
+pub struct Enterprise {
+    /// Issuer of the identity provider.
+    pub(super) identity_provider: String,
+    pub(super) token_endpoint: Option<String>,
+    /// The client at the identity provider.
+    pub(super) identity_client: ClientIdentity,
+    pub(super) id_token: TokenSource,
+    /// The client at the authorization server.
+    pub(super) client: Option<ClientIdentity>,
+}
+
+impl Enterprise {
+    /// Uses this ID token of the identity provider with this issuer.
+    pub fn new(identity_provider: impl Into<String>, id_token: impl Into<Secret>) -> Self {
+        Self::with_source(identity_provider.into(), TokenSource::fixed(id_token.into()))
+    }
+
+    /// Asks for an ID token each time one is needed.
+    pub fn with<F, T>(identity_provider: impl Into<String>, id_token: F) -> Self
+    where
+        F: Fn() -> T + Send + Sync + 'static,
+        T: Future<Output = Result<Secret, Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+    {
+        Self::with_source(identity_provider.into(), TokenSource::from_fn(id_token))
+    }
+
+    fn with_source(identity_provider: String, id_token: TokenSource) -> Self {
+        let identity_client = ClientIdentity::public("");
+        Self { identity_provider, token_endpoint: None, identity_client, id_token, client: None }
+    }
+
+    /// Sets the token endpoint of the identity provider. Default: from its metadata.
+    #[must_use]
+    pub fn token_endpoint(mut self, url: impl Into<String>) -> Self {
+        self.token_endpoint = Some(url.into());
+        self
+    }
+
+    /// Sets the client at the identity provider.
+    #[must_use]
+    pub fn identity_provider_client(mut self, client: ClientIdentity) -> Self {
+        self.identity_client = client;
+        self
+    }
+
+    /// Sets the client at the authorization server of the MCP server.
+    #[must_use]
+    pub fn client(mut self, id: impl Into<String>, secret: impl Into<Secret>) -> Self {
+        self.client = Some(ClientIdentity::with_secret(id, secret));
+        self
+    }
+}
+
+impl From<Enterprise> for Grant {
+    fn from(grant: Enterprise) -> Self {
+        Self::Enterprise(grant)
+    }
+}
+
+/// Workload identity: a signed token of the platform, such as a service account token, is exchanged for an access token.
+#[derive(Debug, Clone)]
+pub struct Workload {
+    pub(super) assertion: TokenSource,
+    pub(super) client: Option<ClientIdentity>,
+}
+
+impl Workload {
+    /// Uses this token of the platform.
+    pub fn token(assertion: impl Into<Secret>) -> Self {
+        Self { assertion: TokenSource::fixed(assertion.into()), client: None }
+    }
+
+    /// Asks for a token of the platform each time one is needed.
+    pub fn assertion<F, T>(assertion: F) -> Self
+    where
+        F: Fn() -> T + Send + Sync + 'static,
+        T: Future<Output = Result<Secret, Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+    {
+        Self { assertion: TokenSource::from_fn(assertion), client: None }
+    }
+
+    /// Sets the client id. Default: none is sent.
+    #[must_use]
+    pub fn client(mut self, id: impl Into<String>) -> Self {
+        self.client = Some(ClientIdentity::public(id));
+        self
+    }
+}
+
+impl From<Workload> for Grant {
+    fn from(grant: Workload) -> Self {
+        Self::Workload(grant)
+    }
+}
+
+/// A source of tokens of another party.
+#[derive(Clone)]
+pub(super) struct TokenSource(Arc<dyn Fn() -> BoxFuture<'static, TokenResult> + Send + Sync>);
+
+type TokenResult = Result<Secret, Box<dyn std::error::Error + Send + Sync>>;
+
+impl TokenSource {
+    fn fixed(token: Secret) -> Self {
+        Self(Arc::new(move || Box::pin(std::future::ready(Ok(token.clone())))))
+    }
+
+    fn from_fn<F, T>(source: F) -> Self
+    where
+        F: Fn() -> T + Send + Sync + 'static,
+        T: Future<Output = TokenResult> + Send + 'static,
+    {
+        Self(Arc::new(move || Box::pin(source())))
+    }
+
+    pub(super) async fn get(&self) -> Result<Secret, OAuthError> {
+        (self.0)().await.map_err(|error| OAuthError::new(OAuthErrorKind::TokenSource(Arc::from(error))))
+    }
+}
+
+impl fmt::Debug for TokenSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenSource(..)")
+    }
+}
