@@ -184,7 +184,7 @@ impl MovingSubscription {
             tokio::select! {
                 change = self.stream.next() => if let Some(change) = change {
                     pause = Pause::default();
-                    // A reader that is too slow has to read the lists anew anyway.
+                    // If the buffer is full, the change is dropped, as documented at `Subscription`.
                     let _ = self.sender.try_send(change);
                     continue;
                 },
