@@ -130,7 +130,7 @@ impl ClientControl for ServerBackend {
     fn events(&self, interest: EventInterest) -> Events {
         let events = self.0.shared.incoming.events.subscribe();
         if interest == EventInterest::AskServer && tokio::runtime::Handle::try_current().is_ok() {
-            subscription::request_lists(&self.0.shared);
+            subscription::request_list_changes(&self.0.shared);
         }
         events
     }
