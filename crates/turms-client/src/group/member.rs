@@ -93,7 +93,7 @@ impl GroupError {
     }
 }
 
-/// The way in which a server was added to the group.
+/// The source of a server in the group.
 #[derive(Clone)]
 pub(super) enum Origin {
     Connector(Arc<dyn Connector>),
