@@ -234,7 +234,7 @@ pub(crate) fn task_of(notification: &Notification) -> Option<Task> {
 /// The data stays JSON, and what JSON leaves of control characters is escaped: a server must not write to a terminal.
 fn trace(message: &LogMessage) {
     let logger = message.logger.as_deref().unwrap_or_default();
-    let data = turms_core::escape_control(message.data.as_str());
+    let data = turms_core::__internal::escape_control(message.data.as_str());
     macro_rules! log {
         ($level:ident) => {
             tracing::$level!(target: "turms::server_log", logger = ?logger, level = message.level.as_str(), "{data}")

@@ -129,7 +129,7 @@ impl Call<TaskHandle> {
 }
 
 impl TaskHandle {
-    /// The id of the task; `None` if the server responded at once and there is no task.
+    /// The id of the task. `None` if the server responded at once: there is no task then, and [`Client::task`] finds none under any id.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         self.running().map(|running| running.watch.id.as_str())

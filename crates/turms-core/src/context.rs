@@ -63,6 +63,7 @@ impl CallContext {
     }
 
     /// Sets the details that the transport has of the request.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_request_info(mut self, request: Arc<dyn RequestInfo>) -> Self {
         self.request = Some(request);
@@ -210,6 +211,7 @@ impl CallContext {
     }
 
     /// The details that the transport has of the request.
+    #[doc(hidden)]
     #[must_use]
     pub fn request_info(&self) -> Option<&dyn RequestInfo> {
         self.request.as_deref()

@@ -28,7 +28,7 @@ pub trait PeerTransport: Send + Sync + 'static {
 }
 
 /// Error of a request or a notification to a peer.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
     /// There is no connection, or it is closed.
@@ -58,6 +58,18 @@ pub enum PeerError {
     /// The response is not a valid result of the method.
     #[error("invalid response: {0}")]
     Decode(#[from] turms_proto::DecodeError),
+}
+
+crate::__internal::debug_error! {
+    PeerError {
+        Closed,
+        Session(error),
+        Request(error),
+        Unreachable { sent, source },
+        Unauthorized(source),
+        Encode(error),
+        Decode(error),
+    }
 }
 
 impl From<EncodeError> for PeerError {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use turms_core::__internal::{debug_error, error_chain, random_id};
 use turms_core::store::{StoreError, TaskAnswer};
-use turms_core::{CallContext, CancellationToken, Peer, PeerError, error_chain, random_id};
+use turms_core::{CallContext, CancellationToken, Peer, PeerError};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{Translate as _, UnsupportedFeatureError, lower_elicitation};
 use turms_proto::session::{RequestError, RequestOptions};
@@ -503,7 +504,7 @@ pub(crate) const ASK_TIMEOUT: std::time::Duration = std::time::Duration::from_se
 #[doc(alias = "elicitation")]
 #[doc(alias = "form")]
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "handlers decide on each of the three actions of the specification")]
 pub enum Elicited<T> {
     /// The user submitted the form.
     Accepted(T),
@@ -524,7 +525,7 @@ impl<T> Elicited<T> {
 }
 
 /// The error of an input request to the client.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
     /// The client did not declare the required capability.
@@ -549,6 +550,18 @@ pub enum InputError {
     /// The response could not be decoded.
     #[error("the client's response could not be decoded: {0}")]
     Decode(#[from] DecodeError),
+}
+
+debug_error! {
+    InputError {
+        Unsupported(error),
+        UnsupportedByProtocol(error),
+        Schema(message),
+        Peer(error),
+        Store(error),
+        TaskEnded,
+        Decode(error),
+    }
 }
 
 impl InputError {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::layer::Layer;
-use turms_core::{CloseReason, Payload, Service, ServiceError, SharedService};
+use turms_core::{CloseReason, Payload, Service, ServiceError};
 use turms_proto::types::{ClientCapability, Meta, ResultType, is_extension_id};
 use turms_proto::{ErrorObject, Object, RawJson};
 
@@ -312,7 +312,7 @@ impl ExtensionBuilder {
     /// Adds a layer around all requests and notifications of the server.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
-        L: Layer<SharedService> + Send + Sync + 'static,
+        L: Layer<Arc<dyn Service>> + Send + Sync + 'static,
         L::Service: Service,
     {
         self.server = self.server.layer(layer);

@@ -13,7 +13,7 @@
 //!     b: f64,
 //! }
 //!
-//! # async fn example() -> Result<(), turms_server::ServeError> {
+//! # async fn example() -> Result<(), turms_core::Error> {
 //! let add = Tool::builder("add")
 //!     .description("Adds two numbers.")
 //!     .handler(|Args(add): Args<Add>| async move { add.a + add.b });
@@ -92,7 +92,6 @@ pub use self::prompt::{IntoPrompt, Prompt, PromptBuilder};
 pub use self::resource::{IntoResource, Resource, ResourceBuilder, ResourceUri};
 pub use self::respond::{IntoCallToolResult, IntoCompletion, IntoGetPromptResult, IntoReadResourceResult, Json};
 pub use self::router::Router;
-pub use self::schema::SchemaError;
 pub use self::seal::RequestStateKey;
 pub use self::server::{Component, Handlers, Server};
 pub use self::session::Session;
@@ -102,4 +101,4 @@ pub use self::subscriptions::ListKind;
 pub use self::task::TaskOptions;
 pub use self::tool::{IntoTool, Tool, ToolBuilder};
 pub use self::tool_error::ToolError;
-pub use turms_core::{CancellationToken, CloseReason, Principal, ServeError, SharedService};
+pub use turms_core::{CancellationToken, CloseReason, Principal};

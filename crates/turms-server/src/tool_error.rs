@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-use turms_core::{PeerError, error_chain};
+use turms_core::__internal::error_chain;
+use turms_core::PeerError;
 use turms_proto::ErrorObject;
 use turms_proto::session::RequestError;
 use turms_proto::types::CallToolResult;
@@ -47,6 +48,10 @@ impl ToolError {
     /// Creates an error from a message.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into().into())
+    }
+
+    pub(crate) fn into_boxed(self) -> BoxError {
+        self.0
     }
 
     /// Returns the protocol error in the chain of causes, if there is one.

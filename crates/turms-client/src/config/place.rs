@@ -78,13 +78,13 @@ impl fmt::Display for ConfigApp {
     }
 }
 
-/// For what a configuration holds. There are no others.
+/// The scope of a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "a file is shared with a project or it is a person's own")]
+#[expect(clippy::exhaustive_enums, reason = "a file belongs to a project or to a user")]
 pub enum ConfigScope {
     /// The file is shared by all users of the project.
     Project,
-    /// For one person, whatever they work on.
+    /// The file is of one user, for all projects.
     User,
 }
 

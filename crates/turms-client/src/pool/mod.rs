@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::DropGuard;
-use turms_core::{CallContext, ConnectError, NotifyFuture, Request, ResponseFuture, Service, error_chain};
+use turms_core::__internal::debug_error;
+use turms_core::{CallContext, ConnectError, NotifyFuture, Request, ResponseFuture, Service};
 use turms_proto::{Notification, format_duration};
 
 use self::backend::PoolBackend;
@@ -262,12 +263,7 @@ pub enum PoolError {
     Closed,
 }
 
-/// The message with its causes, so that an error that leaves `main` reads as a sentence.
-impl fmt::Debug for PoolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&error_chain(self))
-    }
-}
+debug_error! { PoolError { Unreachable { tried, last }, Timeout(limit), Closed } }
 
 impl PoolError {
     /// Returns `true` if no connection could be made.

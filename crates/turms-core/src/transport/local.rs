@@ -100,7 +100,7 @@ fn common_version(server: Option<&DiscoverResult>, ours: &[ProtocolVersion]) -> 
 }
 
 /// A channel to a service in this process.
-pub struct LocalChannel {
+struct LocalChannel {
     service: Arc<dyn Service>,
     /// The session, in revisions with a handshake.
     session: Option<Arc<SessionHandle>>,

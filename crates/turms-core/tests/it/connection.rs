@@ -19,7 +19,7 @@ use turms_proto::session::{ClientOptions, ConnectionStatus, Dialect, RequestErro
 use turms_proto::types::{
     ClientCapabilities, DiscoverResult, Implementation, InitializeResult, ServerCapabilities, key,
 };
-use turms_proto::{Ability, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
+use turms_proto::{Ability, ErrorCode, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
 use turms_testkit::{eventually, within};
 
 /// A service whose methods are named after what they do.
@@ -276,6 +276,8 @@ async fn cancellations_and_the_end_of_input_are_handled_when_the_queue_is_full()
     }
     let refused = error_of(pair.request("test/wait").await);
     assert_eq!(refused.message, "too many requests in flight; wait for responses before sending more");
+    assert_eq!(refused.code, ErrorCode::OVERLOADED);
+    assert_eq!(refused.data.unwrap().as_str(), r#"{"retryAfterMs":1000}"#);
     // Cancelling lets waiting calls start.
     calls.drain(..6).for_each(|call| call.abort());
     while service.waiting.load(Ordering::SeqCst) != 2 {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use turms_core::{CallContext, ConnectError, OpenChannel, Peer, Service, TransportKind, dispatch_notification};
+use turms_core::__internal::dispatch_notification;
+use turms_core::{CallContext, ConnectError, OpenChannel, Peer, Service, TransportKind};
 use turms_proto::method::Method as _;
 use turms_proto::session::{ClientOptions, Dialect, Event, Negotiated, Session};
 use turms_proto::types::{Discover, Initialize, key};

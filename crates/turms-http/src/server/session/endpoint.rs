@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::HeaderName;
+use turms_core::__internal::{dispatch, is_random_id, random_id};
 use turms_core::store::{SessionRecord, StoreError};
-use turms_core::{CallContext, CloseReason, Payload, Peer, Principal, Request, dispatch, is_random_id, random_id};
+use turms_core::{CallContext, CloseReason, Payload, Peer, Principal, Request};
 use turms_proto::header::{HeaderLookup, LAST_EVENT_ID, SESSION_ID};
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::session::Dialect;
@@ -132,8 +133,7 @@ impl HttpState {
             Err(StoreError::CapacityExceeded { limit, .. }) => return too_many_sessions(limit, &id),
             Err(error) => {
                 tracing::warn!(%error, "a session cannot be stored");
-                let message = "sessions cannot be stored at the moment";
-                return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), message);
+                return response::unavailable(Some(&id), "sessions cannot be stored at the moment");
             }
         }
         let _ = session.record.set(record);
@@ -167,11 +167,7 @@ impl HttpState {
                 }
                 error => {
                     tracing::warn!(%error, "sessions cannot be looked up");
-                    response::overloaded(
-                        StatusCode::SERVICE_UNAVAILABLE,
-                        id,
-                        "sessions cannot be looked up at the moment",
-                    )
+                    response::unavailable(id, "sessions cannot be looked up at the moment")
                 }
             })?,
         };
@@ -381,7 +377,7 @@ fn event_gone(event: &str) -> HttpResponse {
 
 fn events_unreadable(error: &StoreError) -> HttpResponse {
     tracing::warn!(%error, "events cannot be read");
-    response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "events cannot be read at the moment")
+    response::unavailable(None, "events cannot be read at the moment")
 }
 
 fn too_many_sessions(max: usize, id: &RequestId) -> HttpResponse {

@@ -7,9 +7,8 @@ use std::task::Poll;
 
 use http::StatusCode;
 use smallvec::SmallVec;
-use turms_core::{
-    CallContext, CallResult, CancellationToken, Dispatch, Limits, Peer, Request, dispatch, encode_response,
-};
+use turms_core::__internal::{Dispatch, dispatch, encode_response, too_many_in_flight};
+use turms_core::{CallContext, CallResult, CancellationToken, Limits, Peer, Request};
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Event, ResponseAction, Ticket};
 use turms_proto::types::Initialize;
@@ -148,8 +147,7 @@ impl HttpSession {
         let Call { request, dialect, ticket, meta, .. } = call;
         let is_full = self.state.lock().protocol.running() > limits.max_in_flight;
         let result = if is_full {
-            let error = ErrorObject::internal("too many requests in flight; wait for responses before sending more");
-            Err(error.into())
+            Err(too_many_in_flight())
         } else {
             let cx =
                 CallContext::new(dialect, Peer::shared(post.peer.clone())).with_id(ticket.id().clone()).with_meta(meta);

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use turms_core::{CallContext, Peer, ServiceError, dispatch, dispatch_notification, write_response};
+use turms_core::__internal::{dispatch, dispatch_notification, write_response};
+use turms_core::{CallContext, Peer, ServiceError};
 use turms_proto::method::Method as _;
 use turms_proto::revision::{method_info, unexpected_batch, version_for_initialize};
 use turms_proto::session::Dialect;

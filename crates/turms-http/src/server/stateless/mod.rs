@@ -7,10 +7,8 @@ mod notification_queue;
 use std::sync::Arc;
 
 use http::StatusCode;
-use turms_core::{
-    CallContext, CallResult, ErrorOrigin, Payload, Peer, Request, ServiceError, dispatch, dispatch_notification,
-    encode_response,
-};
+use turms_core::__internal::{dispatch, dispatch_notification, encode_response};
+use turms_core::{CallContext, CallResult, ErrorOrigin, Payload, Peer, Request, ServiceError};
 use turms_proto::header::{HeaderLookup, HeaderMismatch, check_method, check_name, check_version, name_member};
 use turms_proto::method::Method;
 use turms_proto::revision::tag_subscription;
