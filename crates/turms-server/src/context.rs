@@ -255,9 +255,8 @@ impl Context {
     /// use schemars::JsonSchema;
     /// use serde::Deserialize;
     /// use turms_proto::types::ElicitResult;
-    /// use turms_proto::{Object, ProtocolVersion};
-    /// use turms_server::testing::{Script, TestClient};
-    /// use turms_server::{InputError, Context, Server, Tool};
+    /// use turms_server::{Context, InputError, Server, Tool};
+    /// use turms_testing::TestClient;
     ///
     /// #[derive(Deserialize, JsonSchema)]
     /// struct Size {
@@ -275,11 +274,12 @@ impl Context {
     /// }
     ///
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// let server = Server::new("shop", "1.0.0").tool(Tool::builder("order").handler(order)).build()?;
-    /// let size = Object::encode(&serde_json::json!({ "size": 42 }))?;
-    /// let person = Script::new().elicit(move |_| ElicitResult::accept(&size).unwrap());
-    /// let client = TestClient::connect_with(&server, ProtocolVersion::V2026_07_28, person).await;
-    /// assert_eq!(client.call_tool("order", serde_json::json!({})).await?.text(), "size 42");
+    /// let server = Server::new("shop", "1.0.0").tool(Tool::builder("order").handler(order));
+    /// let client = TestClient::builder(server)
+    ///     .client(|client| client.on_form(|_, _| async { Ok(ElicitResult::accept(serde_json::json!({ "size": 42 }))?) }))
+    ///     .connect()
+    ///     .await?;
+    /// assert_eq!(client.call_tool("order", ()).await?.text(), "size 42");
     /// assert_eq!(COUNTED.load(Ordering::Relaxed), 2, "the handler ran twice");
     /// assert_eq!(RESERVED.load(Ordering::Relaxed), 1, "the side effect happened once");
     /// # Ok(())

@@ -66,9 +66,6 @@ mod skill;
 mod subscriptions;
 mod sync;
 mod task;
-/// A client with raw requests, for the tests of this crate. Users have `turms::testing`.
-#[doc(hidden)]
-pub mod testing;
 mod text_arguments;
 mod tool;
 mod tool_error;

@@ -48,7 +48,7 @@ async fn a_call_that_finds_no_room_for_its_stream_is_not_run() {
     let wait = session.post(with_progress(call(7, "wait", json!({})), 7));
     for _ in 0..2 {
         let refused = fixture.send(wait.clone()).await;
-        refused.assert_refused(429, -32603, &json!(7));
+        refused.assert_refused(429, -32050, &json!(7));
         assert!(refused.header("retry-after").is_some(), "{refused}");
     }
     // What needs no answer needs no stream.

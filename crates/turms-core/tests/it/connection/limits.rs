@@ -64,7 +64,7 @@ async fn waiting_calls_count_by_the_bytes_that_they_keep() {
         let id = message["id"].clone();
         raw.send(message).await;
         let refused = raw.receive().await;
-        assert_eq!((&refused["id"], &refused["error"]["code"]), (&id, &json!(-32603)));
+        assert_eq!((&refused["id"], &refused["error"]["code"]), (&id, &json!(-32051)));
     }
     let params = json!({ "requestId": "first" });
     raw.send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params })).await;

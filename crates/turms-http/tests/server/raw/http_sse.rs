@@ -232,7 +232,7 @@ async fn calls_that_wait_are_counted_by_what_they_keep() {
     let long_id = "x".repeat(4 * 1024);
     old.say(&fixture, call(long_id.as_str(), "add", json!({ "a": 0, "b": 0 }))).await;
     let refused = old.stream.message().await;
-    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(long_id), &json!(-32603)));
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(long_id), &json!(-32051)));
     old.say(&fixture, cancelled("first")).await;
     for id in 0..8 {
         let answer = old.stream.message().await;

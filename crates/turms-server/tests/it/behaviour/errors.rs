@@ -6,8 +6,8 @@ use std::fmt;
 use serde_json::json;
 use turms_proto::types::*;
 use turms_proto::{Ability, ErrorCode, ErrorObject, ProtocolVersion};
-use turms_server::testing::TestClient;
 use turms_server::{Context, InputError, Prompt, Resource, Router, Server, Session, Tool, ToolError};
+use turms_testkit::test_client::TestClient;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
