@@ -75,7 +75,7 @@ impl OutgoingRequest {
     /// Returns the options of the request without its timeouts, for a session that leaves them to the caller.
     #[must_use]
     pub fn untimed_options(&self) -> RequestOptions {
-        let mut options = RequestOptions::default().for_ever();
+        let mut options = RequestOptions::default().without_timeout();
         options.progress = self.wants_progress;
         options
     }

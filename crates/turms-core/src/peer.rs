@@ -85,7 +85,7 @@ pub struct Peer(Option<Arc<dyn PeerTransport>>);
 impl Peer {
     /// Creates a peer without a connection: notifications are dropped and requests fail.
     #[must_use]
-    pub fn nobody() -> Self {
+    pub fn disconnected() -> Self {
         Self(None)
     }
 
@@ -102,7 +102,7 @@ impl Peer {
 
     /// Returns `true` if there is a connection.
     #[must_use]
-    pub fn is_somebody(&self) -> bool {
+    pub fn is_connected(&self) -> bool {
         self.0.is_some()
     }
 
@@ -164,7 +164,7 @@ impl Peer {
 
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Peer" } else { "Peer::nobody" })
+        f.write_str(if self.0.is_some() { "Peer" } else { "Peer::disconnected" })
     }
 }
 

@@ -172,7 +172,7 @@ impl Context {
         }
         let settings = self.client_extension(APPS_EXTENSION);
         let capability = settings.and_then(|settings| settings.decode::<AppsCapability>().ok());
-        capability.is_some_and(|capability| capability.shows_html())
+        capability.is_some_and(|capability| capability.supports_html())
     }
 }
 

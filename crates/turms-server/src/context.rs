@@ -238,7 +238,7 @@ impl Context {
     /// Returns `true` if the client requested log messages of this level.
     #[must_use]
     pub fn log_enabled(&self, level: LoggingLevel) -> bool {
-        self.call().wants_log(level)
+        self.call().log_enabled(level)
     }
 
     /// Asks the user to fill in a form. The form is generated from `T`: a struct of strings, numbers, booleans, enums

@@ -174,7 +174,7 @@ impl ServerHandle {
             return;
         };
         for handle in self.0.subscriptions.sessions() {
-            if handle.wants_log(level)
+            if handle.log_enabled(level)
                 && let Some(session) = handle.existing_state()
             {
                 try_notify(&session, notification.clone());

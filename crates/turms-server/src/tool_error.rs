@@ -21,7 +21,8 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// - A tool returns a result with `isError`. Its text is the message and its causes: `cannot read the index: not found`.
 /// - A prompt, a resource or a completion fails with an internal error (-32603) with that message.
 /// - If the error or one of its causes is an [`ErrorObject`], the request fails with that protocol error instead. The same holds
-///   for an [`InputError`] for a missing client capability (-32021).
+///   for an [`InputError`] for a missing client capability (-32021), on which the host can act. Every other [`InputError`], such as
+///   a form without a response, is a result with `isError`: the model learns of it and can go on without the input.
 ///
 /// A `Result` with another error type behaves in the same way: its error is converted to this type.
 ///

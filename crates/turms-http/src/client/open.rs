@@ -118,7 +118,7 @@ impl ConnectAttempt {
                 Event::OpenFailed(error) => return Err(OpenAttemptError::Connect(error.into())),
                 Event::Notification(notification) => {
                     let dialect = Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE);
-                    let cx = CallContext::new(dialect, Peer::nobody());
+                    let cx = CallContext::new(dialect, Peer::disconnected());
                     let handled = dispatch_notification(&*self.service, notification, cx);
                     // All notifications together have the timeout of one request. The connection does not depend on them.
                     let deadline =

@@ -196,7 +196,7 @@ impl StatelessChannel {
         self.counters.notification_received();
         let Some(notification) = sent.observe(notification) else { return };
         let meta = Meta::of_params(notification.params.as_ref());
-        let mut cx = CallContext::new(Dialect::Stateless(self.version), Peer::nobody()).with_meta(meta);
+        let mut cx = CallContext::new(Dialect::Stateless(self.version), Peer::disconnected()).with_meta(meta);
         if let Some(observer) = sent.observer {
             cx.insert_extension(observer.clone());
         }

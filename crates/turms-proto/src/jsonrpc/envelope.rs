@@ -82,7 +82,7 @@ pub enum InvalidKind {
 impl InvalidMessage {
     /// Returns `true` if an error response must be sent.
     #[must_use]
-    pub fn wants_answer(&self) -> bool {
+    pub fn expects_response(&self) -> bool {
         matches!(self.kind, InvalidKind::Unreadable | InvalidKind::Request)
     }
 
@@ -377,7 +377,7 @@ mod tests {
         let text = r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[1]}"#;
         assert_eq!(refused(text), (-32602, InvalidKind::Request, Some(1.into())));
         let text = r#"{"jsonrpc":"2.0","method":"m","params":"x"}"#;
-        assert!(!decode_one(text).unwrap_err().wants_answer());
+        assert!(!decode_one(text).unwrap_err().expects_response());
     }
 
     #[test]

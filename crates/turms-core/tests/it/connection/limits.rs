@@ -91,7 +91,7 @@ impl Service for RequestPerNotification {
         }
         let responses = self.responses.clone();
         Box::pin(async move {
-            cx.peer().request_raw("roots/list", None, RequestOptions::default().for_ever()).await.unwrap();
+            cx.peer().request_raw("roots/list", None, RequestOptions::default().without_timeout()).await.unwrap();
             responses.fetch_add(1, Ordering::SeqCst);
         })
     }

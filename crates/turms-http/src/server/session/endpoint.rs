@@ -50,7 +50,7 @@ impl HttpState {
             Ok(session) => session,
             Err(answer) => return answer,
         };
-        let posted = PostedMessages { incoming, head };
+        let posted = PostedMessages { incoming, head, begins_in: None };
         let has_request = posted.has_request();
         // A call is not started if its response could not be delivered.
         let permit = match has_request.then(|| self.take_stream_permit(&session, id.as_ref())).transpose() {
@@ -123,7 +123,8 @@ impl HttpState {
         let principal = head.principal().map(|principal| principal.subject.clone());
         let session = HttpSession::new(random_id().into(), self.endpoint.service(), options.clone(), self.versions());
         let incoming = Incoming::One(Message::Request(request));
-        let reply = session.receive(PostedMessages { incoming, head }, self.limits()).await;
+        let begins_in = Some(Arc::downgrade(&self.state.sessions));
+        let reply = session.receive(PostedMessages { incoming, head, begins_in }, self.limits()).await;
         let Some(version) = session.state.lock().protocol.agreed() else {
             return self.respond_to_post(&session, reply, Some(permit), Some(&id));
         };
@@ -139,6 +140,8 @@ impl HttpState {
         let _ = session.record.set(record);
         session.shrink_memory();
         let session = self.state.sessions.add(session, place);
+        // It may have been refused while it was stored.
+        self.state.sessions.remove_if_refused(&session).await;
         let mut answer = self.respond_to_post(&session, reply, Some(permit), Some(&id));
         answer.headers_mut().insert(HeaderName::from_static(SESSION_ID), header_value(&session.id));
         answer
@@ -204,7 +207,7 @@ impl HttpState {
         // The handshake is replayed, so that the service knows the client.
         let dialect = Dialect::Handshake(record.version);
         let cx = || {
-            let mut cx = CallContext::new(dialect, Peer::nobody()).with_session(session.handle.clone());
+            let mut cx = CallContext::new(dialect, Peer::disconnected()).with_session(session.handle.clone());
             if let Some(owner) = owner {
                 cx.insert_extension(owner.clone());
             }

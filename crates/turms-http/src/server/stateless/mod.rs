@@ -100,7 +100,7 @@ impl HttpState {
         let Incoming::One(Message::Notification(notification)) = incoming else {
             return response::empty(StatusCode::BAD_REQUEST);
         };
-        let cx = CallContext::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::nobody())
+        let cx = CallContext::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::disconnected())
             .with_meta(Meta::of_params(notification.params.as_ref()));
         let cx = cx.with_request_info(info.clone());
         dispatch_notification(&**self.endpoint.service(), notification, cx).await;
