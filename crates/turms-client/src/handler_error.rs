@@ -4,10 +4,10 @@ use std::fmt;
 use turms_core::__internal::error_chain;
 use turms_proto::{ErrorCode, ErrorObject};
 
-/// The error of a handler for requests of a server. Every [`Error`] converts to it by `?`.
+/// Error of a handler for requests of a server. Every [`Error`] converts to it with `?`.
 ///
-/// An [`ErrorObject`] is the error response as it is, for servers with a handshake. It does not implement [`Error`] itself, as that would
-/// rule the conversion out.
+/// An [`ErrorObject`] is sent unchanged as the error response (before 2026-07-28). `HandlerError` does not implement
+/// [`Error`] itself, because that would conflict with the conversion.
 ///
 /// ```
 /// use turms_client::HandlerError;

@@ -1,12 +1,14 @@
-//! The core of Turms: services, the context of calls, and connections between processes.
+//! The core of Turms: services, call contexts, connections and transports.
 //!
 //! - A [`Service`] responds to a [`Request`] in a [`CallContext`] with a [`Payload`].
-//! - A [`Connection`] connects a byte stream and a service, on either side of the protocol.
+//! - A [`Connection`] runs the protocol over a byte stream, as server or client, and passes incoming calls to a
+//!   service.
 //! - [`layer`] has layers around a service: timeouts, limits, tracing.
-//! - A [`Connector`] opens [`Channel`]s for a client: to a child process, over a byte stream, to a service in this process.
+//! - A [`Connector`] opens [`Channel`]s for a client: to a child process, over a byte stream, or to an in-process
+//!   service.
 //! - [`registry`] finds services by name.
 //! - [`store`] has the stores of sessions, events and tasks.
-//! - [`transport`] has standard input and output, child processes, byte streams and in-memory pipes.
+//! - [`transport`] has stdio, child processes, byte streams and in-memory pipes.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

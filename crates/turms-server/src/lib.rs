@@ -1,6 +1,6 @@
-//! Building blocks for Model Context Protocol servers: tools, resources, prompts, tasks and extensions.
+//! Servers for the Model Context Protocol: tools, resources, prompts, tasks and extensions.
 //!
-//! Write plain functions, describe them, and serve them to clients of every protocol revision:
+//! A server consists of plain functions, and serves clients of every protocol revision:
 //!
 //! ```no_run
 //! use schemars::JsonSchema;
@@ -23,15 +23,16 @@
 //!
 //! # Logging
 //!
-//! Failed calls are reported as `tracing` events with the target `turms::server`: a panic in a handler at level error, an error of a
-//! handler at level info, a rejected request at level debug. The fields are `method`, `tool` (or `prompt`, `resource`), `session`,
-//! the request `id` and the error `code`; arguments and results are never logged. Without a subscriber they cost nothing.
+//! Failed calls are reported as `tracing` events with the target `turms::server`: a panic in a handler at level error,
+//! an error of a handler at level info, a rejected request at level debug. The fields are `method`, `tool` (or
+//! `prompt`, `resource`), `session`, the request `id` and the error `code`; arguments and results are never logged.
+//! Without a subscriber they cost nothing.
 //!
 //! # Features
 //!
 //! | feature | default | enables |
 //! |---|---|---|
-//! | `anyhow` | | protocol errors inside an `anyhow::Error` that a handler returns |
+//! | `anyhow` | | `ToolError` finds protocol errors inside an `anyhow::Error` |
 //! | `skills` | | `Skills`, the extension for skills |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

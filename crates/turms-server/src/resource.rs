@@ -48,7 +48,7 @@ struct ResourceCore {
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
     shown_if: Option<ShownIf>,
-    /// The registration error. It is reported when the server is built, not when the resource is read.
+    /// The error of an invalid definition. It is reported when the server is built.
     fault: Option<String>,
 }
 
@@ -154,7 +154,7 @@ impl ResourceCore {
         let uri = params.uri;
         let variables = match &self.definition {
             ResourceEntry::Resource(_) => BTreeMap::new(),
-            // The literals of a template may be percent-encoded differently.
+            // The URI may percent-encode the literals of the template differently.
             ResourceEntry::Template(..) => {
                 let variables = self.variables(&normalized(&uri)).or_else(|| self.variables(&uri));
                 variables.ok_or_else(|| ErrorObject::resource_not_found(&uri))?
@@ -247,7 +247,7 @@ impl ResourceBuilder {
         mime_type: String;
         /// Sets the annotations: audience, priority and modification time.
         annotations: Box<Annotations>;
-        /// Protocol metadata (`_meta`).
+        /// Sets the protocol metadata (`_meta`).
         meta: Meta;
     }
 
@@ -284,7 +284,7 @@ impl ResourceBuilder {
         self
     }
 
-    /// Sets a visibility check for each URI of a resource template.
+    /// Sets a function that decides for each URI of a resource template whether the caller may see it.
     #[cfg(feature = "skills")]
     pub(crate) fn shown_if(mut self, shown_if: impl Fn(&str, &Context) -> bool + Send + Sync + 'static) -> Self {
         self.shown_if = Some(Box::new(shown_if));
@@ -361,7 +361,7 @@ impl fmt::Debug for ResourceBuilder {
 
 /// Extracts the URI that is being read, for handlers of resource templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
+#[expect(clippy::exhaustive_structs, reason = "a newtype will not get more fields")]
 pub struct ResourceUri(pub String);
 
 impl FromCall for ResourceUri {

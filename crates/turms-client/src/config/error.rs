@@ -39,7 +39,7 @@ impl ConfigError {
         matches!(&self.kind, ConfigErrorKind::Read(error) if error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Returns `true` if the file is valid but names no servers, such as the settings of an editor.
+    /// Returns `true` if the file is valid but has no servers, such as the settings of an editor.
     #[must_use]
     pub fn is_without_servers(&self) -> bool {
         matches!(self.kind, ConfigErrorKind::NoServers)
@@ -145,7 +145,7 @@ impl EntryError {
         &self.0.fault.kind
     }
 
-    /// Returns `true` if the entry is disabled, so that the problem does not matter now.
+    /// Returns `true` if the entry is disabled. The error then has no effect.
     #[must_use]
     pub fn is_disabled(&self) -> bool {
         self.0.fault.disabled
@@ -173,7 +173,7 @@ impl Error for EntryError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryErrorKind {
-    /// A value is of another type than what belongs there.
+    /// A value has the wrong type.
     #[error("expected {expected}, found {found}")]
     WrongType {
         /// The expected kind, such as `a string`.
@@ -184,15 +184,15 @@ pub enum EntryErrorKind {
     /// There is neither a command nor a URL.
     #[error("has neither \"command\" nor \"url\"")]
     NoTarget,
-    /// There are two members of which only one can count.
+    /// There are two members that exclude each other.
     #[error("has both {first:?} and {second:?}")]
     Both {
-        /// One of them.
+        /// The first member.
         first: &'static str,
-        /// The other.
+        /// The second member.
         second: &'static str,
     },
-    /// The members `type` and `transport` say different things.
+    /// The members `type` and `transport` contradict each other.
     #[error("\"type\" and \"transport\" disagree")]
     TransportsDisagree,
     /// An unknown transport.
@@ -201,24 +201,24 @@ pub enum EntryErrorKind {
         /// The name as written.
         name: String,
     },
-    /// The stated transport needs another member than the one that is there.
+    /// The member does not match the transport in `type` or `transport`.
     #[error("{stated:?} does not go with {member:?}")]
     TransportMismatch {
-        /// The transport as it is written.
+        /// The transport as written.
         stated: String,
-        /// The member that is there.
+        /// The member that does not match.
         member: &'static str,
     },
     /// The value is empty.
     #[error("is empty")]
     Empty,
-    /// A NUL character, which no operating system takes in an argument or a variable.
+    /// A NUL character, which arguments and environment variables cannot contain.
     #[error("has a NUL character")]
     Nul,
-    /// A string with escapes that stand for no character.
+    /// A string with invalid escapes.
     #[error("is not valid Unicode")]
     NotUnicode,
-    /// A name that no environment variable can have.
+    /// An invalid name of an environment variable.
     #[error("cannot be the name of a variable")]
     VariableName,
     /// The file of environment variables could not be read, is larger than 1 MiB or is not UTF-8.
@@ -239,7 +239,7 @@ pub enum EntryErrorKind {
         /// The problem, such as `expected NAME=value`.
         problem: &'static str,
     },
-    /// Not a URL, or one of a scheme that leads to no server.
+    /// Not a URL, or a URL with an unsupported scheme.
     #[error("expected an address that begins with http://, https://, ws:// or wss://")]
     NotAnAddress,
     /// An HTTP transport at a `ws://` address, or a WebSocket at an `http://` address.
@@ -248,13 +248,13 @@ pub enum EntryErrorKind {
         /// The scheme of the address.
         scheme: &'static str,
     },
-    /// A name that no HTTP header can have.
+    /// An invalid name of an HTTP header.
     #[error("cannot be the name of a header")]
     HeaderName,
-    /// A value that no HTTP header can have.
+    /// An invalid value of an HTTP header.
     #[error("has characters that a header cannot carry")]
     HeaderValue,
-    /// More headers than one request can carry.
+    /// Too many headers for one request.
     #[error("too many headers")]
     TooManyHeaders,
     /// A variable is not set and there is no default.

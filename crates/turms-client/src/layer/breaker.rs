@@ -10,8 +10,8 @@ use crate::call::{CallOutput, CallRequest};
 use crate::event::{BreakerState, Event, EventHub};
 use crate::reconnect::CircuitBreaker;
 
-/// Refuses calls while the circuit is open, and lets one trial through after that. Around the wait for a connection: its
-/// failure counts.
+/// Rejects calls while the circuit is open, then lets one trial call through. This layer is outside of the wait for a
+/// connection, so that a failed wait counts as a failure.
 pub(crate) struct Breaker<S> {
     inner: S,
     circuit: Option<Circuit>,
@@ -47,7 +47,7 @@ impl<S: CallService> CallService for Breaker<S> {
     }
 }
 
-/// The one call that is let through. Dropped before its end, another may try.
+/// The trial call of a half-open circuit. If it is dropped before it ends, another call may be the trial.
 struct Trial<'a>(&'a Circuit);
 
 impl Drop for Trial<'_> {
@@ -117,7 +117,7 @@ impl Circuit {
                 *state = CircuitState::Open { until: Instant::now() + self.options.reset_timeout };
                 Some(BreakerState::Open)
             }
-            // A call that was sent before it opened.
+            // The call was sent before the circuit opened.
             (CircuitState::Open { .. }, _) => None,
         }
     }

@@ -1,0 +1,458 @@
+//! The only HTTP client of this crate: for metadata, keys and tokens at URLs that foreign documents name.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, LOCATION, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use serde::de::DeserializeOwned;
+use turms_http::__internal::{DialOptions, DialProtocol, Dialer};
+use turms_proto::format_duration;
+use url::Url;
+
+use crate::network::NetworkPolicy;
+
+/// Maximum size of a response body, in bytes.
+const MAX_BODY_BYTES: usize = 256 * 1024;
+
+/// Maximum number of redirects of a GET.
+const MAX_REDIRECTS: usize = 3;
+
+/// Default timeout of a request with its redirects.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("turms/", env!("CARGO_PKG_VERSION")));
+
+/// The step of a flow that a request belongs to, for error messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FetchStep {
+    /// Metadata of the protected resource (RFC 9728).
+    ResourceMetadata,
+    /// Metadata of the authorization server (RFC 8414, OpenID Connect Discovery).
+    ServerMetadata,
+    /// Dynamic registration (RFC 7591).
+    Registration,
+    /// The token endpoint.
+    Token,
+    /// The token endpoint of the identity provider of an enterprise.
+    IdentityProvider,
+    /// The endpoint for device codes (RFC 8628).
+    DeviceAuthorization,
+    /// Revocation (RFC 7009).
+    Revocation,
+    /// Introspection (RFC 7662).
+    Introspection,
+    /// The keys of an issuer.
+    Keys,
+    /// A client ID metadata document.
+    ClientDocument,
+    /// User information of an upstream provider.
+    UserInfo,
+}
+
+impl fmt::Display for FetchStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ResourceMetadata => "protected resource metadata",
+            Self::ServerMetadata => "authorization server metadata",
+            Self::Registration => "client registration",
+            Self::Token => "token request",
+            Self::IdentityProvider => "token exchange with the identity provider",
+            Self::DeviceAuthorization => "device authorization",
+            Self::Revocation => "token revocation",
+            Self::Introspection => "token introspection",
+            Self::Keys => "keys of the issuer",
+            Self::ClientDocument => "client metadata document",
+            Self::UserInfo => "user information",
+        })
+    }
+}
+
+/// Error of a request to an authorization server or a metadata document. Shows the step and the origin, and never a path, a query,
+/// a body or a token.
+#[derive(Clone, thiserror::Error)]
+#[error("{step}{}: {kind}", at(origin))]
+pub struct FetchError {
+    step: FetchStep,
+    origin: String,
+    #[source]
+    kind: FetchErrorKind,
+}
+
+/// Reason of a [`FetchError`].
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum FetchErrorKind {
+    /// The URL is invalid.
+    #[error("not a valid http:// or https:// URL")]
+    Url,
+    /// The URL has to begin with `https://`.
+    #[error(
+        "https is required; http is allowed for loopback if the MCP server itself is on loopback, and with allow_private_network"
+    )]
+    NotHttps,
+    /// The address may not be connected to.
+    #[error("the address {0} is not allowed; addresses of private networks need allow_private_network")]
+    Address(std::net::IpAddr),
+    /// The HTTP client cannot be set up.
+    #[error("cannot set up the HTTP client: {0}")]
+    Setup(String),
+    /// There is no connection.
+    #[error("cannot connect")]
+    Connect(#[source] Arc<dyn Error + Send + Sync>),
+    /// The connection closed before the end of the response.
+    #[error("connection closed before the end of the response")]
+    Closed(#[source] Arc<dyn Error + Send + Sync>),
+    /// No response within the timeout.
+    #[error("no response within {}", format_duration(*.0))]
+    Timeout(Duration),
+    /// The response is too long.
+    #[error("the response is longer than the limit of {0} bytes")]
+    TooLarge(usize),
+    /// A redirect that is not followed.
+    #[error("redirect with status {0} is not followed")]
+    Redirect(StatusCode),
+    /// An error status.
+    #[error("status {0}")]
+    Status(StatusCode),
+    /// The response is not JSON.
+    #[error("the response is not JSON: content type {0:?}")]
+    ContentType(String),
+    /// The response is compressed, although that was not asked for.
+    #[error("the response is compressed")]
+    Compressed,
+    /// The response is JSON of another form.
+    #[error("the response is not valid: {0}")]
+    Invalid(String),
+}
+
+fn at(origin: &str) -> String {
+    if origin.is_empty() { String::new() } else { format!(" from {origin}") }
+}
+
+impl FetchError {
+    /// Creates an error for a URL, of which only the origin is kept.
+    pub(crate) fn new(step: FetchStep, url: &str, kind: FetchErrorKind) -> Self {
+        let origin = Url::parse(url).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+        Self { step, origin, kind }
+    }
+
+    /// Returns the step that failed.
+    #[must_use]
+    pub fn step(&self) -> FetchStep {
+        self.step
+    }
+
+    /// Returns the reason.
+    #[must_use]
+    pub fn kind(&self) -> &FetchErrorKind {
+        &self.kind
+    }
+
+    /// Returns `true` if the same request may succeed later: no connection, a timeout, 429, or a status of 500 or more.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match &self.kind {
+            FetchErrorKind::Connect(_) | FetchErrorKind::Closed(_) | FetchErrorKind::Timeout(_) => true,
+            FetchErrorKind::Status(status) => status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&turms_core::__internal::error_chain(self))
+    }
+}
+
+/// A response with its body.
+#[derive(Clone)]
+pub(crate) struct FetchResponse {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    step: FetchStep,
+    url: String,
+}
+
+impl FetchResponse {
+    /// Decodes the body of a success.
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, FetchError> {
+        if !self.status.is_success() {
+            return Err(self.error(FetchErrorKind::Status(self.status)));
+        }
+        self.any_json()
+    }
+
+    /// Decodes the body, whatever the status.
+    pub(crate) fn any_json<T: DeserializeOwned>(&self) -> Result<T, FetchError> {
+        let content_type = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let media_type = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let is_json = media_type == "application/json"
+            || (media_type.starts_with("application/") && media_type.ends_with("+json"));
+        if !is_json {
+            return Err(self.error(FetchErrorKind::ContentType(media_type.chars().take(64).collect())));
+        }
+        serde_json::from_slice(&self.body).map_err(|error| {
+            // The message of serde may repeat values of the body.
+            let place = format!("line {}, column {}", error.line(), error.column());
+            self.error(FetchErrorKind::Invalid(match error.classify() {
+                serde_json::error::Category::Data => format!("unexpected JSON at {place}"),
+                _ => format!("invalid JSON at {place}"),
+            }))
+        })
+    }
+
+    pub(crate) fn error(&self, kind: FetchErrorKind) -> FetchError {
+        FetchError::new(self.step, &self.url, kind)
+    }
+}
+
+/// Sends requests under a [`NetworkPolicy`]. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Fetcher(Arc<FetcherState>);
+
+struct FetcherState {
+    policy: NetworkPolicy,
+    dial: DialOptions,
+    timeout: Duration,
+    https: OnceLock<HyperClient>,
+    http: OnceLock<HyperClient>,
+}
+
+type HyperClient = Client<Dialer, Full<Bytes>>;
+
+impl Fetcher {
+    /// Creates a fetcher. `dial` has the proxies and certificates.
+    pub(crate) fn new(policy: NetworkPolicy, dial: DialOptions) -> Self {
+        Self::with_timeout(policy, dial, DEFAULT_TIMEOUT)
+    }
+
+    /// Creates a fetcher with another timeout of requests.
+    pub(crate) fn with_timeout(policy: NetworkPolicy, dial: DialOptions, timeout: Duration) -> Self {
+        let state = FetcherState { policy, dial, timeout, https: OnceLock::new(), http: OnceLock::new() };
+        Self(Arc::new(state))
+    }
+
+    /// Sends a GET, and follows redirects.
+    pub(crate) async fn get(&self, step: FetchStep, url: &str) -> Result<FetchResponse, FetchError> {
+        self.get_with(step, url, HeaderMap::new()).await
+    }
+
+    /// Sends a GET with headers, which are not sent to other origins.
+    pub(crate) async fn get_with(
+        &self,
+        step: FetchStep,
+        url: &str,
+        headers: HeaderMap,
+    ) -> Result<FetchResponse, FetchError> {
+        self.in_time(step, url, self.follow(step, url, headers)).await
+    }
+
+    /// Sends a GET and decodes the response.
+    pub(crate) async fn get_json<T: DeserializeOwned>(&self, step: FetchStep, url: &str) -> Result<T, FetchError> {
+        self.get(step, url).await?.json()
+    }
+
+    /// Posts a form. Redirects are not followed.
+    pub(crate) async fn post_form(
+        &self,
+        step: FetchStep,
+        url: &str,
+        form: &[(&str, &str)],
+        mut headers: HeaderMap,
+    ) -> Result<FetchResponse, FetchError> {
+        let mut body = url::form_urlencoded::Serializer::new(String::new());
+        body.extend_pairs(form);
+        headers.insert(CONTENT_TYPE, FORM);
+        self.post(step, url, body.finish().into(), headers).await
+    }
+
+    /// Posts JSON. Redirects are not followed.
+    pub(crate) async fn post_json(
+        &self,
+        step: FetchStep,
+        url: &str,
+        body: &impl serde::Serialize,
+        mut headers: HeaderMap,
+    ) -> Result<FetchResponse, FetchError> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| FetchError::new(step, url, FetchErrorKind::Invalid(error.to_string())))?;
+        headers.insert(CONTENT_TYPE, JSON);
+        self.post(step, url, body.into(), headers).await
+    }
+
+    async fn post(
+        &self,
+        step: FetchStep,
+        url: &str,
+        body: Bytes,
+        headers: HeaderMap,
+    ) -> Result<FetchResponse, FetchError> {
+        let work = async {
+            let target = self.check(step, url)?;
+            let response = self.send(step, &target, Method::POST, headers, body).await?;
+            if response.status.is_redirection() {
+                return Err(response.error(FetchErrorKind::Redirect(response.status)));
+            }
+            Ok(response)
+        };
+        self.in_time(step, url, work).await
+    }
+
+    async fn in_time<T>(
+        &self,
+        step: FetchStep,
+        url: &str,
+        work: impl Future<Output = Result<T, FetchError>>,
+    ) -> Result<T, FetchError> {
+        let timeout = self.0.timeout;
+        let late = |_| Err(FetchError::new(step, url, FetchErrorKind::Timeout(timeout)));
+        tokio::time::timeout(timeout, work).await.unwrap_or_else(late)
+    }
+
+    async fn follow(&self, step: FetchStep, url: &str, mut headers: HeaderMap) -> Result<FetchResponse, FetchError> {
+        let mut target = self.check(step, url)?;
+        for _ in 0..=MAX_REDIRECTS {
+            let response = self.send(step, &target, Method::GET, headers.clone(), Bytes::new()).await?;
+            if !matches!(response.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+                return Ok(response);
+            }
+            let location = response.headers.get(LOCATION).and_then(|value| value.to_str().ok());
+            let next = location.and_then(|location| target.join(location).ok());
+            let next = next.ok_or_else(|| response.error(FetchErrorKind::Redirect(response.status)))?;
+            let next = self.check(step, next.as_str())?;
+            if next.origin() != target.origin() {
+                headers.clear();
+            }
+            target = next;
+        }
+        Err(FetchError::new(step, url, FetchErrorKind::Redirect(StatusCode::FOUND)))
+    }
+
+    /// Checks the scheme and a host that is an address. Names are checked when they are resolved.
+    pub(crate) fn check(&self, step: FetchStep, url: &str) -> Result<Url, FetchError> {
+        let refused = |kind| FetchError::new(step, url, kind);
+        let parsed = Url::parse(url).map_err(|_| refused(FetchErrorKind::Url))?;
+        let policy = self.0.policy;
+        let is_https = match parsed.scheme() {
+            "https" => true,
+            "http" if policy.allows_http(&parsed) => false,
+            "http" => return Err(refused(FetchErrorKind::NotHttps)),
+            _ => return Err(refused(FetchErrorKind::Url)),
+        };
+        let ip = match parsed.host() {
+            Some(url::Host::Ipv4(ip)) => Some(ip.into()),
+            Some(url::Host::Ipv6(ip)) => Some(ip.into()),
+            Some(url::Host::Domain(_)) => None,
+            None => return Err(refused(FetchErrorKind::Url)),
+        };
+        match ip {
+            Some(ip) if !policy.allows(ip, is_https) => Err(refused(FetchErrorKind::Address(ip))),
+            _ => Ok(parsed),
+        }
+    }
+
+    async fn send(
+        &self,
+        step: FetchStep,
+        url: &Url,
+        method: Method,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<FetchResponse, FetchError> {
+        let failed = |kind| FetchError::new(step, url.as_str(), kind);
+        let uri = Uri::try_from(url.as_str()).map_err(|_| failed(FetchErrorKind::Url))?;
+        let client = self.client(&uri).map_err(failed)?;
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        let headers = request.headers_mut();
+        headers.entry(ACCEPT).or_insert(JSON);
+        headers.insert(USER_AGENT, AGENT);
+        headers.insert(CACHE_CONTROL, NO_STORE);
+        let response = client.request(request).await.map_err(|error| failed(send_error(error)))?;
+        let (head, mut body) = response.into_parts();
+        if head.headers.get(CONTENT_ENCODING).is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
+            return Err(failed(FetchErrorKind::Compressed));
+        }
+        let mut read = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| failed(FetchErrorKind::Closed(Arc::new(error))))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if read.len() + data.len() > MAX_BODY_BYTES {
+                return Err(failed(FetchErrorKind::TooLarge(MAX_BODY_BYTES)));
+            }
+            read.extend_from_slice(&data);
+        }
+        Ok(FetchResponse {
+            status: head.status,
+            headers: head.headers,
+            body: read.freeze(),
+            step,
+            url: url.as_str().to_owned(),
+        })
+    }
+
+    /// Returns the client for the scheme of a URL. Its resolver checks addresses, and exactly those are connected to.
+    fn client(&self, uri: &Uri) -> Result<&HyperClient, FetchErrorKind> {
+        let state = &*self.0;
+        let is_https = uri.scheme() == Some(&http::uri::Scheme::HTTPS);
+        let cell = if is_https { &state.https } else { &state.http };
+        if let Some(client) = cell.get() {
+            return Ok(client);
+        }
+        let mut dial = state.dial.clone();
+        let policy = state.policy;
+        dial.set_address_check(move |address| {
+            // Proxies are chosen by the user.
+            if address.is_proxy || policy.allows(address.ip, is_https) {
+                Ok(())
+            } else {
+                Err(RefusedAddress(address.ip))
+            }
+        });
+        let dialer = dial.build(uri, DialProtocol::Http, None);
+        let dialer = dialer.map_err(|error| FetchErrorKind::Setup(turms_core::__internal::error_chain(&error)))?;
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.timer(TokioTimer::new()).pool_timer(TokioTimer::new()).pool_max_idle_per_host(4);
+        Ok(cell.get_or_init(|| builder.build(dialer)))
+    }
+}
+
+impl fmt::Debug for Fetcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetcher").field("policy", &self.0.policy).finish_non_exhaustive()
+    }
+}
+
+/// The error of the address check.
+#[derive(Debug, thiserror::Error)]
+#[error("the address {0} is not allowed")]
+struct RefusedAddress(std::net::IpAddr);
+
+fn send_error(error: hyper_util::client::legacy::Error) -> FetchErrorKind {
+    let mut source: Option<&(dyn Error + 'static)> = Some(&error);
+    while let Some(error) = source {
+        if let Some(RefusedAddress(ip)) = error.downcast_ref() {
+            return FetchErrorKind::Address(*ip);
+        }
+        source = error.source();
+    }
+    if error.is_connect() { FetchErrorKind::Connect(Arc::new(error)) } else { FetchErrorKind::Closed(Arc::new(error)) }
+}
+
+#[cfg(test)]
+mod tests;
