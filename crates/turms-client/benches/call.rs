@@ -89,7 +89,7 @@ fn a_connection_over_a_pair(bencher: Bencher<'_, '_>, version: &ProtocolVersion)
         runtime.block_on(async {
             let params = CallToolParams::new("add").arguments(arguments.clone());
             let request = OutgoingRequest::new("tools/call", Payload::new(params)).meta(meta.clone());
-            let answer = handle.ask(request).await.expect("an answer");
+            let answer = handle.call(request).await.expect("an answer");
             answer.decode::<Outcome<CallToolResult>>().expect("a result")
         })
     });

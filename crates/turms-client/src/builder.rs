@@ -7,8 +7,9 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use turms_core::__internal::ConnectClient;
 use turms_core::transport::{ChildCommand, LocalConnector, StreamConnector};
-use turms_core::{ConnectClient, ConnectError, Connector, Service};
+use turms_core::{ConnectError, Connector, Service};
 use turms_proto::session::{RequestOptions, VersionChoice};
 use turms_proto::types::{
     ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitForm, ElicitParams, ElicitResult, ElicitUrl,

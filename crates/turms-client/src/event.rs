@@ -95,7 +95,7 @@ pub enum ConnectionEvent {
 
 /// The state of the circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "a circuit breaker has these three states")]
 pub enum BreakerState {
     /// All calls are sent.
     Closed,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use turms_core::{BoxFuture, Payload, Request, ResponseFuture, run_blocking};
+use turms_core::__internal::run_blocking;
+use turms_core::{BoxFuture, Payload, Request, ResponseFuture};
 use turms_proto::method::Method as _;
 use turms_proto::types::{
     Blocks, ClientCapabilities, Content, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit, ElicitAction,

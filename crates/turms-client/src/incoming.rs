@@ -235,7 +235,7 @@ pub(crate) fn task_of(notification: &Notification) -> Option<Task> {
 /// cannot send escape sequences to a terminal.
 fn trace(message: &LogMessage) {
     let logger = message.logger.as_deref().unwrap_or_default();
-    let data = turms_core::escape_control(message.data.as_str());
+    let data = turms_core::__internal::escape_control(message.data.as_str());
     macro_rules! log {
         ($level:ident) => {
             tracing::$level!(target: "turms::server_log", logger = ?logger, level = message.level.as_str(), "{data}")

@@ -142,7 +142,7 @@ impl CallObserver for CallerObserver {
             Log::NAME => notification.params::<Log>().map(|message| message.level),
             _ => return Err(notification),
         };
-        if level.is_ok_and(|level| cx.wants_log(level)) {
+        if level.is_ok_and(|level| cx.log_enabled(level)) {
             let _ = cx.peer().try_notify_raw(notification);
             return Ok(());
         }
@@ -169,7 +169,7 @@ impl CallObserver for CallerObserver {
             params.lower_params(&method, cx.version()).map_err(|error| unsupported(error.to_string()))?;
             let params = params.into_raw().map_err(|error| unsupported(error.to_string()))?;
             // The server has its own timeout for its request.
-            let options = RequestOptions::default().for_ever();
+            let options = RequestOptions::default().without_timeout();
             match cx.peer().request_raw(method.clone(), Some(params), options).await {
                 Ok(response) => Ok(Payload::json(response)),
                 Err(PeerError::Request(RequestError::Peer(error))) => Err((*error).into()),

@@ -1,10 +1,9 @@
 //! Skills: instructions for models, with their files (SEP-2640).
 
 use std::collections::HashSet;
-use std::fmt;
 
 use serde_json::Value;
-use turms_core::error_chain;
+use turms_core::__internal::debug_error;
 use turms_proto::method::Method as _;
 use turms_proto::skill::{digest, is_same, parse_header};
 use turms_proto::types::{
@@ -135,12 +134,7 @@ impl SkillError {
     }
 }
 
-/// Formats the message and its sources, so that an error returned from `main` is readable.
-impl fmt::Debug for SkillError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&error_chain(self))
-    }
-}
+debug_error! { SkillError { Call(error), Unverified { uri, problem, delivery } } }
 
 fn unverified(uri: &str, problem: impl Into<String>) -> SkillError {
     SkillError::Unverified { uri: uri.to_owned(), problem: problem.into(), delivery: Delivery::Answered }

@@ -484,7 +484,7 @@ async fn listen_once(
     };
     let request = OutgoingRequest::new(ByteString::from_static(Listen::NAME), params)
         .meta(meta)
-        .options(RequestOptions::default().for_ever())
+        .options(RequestOptions::default().without_timeout())
         .observer(Some(Arc::new(observer) as Arc<dyn CallObserver>));
     tokio::select! {
         biased;

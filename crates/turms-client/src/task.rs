@@ -130,7 +130,8 @@ impl Call<TaskHandle> {
 }
 
 impl TaskHandle {
-    /// Returns the id of the task; `None` if the server responded with a result and there is no task.
+    /// Returns the id of the task. `None` if the server responded with a result: there is no task then, and [`Client::task`] finds none
+    /// under any id.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         self.running().map(|running| running.watch.id.as_str())

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use turms_core::run_blocking;
+use turms_core::__internal::run_blocking;
 use turms_proto::header::ParamHeaders;
 use turms_proto::types::{CallToolResult, TaskSupport, Tool};
 use turms_proto::{Object, RawJson};

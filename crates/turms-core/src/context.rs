@@ -38,7 +38,7 @@ impl CallContext {
     /// Creates the context of a call within this process: the newest revision, and no peer.
     #[must_use]
     pub fn in_process() -> Self {
-        Self::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::nobody())
+        Self::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::disconnected())
     }
 
     /// Sets the id of the request.
@@ -63,6 +63,7 @@ impl CallContext {
     }
 
     /// Sets the details that the transport has of the request.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_request_info(mut self, request: Arc<dyn RequestInfo>) -> Self {
         self.request = Some(request);
@@ -86,7 +87,7 @@ impl CallContext {
     /// Replaces the peer, for layers that observe what handlers send: every notification and every request to the client.
     #[must_use]
     pub fn map_peer(mut self, map: impl FnOnce(Peer) -> Peer) -> Self {
-        self.peer = map(std::mem::replace(&mut self.peer, Peer::nobody()));
+        self.peer = map(std::mem::replace(&mut self.peer, Peer::disconnected()));
         self
     }
 
@@ -170,7 +171,7 @@ impl CallContext {
 
     /// Returns `true` if the client wants log messages of this level.
     #[must_use]
-    pub fn wants_log(&self, level: LoggingLevel) -> bool {
+    pub fn log_enabled(&self, level: LoggingLevel) -> bool {
         self.log_level().is_some_and(|wanted| level >= wanted)
     }
 
@@ -210,6 +211,7 @@ impl CallContext {
     }
 
     /// The details that the transport has of the request.
+    #[doc(hidden)]
     #[must_use]
     pub fn request_info(&self) -> Option<&dyn RequestInfo> {
         self.request.as_deref()

@@ -42,8 +42,8 @@ impl From<turms_proto::Request> for Request {
 
 /// Responds to requests and handles notifications. Routers, layers and clients are services.
 ///
-/// Transports call a service through [`dispatch`](crate::dispatch). The revisions and limits of a server are part of
-/// its [`Endpoint`](crate::Endpoint), so a layer has only these two methods to forward.
+/// Transports catch panics and translate results, so a service need not. The revisions and limits of a server are part of its
+/// [`Endpoint`](crate::Endpoint), so a layer has only these two methods to forward.
 ///
 /// ```
 /// use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
@@ -72,10 +72,6 @@ pub trait Service: Send + Sync + 'static {
     /// Handles a notification. As with [`Service::call`], nothing happens before the future is polled.
     fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture;
 }
-
-/// A shared service of any type.
-#[doc(hidden)]
-pub type SharedService = Arc<dyn Service>;
 
 /// The result of a call.
 pub type CallResult = Result<Payload, ServiceError>;

@@ -105,6 +105,14 @@ impl ServiceError {
     }
 }
 
+/// Creates the error for a request that exceeds [`Limits::max_in_flight`](crate::Limits::max_in_flight). How long the calls that run
+/// will take is not known; the client may try again after a second.
+#[must_use]
+pub fn too_many_in_flight() -> ServiceError {
+    let message = "too many requests in flight; wait for responses before sending more";
+    ServiceError::retry_after(ErrorOrigin::Overloaded, message, Duration::from_secs(1))
+}
+
 /// The error object that the caller receives.
 impl Deref for ServiceError {
     type Target = ErrorObject;

@@ -37,8 +37,8 @@
 //! |---|---|---|
 //! | `client` | yes | [`HttpConnector`] and [`HttpTransport`] |
 //! | `server` | yes | [`ServeHttp`], [`HttpService`] and [`Listener`] |
-//! | `http2` | | HTTP/2 for servers with a [`Listener`]; enables `server` |
-//! | `tls` | | TLS for servers with a [`Listener`]; enables `http2` |
+//! | `server-http2` | | HTTP/2 for servers with a [`Listener`]; enables `server` |
+//! | `server-tls` | | TLS for servers with a [`Listener`]; enables `server-http2` |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

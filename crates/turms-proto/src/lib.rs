@@ -49,11 +49,17 @@ pub mod skill;
 pub mod types;
 pub mod uri_template;
 
+/// For other crates of Turms. Not part of the API.
+#[doc(hidden)]
+pub mod __internal {
+    pub use crate::json::JsonVisitor;
+}
+
 #[doc(hidden)]
 pub use self::duration::format_duration;
 pub use self::json::{
-    CanonicalError, DecodeError, DecodeErrorKind, EncodeError, JsonVisitor, MAX_DEPTH, Members, Number, Object,
-    Problem, RawJson, SyntaxError, decode, decode_strings, decode_value,
+    CanonicalError, DecodeError, DecodeErrorKind, EncodeError, MAX_DEPTH, Members, Number, Object, RawJson,
+    SyntaxError, SyntaxErrorKind, decode, decode_strings, decode_value,
 };
 pub use self::jsonrpc::{
     DEFAULT_BATCH_LIMIT, Envelope, Envelopes, ErrorCode, ErrorObject, Incoming, InvalidKind, InvalidMessage,

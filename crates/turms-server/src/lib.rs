@@ -13,7 +13,7 @@
 //!     b: f64,
 //! }
 //!
-//! # async fn example() -> Result<(), turms_server::ServeError> {
+//! # async fn example() -> Result<(), turms_core::Error> {
 //! let add = Tool::builder("add")
 //!     .description("Adds two numbers.")
 //!     .handler(|Args(add): Args<Add>| async move { add.a + add.b });
@@ -67,9 +67,6 @@ mod skill;
 mod subscriptions;
 mod sync;
 mod task;
-/// A client with raw requests, for the tests of this crate. Applications use `turms::testing`.
-#[doc(hidden)]
-pub mod testing;
 mod text_arguments;
 mod tool;
 mod tool_error;
@@ -93,7 +90,6 @@ pub use self::prompt::{IntoPrompt, Prompt, PromptBuilder};
 pub use self::resource::{IntoResource, Resource, ResourceBuilder, ResourceUri};
 pub use self::respond::{IntoCallToolResult, IntoCompletion, IntoGetPromptResult, IntoReadResourceResult, Json};
 pub use self::router::Router;
-pub use self::schema::SchemaError;
 pub use self::seal::RequestStateKey;
 pub use self::server::{Component, Handlers, Server};
 pub use self::session::Session;
@@ -103,4 +99,4 @@ pub use self::subscriptions::ListKind;
 pub use self::task::TaskOptions;
 pub use self::tool::{IntoTool, Tool, ToolBuilder};
 pub use self::tool_error::ToolError;
-pub use turms_core::{CancellationToken, CloseReason, Principal, ServeError, SharedService};
+pub use turms_core::{CancellationToken, CloseReason, Principal};

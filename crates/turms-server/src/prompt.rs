@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use turms_core::layer::Layer;
-use turms_core::{BoxFuture, Payload, Request, Service, ServiceError, SharedService};
+use turms_core::{BoxFuture, Payload, Request, Service, ServiceError};
 use turms_proto::types::{
     Completion, GetPrompt, GetPromptParams, GetPromptResult, Icon, Meta, Prompt as PromptDefinition, PromptArgument,
 };
@@ -25,7 +25,7 @@ use crate::text_arguments::TextArguments;
 pub struct Prompt {
     core: Arc<PromptCore>,
     /// The prompt wrapped in its layers, if it has any.
-    layered: Option<SharedService>,
+    layered: Option<Arc<dyn Service>>,
 }
 
 /// A prompt without its layers.
@@ -161,7 +161,7 @@ impl PromptBuilder {
     /// Adds a layer around this prompt. The layer added last is the outermost.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
-        L: Layer<SharedService> + Send + Sync + 'static,
+        L: Layer<Arc<dyn Service>> + Send + Sync + 'static,
         L::Service: Service,
     {
         self.layers.push(layer);

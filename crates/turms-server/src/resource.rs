@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use turms_core::layer::Layer;
-use turms_core::{BoxFuture, Payload, Request, Service, ServiceError, SharedService};
+use turms_core::{BoxFuture, Payload, Request, Service, ServiceError};
 use turms_proto::ErrorObject;
 use turms_proto::types::{
     Annotations, CacheScope, Completion, Icon, Meta, ReadResource, ReadResourceParams, ReadResourceResult,
@@ -37,7 +37,7 @@ use crate::uri_spelling::normalized;
 pub struct Resource {
     core: Arc<ResourceCore>,
     /// The resource wrapped in its layers, if it has any.
-    layered: Option<SharedService>,
+    layered: Option<Arc<dyn Service>>,
 }
 
 /// A resource without its layers.
@@ -303,7 +303,7 @@ impl ResourceBuilder {
     /// Adds a layer around this resource. The layer added last is the outermost.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
-        L: Layer<SharedService> + Send + Sync + 'static,
+        L: Layer<Arc<dyn Service>> + Send + Sync + 'static,
         L::Service: Service,
     {
         self.layers.push(layer);

@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 use turms_core::layer::Layer;
 use turms_core::transport::stdio;
 use turms_core::{
-    BoxFuture, CloseReason, Connection, Endpoint, EndpointInfo, IntoEndpoint, Limits, NotifyFuture, Payload,
-    ResponseFuture, ServeError, Service, ServiceError, SharedService,
+    BoxFuture, CloseReason, Connection, Endpoint, EndpointInfo, Error, IntoEndpoint, Limits, NotifyFuture, Payload,
+    ResponseFuture, Service, ServiceError,
 };
 use turms_proto::types::{CacheScope, Icon, Implementation, Meta, key};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
@@ -41,7 +41,7 @@ use crate::uri_spelling::normalized;
 /// ```no_run
 /// use turms_server::{Server, Tool};
 ///
-/// # async fn example() -> Result<(), turms_server::ServeError> {
+/// # async fn example() -> Result<(), turms_core::Error> {
 /// let hello = Tool::builder("hello").description("Greets.").handler_sync(|| "Hello!");
 /// Server::new("greeter", "1.0.0").tool(hello).serve_stdio().await
 /// # }
@@ -447,7 +447,7 @@ impl Server {
     #[doc(alias = "interceptor")]
     pub fn layer<L>(mut self, layer: L) -> Self
     where
-        L: Layer<SharedService> + Send + Sync + 'static,
+        L: Layer<Arc<dyn Service>> + Send + Sync + 'static,
         L::Service: Service,
     {
         self.layers.push(layer);
@@ -566,9 +566,9 @@ impl Server {
     #[doc(alias = "subprocess")]
     #[doc(alias = "StdioTransport")]
     #[doc(alias = "TokioChildProcess")]
-    pub async fn serve_stdio(self) -> Result<(), ServeError> {
+    pub async fn serve_stdio(self) -> Result<(), Error> {
         let (reader, writer) = stdio().map_err(|source| {
-            ServeError::with_source(turms_core::ErrorKind::Stdio, "cannot use standard input and output", source)
+            Error::with_source(turms_core::ErrorKind::Stdio, "cannot use standard input and output", source)
         })?;
         let router = self.build()?;
         // A spawned task runs on the thread that is notified of input, so that no other thread has to be woken.
@@ -588,7 +588,7 @@ impl Server {
     ///
     /// # Errors
     /// If a registration is invalid, or reading or writing fails.
-    pub async fn serve<R, W>(self, reader: R, writer: W) -> Result<(), ServeError>
+    pub async fn serve<R, W>(self, reader: R, writer: W) -> Result<(), Error>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
@@ -621,7 +621,7 @@ where
 }
 
 impl IntoEndpoint for Server {
-    fn into_endpoint(self) -> Result<Endpoint, ServeError> {
+    fn into_endpoint(self) -> Result<Endpoint, Error> {
         Ok(self.build()?.endpoint())
     }
 }
@@ -631,13 +631,13 @@ impl Router {
     ///
     /// # Errors
     /// If reading or writing fails.
-    pub async fn serve<R, W>(&self, reader: R, writer: W) -> Result<(), ServeError>
+    pub async fn serve<R, W>(&self, reader: R, writer: W) -> Result<(), Error>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
         let (connection, _) = Connection::server(reader, writer, self.protocol_versions(), self.limits().clone());
-        connection.serve(&self.endpoint()).await.map_err(ServeError::from)
+        connection.serve(&self.endpoint()).await.map_err(Error::from)
     }
 }
 

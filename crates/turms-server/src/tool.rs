@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use turms_core::layer::Layer;
-use turms_core::{BoxFuture, Payload, Request, Service, ServiceError, SharedService};
+use turms_core::{BoxFuture, Payload, Request, Service, ServiceError};
 use turms_proto::header::ParamHeaders;
 use turms_proto::method::Method as _;
 use turms_proto::types::{
@@ -49,7 +49,7 @@ use crate::task::TaskMode;
 pub struct Tool {
     core: Arc<ToolCore>,
     /// The tool wrapped in its layers, if it has any.
-    layered: Option<SharedService>,
+    layered: Option<Arc<dyn Service>>,
 }
 
 /// A tool without its layers: its description, the schemas of its input and output, and its handler.
@@ -291,7 +291,7 @@ impl ToolBuilder {
     /// Adds a layer around this tool. The layer added last is the outermost.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
-        L: Layer<SharedService> + Send + Sync + 'static,
+        L: Layer<Arc<dyn Service>> + Send + Sync + 'static,
         L::Service: Service,
     {
         self.layers.push(layer);

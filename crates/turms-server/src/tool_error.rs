@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-use turms_core::{PeerError, error_chain};
+use turms_core::__internal::error_chain;
+use turms_core::PeerError;
 use turms_proto::ErrorObject;
 use turms_proto::session::RequestError;
 use turms_proto::types::CallToolResult;
@@ -20,7 +21,8 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// - A tool returns a result with `isError`. Its text is the message and its causes: `cannot read the index: not found`.
 /// - A prompt, a resource or a completion fails with an internal error (-32603) with that message.
 /// - If the error or one of its causes is an [`ErrorObject`], the request fails with that protocol error instead. The same holds
-///   for an [`InputError`] for a missing client capability (-32021).
+///   for an [`InputError`] for a missing client capability (-32021), on which the host can act. Every other [`InputError`], such as
+///   a form without a response, is a result with `isError`: the model learns of it and can go on without the input.
 ///
 /// A `Result` with another error type behaves in the same way: its error is converted to this type.
 ///
@@ -47,6 +49,10 @@ impl ToolError {
     /// Creates an error from a message.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into().into())
+    }
+
+    pub(crate) fn into_boxed(self) -> BoxError {
+        self.0
     }
 
     /// Returns the protocol error in the chain of causes, if there is one.

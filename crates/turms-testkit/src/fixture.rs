@@ -205,7 +205,7 @@ pub fn server(traces: &Arc<Traces>) -> Server {
 }
 
 /// Adds a handler that lists the client's roots when they have changed, and counts the responses.
-pub fn asking(server: Server, responses: &Arc<AtomicUsize>) -> Server {
+pub fn count_roots_responses(server: Server, responses: &Arc<AtomicUsize>) -> Server {
     let responses = responses.clone();
     server.notification_fallback(move |method, _: RawJson, context| {
         let responses = responses.clone();

@@ -33,6 +33,8 @@ pub mod raw_http;
 pub mod raw_ws;
 mod schema;
 mod software;
+#[cfg(feature = "server")]
+pub mod test_client;
 #[cfg(feature = "tls")]
 pub mod tls;
 #[cfg(feature = "server")]

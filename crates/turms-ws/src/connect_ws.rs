@@ -1,4 +1,5 @@
-use turms_core::{ConnectClient, ConnectError};
+use turms_core::__internal::ConnectClient;
+use turms_core::ConnectError;
 
 use crate::connector::WsConnector;
 

@@ -32,7 +32,7 @@ pub enum WsUrlError {
 /// Prints the message with its causes, so that an error returned from `main` is readable.
 impl fmt::Debug for WsUrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&turms_core::error_chain(self))
+        f.write_str(&turms_core::__internal::error_chain(self))
     }
 }
 

@@ -110,15 +110,25 @@ pub mod types {
     #[doc(inline)]
     pub use turms_proto::method::{Method, Notification as NotificationMethod};
     #[doc(inline)]
+    pub use turms_proto::revision::{Translate, UnknownVersionError, UnsupportedFeatureError};
+    #[doc(inline)]
     pub use turms_proto::types::*;
     #[doc(inline)]
-    pub use turms_proto::{Ability, DecodeError, EncodeError, Object, RawJson};
+    pub use turms_proto::uri_template::TemplateError;
+    #[doc(inline)]
+    pub use turms_proto::{
+        Ability, CanonicalError, DecodeError, DecodeErrorKind, EncodeError, Members, Number, Object, RawJson,
+        SyntaxError, SyntaxErrorKind,
+    };
 }
 
-/// JSON-RPC: ids, error codes, messages and their encoding.
+/// JSON-RPC: messages, ids and error codes.
 pub mod jsonrpc {
     #[doc(inline)]
-    pub use turms_proto::jsonrpc::*;
+    pub use turms_proto::jsonrpc::{
+        ErrorCode, ErrorObject, InvalidKind, InvalidMessage, Message, Notification, ProgressToken, Request, RequestId,
+        Response,
+    };
 }
 
 /// Services and layers: timeouts, limits, tracing, and your own middleware.
@@ -133,9 +143,11 @@ pub mod layer {
     pub use turms_core::layer::*;
     #[doc(inline)]
     pub use turms_core::{
-        BoxFuture, CallContext, CallResult, ErrorOrigin, NotifyFuture, Payload, Peer, PeerError, Request,
-        ResponseFuture, Service, ServiceError, SessionHandle,
+        BoxFuture, CallContext, CallResult, ClientRecord, ErrorOrigin, NotifyFuture, Payload, Peer, PeerError, Request,
+        ResponseFuture, Service, ServiceError, SessionHandle, SessionState,
     };
+    #[doc(inline)]
+    pub use turms_proto::session::{Dialect, RequestOptions};
 }
 
 /// The stores of a server, for state that outlives a request: sessions, the events of their streams, and tasks.
@@ -158,7 +170,9 @@ pub mod transport {
         ServerUrl, TransportInfo, TransportKind, UrlTransport,
     };
     #[doc(inline)]
-    pub use turms_proto::session::{OpenError, RequestError, SessionError};
+    pub use turms_proto::session::{
+        ClientOptions, Dialect, Negotiated, OpenError, RequestError, RequestOptions, SessionError,
+    };
 }
 
 /// A registry of services by name: register, call, notify, list and check them.
@@ -197,8 +211,8 @@ pub use turms_server::{
     ComponentError, Context, Elicited, Extension, ExtensionBuilder, FromCall, Handler, Handlers, InputCall, InputError,
     IntoCallToolResult, IntoCompletion, IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource,
     IntoTool, Json, ListKind, LogCall, Principal, Progress, ProgressReport, Prompt, PromptBuilder, RegistrationError,
-    Rejection, RequestStateKey, Resource, ResourceBuilder, ResourceUri, Router, SchemaError, Server, ServerExtension,
-    ServerHandle, Session, State, SyncHandler, TaskOptions, Tool, ToolBuilder, ToolError,
+    Rejection, RequestStateKey, Resource, ResourceBuilder, ResourceUri, Router, Server, ServerExtension, ServerHandle,
+    Session, State, SyncHandler, TaskOptions, Tool, ToolBuilder, ToolError,
 };
 // Used by the code that the attribute macros generate, and named in compile errors.
 #[cfg(feature = "server")]

@@ -2,7 +2,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use turms_core::{CloseInfo, ConnectError, PeerError, error_chain};
+use turms_core::__internal::debug_error;
+use turms_core::{CloseInfo, ConnectError, PeerError};
 use turms_proto::session::{RequestError, SessionError};
 use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion, format_duration};
 
@@ -13,14 +14,9 @@ use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion, format_d
 #[derive(Clone)]
 pub struct CallError(Box<CallErrorInner>);
 
-/// Formats the message and its sources, so that an error returned from `main` is readable.
-impl fmt::Debug for CallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&error_chain(self))
-    }
-}
+debug_error! { CallError |error| { target: error.0.target, kind: error.0.kind, delivery: error.0.delivery } }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct CallErrorInner {
     target: String,
     kind: CallErrorKind,
@@ -211,7 +207,7 @@ pub enum NoServerCause {
 
 /// The delivery status of a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "a program that decides about a retry considers each")]
 pub enum Delivery {
     /// The request was not sent: the call has not run.
     NotSent,

@@ -3,8 +3,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use turms_core::error_chain;
-use turms_proto::{Problem, RawJson};
+use turms_core::__internal::debug_error;
+use turms_proto::{RawJson, SyntaxErrorKind};
 
 use super::entry::Fault;
 
@@ -14,12 +14,7 @@ pub struct ConfigError {
     kind: ConfigErrorKind,
 }
 
-/// Formats the message and its sources, so that an error returned from `main` is readable.
-impl fmt::Debug for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&error_chain(self))
-    }
-}
+debug_error! { ConfigError |error| { file: error.file, kind: error.kind } }
 
 impl ConfigError {
     pub(super) fn new(file: Option<&Path>, kind: ConfigErrorKind) -> Self {
@@ -79,7 +74,7 @@ pub enum ConfigErrorKind {
         /// The column in characters, from 1.
         column: usize,
         /// The problem.
-        problem: Problem,
+        problem: SyntaxErrorKind,
     },
     /// A `/*` has no `*/`.
     #[error("line {line}, column {column}: a comment is not closed")]
@@ -111,15 +106,15 @@ impl ConfigErrorKind {
 /// The error of one entry of a configuration. The other entries are not affected.
 ///
 /// Values of the entry are not repeated, because they may be secrets.
-#[derive(Debug)]
 pub struct EntryError(Box<EntryErrorInner>);
 
-#[derive(Debug)]
 struct EntryErrorInner {
     file: Option<PathBuf>,
     server: String,
     fault: Fault,
 }
+
+debug_error! { EntryError |error| { file: error.0.file, server: error.0.server, fault: error.0.fault } }
 
 impl EntryError {
     pub(super) fn new(file: Option<&Path>, server: &str, fault: Fault) -> Self {

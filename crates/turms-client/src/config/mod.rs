@@ -209,7 +209,7 @@ fn parse_json(text: &str) -> Result<RawJson, ConfigErrorKind> {
     })?;
     RawJson::parse(plain).map_err(|error| {
         let (line, column) = position(text, error.offset);
-        ConfigErrorKind::Syntax { line, column, problem: error.problem }
+        ConfigErrorKind::Syntax { line, column, problem: error.kind }
     })
 }
 

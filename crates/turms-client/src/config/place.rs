@@ -78,9 +78,9 @@ impl fmt::Display for ConfigApp {
     }
 }
 
-/// The scope of a configuration file. There are no others.
+/// The scope of a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "a file is shared with a project or it is a person's own")]
+#[expect(clippy::exhaustive_enums, reason = "a file belongs to a project or to a user")]
 pub enum ConfigScope {
     /// The file is shared by all users of the project.
     Project,

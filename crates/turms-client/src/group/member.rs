@@ -1,6 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use turms_core::__internal::debug_error;
 use turms_core::{ConnectError, Connector};
 use turms_proto::ProtocolVersion;
 use turms_proto::types::Implementation;
@@ -31,7 +32,7 @@ pub struct GroupMember {
 }
 
 /// Error of one server of a group.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
     /// The configuration entry of the server is invalid.
@@ -61,6 +62,20 @@ pub enum GroupError {
     /// The group is closed.
     #[error("the group is closed")]
     Closed,
+}
+
+debug_error! {
+    GroupError {
+        Entry(error),
+        Connect(error),
+        List(error),
+        Reconnecting,
+        Disconnected,
+        Unknown,
+        NameTaken,
+        ConnectedElsewhere,
+        Closed,
+    }
 }
 
 impl GroupError {

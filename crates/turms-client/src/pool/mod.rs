@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::DropGuard;
-use turms_core::{CallContext, ConnectError, NotifyFuture, Request, ResponseFuture, Service, error_chain};
+use turms_core::__internal::debug_error;
+use turms_core::{CallContext, ConnectError, NotifyFuture, Request, ResponseFuture, Service};
 use turms_proto::{Notification, format_duration};
 
 use self::backend::PoolBackend;
@@ -263,12 +264,7 @@ pub enum PoolError {
     Closed,
 }
 
-/// Formats the message and its sources, so that an error returned from `main` is readable.
-impl fmt::Debug for PoolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&error_chain(self))
-    }
-}
+debug_error! { PoolError { Unreachable { tried, last }, Timeout(limit), Closed } }
 
 impl PoolError {
     /// Returns `true` if no connection could be made.

@@ -19,6 +19,7 @@ use crate::channel::ObservedCall;
 use crate::context::CallContext;
 use crate::dispatch::{dispatch, encode_failure, notification_guard};
 use crate::service::{CallResult, Request, Service};
+use crate::service_error::too_many_in_flight;
 use crate::session::{CloseReason, SessionHandle};
 
 /// A call that has finished.
@@ -127,19 +128,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     pub(super) fn admit_call(&mut self, call: Call, service: &impl Service, task: &mut TaskContext<'_>) {
         if self.stage != ConnectionStage::Open {
-            return self.refuse(&call.ticket, "the connection is closing; no more requests are accepted");
+            let message = "the connection is closing; no more requests are accepted";
+            return self.refuse(&call.ticket, ErrorObject::internal(message));
         }
         match self.in_flight.admit(&call, &self.limits) {
             CallPermit::Start => self.start_call(call, service, task),
             CallPermit::Wait => self.in_flight.wait(call),
-            CallPermit::Refuse => {
-                self.refuse(&call.ticket, "too many requests in flight; wait for responses before sending more")
-            }
+            CallPermit::Refuse => self.refuse(&call.ticket, too_many_in_flight().into_object()),
         }
     }
 
-    pub(super) fn refuse(&mut self, ticket: &Ticket, reason: &str) {
-        self.protocol.answer(ticket, Err(ErrorObject::internal(reason)));
+    pub(super) fn refuse(&mut self, ticket: &Ticket, error: ErrorObject) {
+        self.protocol.answer(ticket, Err(error));
     }
 
     /// Starts calls and notification handlers that have waited for others to finish.

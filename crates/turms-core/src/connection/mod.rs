@@ -22,7 +22,7 @@ use http::Extensions;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 use turms_proto::session::{ClientOptions, Session};
-use turms_proto::{Lines, ProtocolVersion, RequestId};
+use turms_proto::{ErrorObject, Lines, ProtocolVersion, RequestId};
 
 use self::calls::FinishedCall;
 pub use self::handle::{ConnectionHandle, OpenFailure};
@@ -37,7 +37,7 @@ use crate::service::Service;
 use crate::session::{CloseReason, SessionHandle};
 
 /// Error of a connection that did not close cleanly.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
     /// Reading failed.
@@ -47,6 +47,8 @@ pub enum ConnectionError {
     #[error("cannot write to the peer")]
     Write(#[source] io::Error),
 }
+
+crate::__internal::debug_error! { ConnectionError { Read(source), Write(source) } }
 
 /// One side of a connection over a byte stream, one message per line. [`Connection::run`] drives it.
 #[derive(Debug)]
@@ -379,7 +381,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Refuses calls that did not finish in time, and writes the rest of the output.
     async fn finish(&mut self, service: &impl Service) -> Result<(), ConnectionError> {
         for ticket in self.in_flight.stop() {
-            self.refuse(&ticket, "the connection is closing");
+            self.refuse(&ticket, ErrorObject::internal("the connection is closing"));
         }
         self.in_task(|this, task| this.handle_events(service, task)).await;
         match tokio::time::timeout(self.limits.drain_timeout, self.output.drain()).await {

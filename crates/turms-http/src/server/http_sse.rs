@@ -14,7 +14,8 @@ use http::{Extensions, StatusCode};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
-use turms_core::{Connection, Principal, random_id};
+use turms_core::__internal::random_id;
+use turms_core::{Connection, Principal};
 use turms_proto::header::HeaderLookup;
 use turms_proto::{Ability, Incoming, Lines};
 
@@ -71,7 +72,7 @@ impl HttpState {
             return response::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
         if self.state.shutdown.has_begun() {
-            return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "the server is shutting down");
+            return response::unavailable(None, "the server is shutting down");
         }
         let Some(permit) = self.state.streams.take(self.options.max_streams) else {
             return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "too many streams are open");

@@ -18,7 +18,7 @@ mod socket;
 mod stateless;
 mod stream_limit;
 mod sync;
-#[cfg(feature = "tls")]
+#[cfg(feature = "server-tls")]
 mod tls;
 
 use std::convert::Infallible;

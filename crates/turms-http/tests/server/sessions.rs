@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use turms_core::Principal;
-use turms_core::store::MemorySessionStore;
+use turms_core::store::{MemorySessionStore, SessionStore as _};
 use turms_http::{HttpService, ServeHttp as _, SessionOptions};
+use turms_proto::ErrorObject;
 use turms_testkit::{eventually, within};
 
 use crate::dialog::{
@@ -188,6 +189,40 @@ async fn a_session_is_not_taken_up_by_whoever_is_not_its_owner() {
     let who = ask_as(&elsewhere, &session.post(call(2, "who", json!({}))), Some("ann")).await;
     assert_eq!(who.text(), "ann");
     assert_eq!((opened.load(Ordering::SeqCst), elsewhere.session_count()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_session_that_the_server_refuses_is_removed_at_once() {
+    for is_late in [false, true] {
+        let sessions = Arc::new(MemorySessionStore::new(1));
+        let (decide, decided) = tokio::sync::watch::channel(!is_late);
+        let server = server(&Arc::default()).on_session_start(move |_, _| {
+            let mut decided = decided.clone();
+            async move {
+                let _ = decided.wait_for(|decided| *decided).await;
+                Err(ErrorObject::invalid_request("not today"))
+            }
+        });
+        let service =
+            server.into_http_service().unwrap().sessions(SessionOptions::new().session_store(sessions.clone()));
+        let request = Request::post(initialize(NEWEST_OLDER));
+        let refusal = ask(&service, &request);
+        let decision = async {
+            if is_late {
+                eventually("a session that is stored", async || service.session_count() == 1).await;
+                decide.send_replace(true);
+            }
+        };
+        let (refused, ()) = tokio::join!(refusal, decision);
+        assert_eq!(refused.messages()[0]["error"]["message"], "not today", "{refused}");
+        eventually("no session", async || service.session_count() == 0).await;
+        if let Some(id) = refused.header("mcp-session-id") {
+            let session = Session { id: id.to_owned(), version: NEWEST_OLDER };
+            assert!(sessions.load(id).await.unwrap().is_none(), "the record of the session is removed");
+            assert_eq!(ping(&service, &session).await, 404);
+        }
+        assert_eq!(refused.header("mcp-session-id").is_some(), is_late, "{refused}");
+    }
 }
 
 #[tokio::test]

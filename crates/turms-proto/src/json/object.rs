@@ -39,7 +39,7 @@ impl Object {
     /// If the text is not a valid JSON object.
     pub fn parse(text: impl Into<ByteString>) -> Result<Self, SyntaxError> {
         let value = RawJson::parse(text)?;
-        value.as_object().ok_or(SyntaxError { offset: 0, problem: super::Problem::UnexpectedCharacter })
+        value.as_object().ok_or(SyntaxError { offset: 0, kind: super::SyntaxErrorKind::UnexpectedCharacter })
     }
 
     /// Encodes a value that serializes as an object, such as a struct or map.

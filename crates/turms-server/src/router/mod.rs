@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use turms_core::{
-    CallContext, CallResult, Endpoint, EndpointInfo, IntoEndpoint, Limits, NotifyFuture, Payload, Request,
-    ResponseFuture, ServeError, Service, ServiceError, SharedService,
+    CallContext, CallResult, Endpoint, EndpointInfo, Error, IntoEndpoint, Limits, NotifyFuture, Payload, Request,
+    ResponseFuture, Service, ServiceError,
 };
 use turms_proto::method::Method as _;
 use turms_proto::revision::Translate;
@@ -47,7 +47,7 @@ struct RouterInner {
     settings: Arc<Settings>,
     info: EndpointInfo,
     /// The server wrapped in its layers, if it has any.
-    layered: Option<SharedService>,
+    layered: Option<Arc<dyn Service>>,
 }
 
 impl Router {
@@ -89,7 +89,7 @@ impl Router {
 }
 
 impl IntoEndpoint for Router {
-    fn into_endpoint(self) -> Result<Endpoint, ServeError> {
+    fn into_endpoint(self) -> Result<Endpoint, Error> {
         Ok(self.endpoint())
     }
 }

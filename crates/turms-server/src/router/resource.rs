@@ -92,7 +92,7 @@ impl Router {
         self.find_visible_resource(&params.uri, context)?;
         let Some(session) = context.session() else { return Ok(Payload::new(EmptyResult::new())) };
         // Keeps neither the session, which owns the subscription, nor the peer of this request.
-        let subscriber = || context.call().clone().with_peer(Peer::nobody()).without_session();
+        let subscriber = || context.call().clone().with_peer(Peer::disconnected()).without_session();
         let subscriber = self.0.settings.visible.is_some().then(|| Arc::new(subscriber()));
         if self.0.handle.subscriptions().subscribe(session.core(), params.uri, subscriber) {
             Ok(Payload::new(EmptyResult::new()))

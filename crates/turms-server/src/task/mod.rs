@@ -18,8 +18,9 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::sync::watch::Sender;
+use turms_core::__internal::random_id;
 use turms_core::store::{MemoryTaskStore, StoreError, TaskRecord, TaskStore};
-use turms_core::{CallResult, Payload, random_id};
+use turms_core::{CallResult, Payload};
 use turms_proto::types::{
     CallToolResult, ClientCapability, Meta, Outcome, RelatedTask, ResultType, TASKS_EXTENSION, Task, TaskRequest,
     TaskStatus, key,

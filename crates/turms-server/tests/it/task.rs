@@ -10,8 +10,8 @@ use turms_core::store::MemoryTaskStore;
 use turms_core::{Request, Service as _};
 use turms_proto::types::*;
 use turms_proto::{ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
-use turms_server::testing::{Script, TestClient};
 use turms_server::{CancellationToken, Context, Principal, Router, Server, State, TaskOptions, Tool};
+use turms_testkit::test_client::{Script, TestClient};
 use turms_testkit::tools::Name;
 use turms_testkit::within;
 
@@ -182,7 +182,7 @@ async fn without_the_extension_tools_run_as_calls_and_tasks_are_refused() {
     let client = TestClient::connect_with(&router, E, script()).await;
     assert_eq!(client.call_tool("quick", json!({})).await.unwrap().text(), "at once");
     assert_eq!(client.call_tool("later", json!({})).await.unwrap().text(), "who? false");
-    let missing = |error: turms_server::testing::TestError| {
+    let missing = |error: turms_testkit::test_client::TestError| {
         let error = error.server_error().clone();
         assert_eq!(error.code, ErrorCode::MISSING_CLIENT_CAPABILITY);
         let wanted = r#"{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
@@ -312,7 +312,7 @@ async fn a_task_reports_no_progress_and_logs_nothing() {
     let params = CallToolParams::new("loud");
     let Outcome::Task(task) = client.request_with_progress::<CallTool>(&params).await.unwrap() else { panic!() };
     until(&client, &task.task_id, is(TaskStatus::Completed)).await;
-    assert_eq!(client.heard(), Vec::<String>::new());
+    assert_eq!(client.notifications(), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -2,21 +2,20 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 
 use http::StatusCode;
 use smallvec::SmallVec;
-use turms_core::{
-    CallContext, CallResult, CancellationToken, Dispatch, Limits, Peer, Request, dispatch, encode_response,
-};
+use turms_core::__internal::{Dispatch, dispatch, encode_response, too_many_in_flight};
+use turms_core::{CallContext, CallResult, CancellationToken, Limits, Peer, Request};
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Event, ResponseAction, Ticket};
 use turms_proto::types::Initialize;
 use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Response};
 
 use super::peer::{MessageRoute, SessionPeer, StreamControl};
-use super::{HttpSession, RunningCall, deliver};
+use super::{HttpSession, RunningCall, SessionManager, deliver};
 use crate::server::request::RequestHead;
 use crate::server::request::context::HttpRequestInfo;
 
@@ -24,6 +23,8 @@ use crate::server::request::context::HttpRequestInfo;
 pub(in crate::server) struct PostedMessages {
     pub(in crate::server) incoming: Incoming,
     pub(in crate::server) head: RequestHead,
+    /// The sessions that this one will be among, if the POST is its `initialize`.
+    pub(super) begins_in: Option<Weak<SessionManager>>,
 }
 
 impl PostedMessages {
@@ -53,6 +54,7 @@ pub(super) enum PostReply {
 struct PostInProgress {
     peer: Arc<SessionPeer>,
     info: Arc<HttpRequestInfo>,
+    begins_in: Option<Weak<SessionManager>>,
     is_batch: bool,
     responses: SmallVec<[Vec<u8>; 1]>,
     status: StatusCode,
@@ -65,13 +67,14 @@ impl HttpSession {
     /// Handles the messages of one POST, and starts its calls.
     pub(super) async fn receive(self: &Arc<Self>, posted: PostedMessages, limits: &Limits) -> PostReply {
         let has_request = posted.has_request();
-        let PostedMessages { incoming, head } = posted;
+        let PostedMessages { incoming, head, begins_in } = posted;
         let has_batches = self.state.lock().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
         let Some((call, events)) = self.receive_messages(incoming, is_batch) else { return PostReply::Gone };
         let peer = Arc::new(SessionPeer::new(self.weak_self.clone(), MessageRoute::post()));
         let info = HttpRequestInfo::streaming(head, StreamControl::new(peer.clone()));
-        let mut post = PostInProgress { peer, info, is_batch, responses: SmallVec::new(), status: StatusCode::OK };
+        let (responses, status) = (SmallVec::new(), StatusCode::OK);
+        let mut post = PostInProgress { peer, info, begins_in, is_batch, responses, status };
         if let Some(call) = call {
             self.start_call(call, &mut post, limits).await;
         }
@@ -148,8 +151,7 @@ impl HttpSession {
         let Call { request, dialect, ticket, meta, .. } = call;
         let is_full = self.state.lock().protocol.running() > limits.max_in_flight;
         let result = if is_full {
-            let error = ErrorObject::internal("too many requests in flight; wait for responses before sending more");
-            Err(error.into())
+            Err(too_many_in_flight())
         } else {
             let cx =
                 CallContext::new(dialect, Peer::shared(post.peer.clone())).with_id(ticket.id().clone()).with_meta(meta);
@@ -184,11 +186,14 @@ impl HttpSession {
         if let Some(open) = state.streams.get_mut(&stream) {
             open.calls += 1;
         }
-        let (session, key) = (self.clone(), ticket.clone());
+        let (session, key, begins_in) = (self.clone(), ticket.clone(), post.begins_in.clone());
         // The task is in the table before it completes: `complete` needs the lock that is held here.
         let task = tokio::spawn(async move {
             let result = call.await;
             session.complete(&ticket, result);
+            if let Some(sessions) = begins_in.and_then(|sessions| sessions.upgrade()) {
+                sessions.remove_if_refused(&session).await;
+            }
         });
         state.tasks.insert(key, RunningCall { task: task.abort_handle(), stream, cancellation });
     }
