@@ -51,6 +51,7 @@ pub mod __internal {
     pub use crate::blocking::run_blocking;
     pub use crate::channel::write_params;
     pub use crate::connect_client::ConnectClient;
+    pub use crate::connection::LineExtensions;
     pub use crate::context::RequestInfo;
     pub use crate::dispatch::{
         Dispatch, dispatch, dispatch_in_process, dispatch_notification, encode_response, notification_guard,
@@ -70,14 +71,14 @@ pub use self::channel::{
 };
 pub use self::clock::CallClock;
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, OpenFailure};
-pub use self::context::CallContext;
+pub use self::context::{CallContext, Remote};
 pub use self::counters::{CountedRequest, Counters};
 pub use self::endpoint::{Endpoint, EndpointInfo, IntoEndpoint};
 pub use self::error::{Error, ErrorKind, Result};
 pub use self::limits::Limits;
 pub use self::payload::Payload;
 pub use self::peer::{BoxFuture, Peer, PeerError, PeerTransport};
-pub use self::principal::Principal;
+pub use self::principal::{InsufficientScopeError, Principal};
 pub use self::service::{CallResult, NotifyFuture, Request, ResponseFuture, Service};
 pub use self::service_error::{ErrorOrigin, ServiceError};
 pub use self::session::{ClientRecord, CloseReason, SessionHandle, SessionState};

@@ -100,7 +100,7 @@ impl Context {
         let Some(settings) = self.server().settings() else { return false };
         let resource =
             crate::router::find_in_catalogs(&self.server().catalog(), self, |catalog| catalog.resource(uri).cloned());
-        resource.is_some_and(|resource| settings.check_item(crate::server::Component::Resource(&resource), self))
+        resource.is_some_and(|resource| settings.is_visible(crate::server::Component::Resource(&resource), self))
     }
 
     pub(crate) fn put<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
@@ -404,7 +404,7 @@ impl Context {
         let (Some(rounds), None) = (self.rounds(), self.running_task()) else {
             return Ok(work.await);
         };
-        if let Some(outcome) = rounds.outcome(self.principal_subject(), key).await {
+        if let Some(outcome) = rounds.outcome(self.principal_key(), key).await {
             return Ok(outcome.decode()?);
         }
         let outcome = work.await;
@@ -413,13 +413,13 @@ impl Context {
         Ok(outcome)
     }
 
-    fn principal_subject(&self) -> Option<&str> {
-        self.principal().map(|principal| principal.subject.as_str())
+    fn principal_key(&self) -> Option<&str> {
+        self.principal().map(Principal::key)
     }
 
     /// Rejects a `requestState` that was not issued for the request.
     pub(crate) fn check_rounds(&self) -> Result<(), ErrorObject> {
-        self.rounds().map_or(Ok(()), |rounds| rounds.check(self.principal_subject()))
+        self.rounds().map_or(Ok(()), |rounds| rounds.check(self.principal_key()))
     }
 
     fn require(&self, capability: ClientCapability<'_>) -> Result<(), InputError> {
@@ -449,7 +449,7 @@ impl Context {
             result.raise(self.protocol_version());
             return Ok(result);
         };
-        let principal = self.principal_subject();
+        let principal = self.principal_key();
         let key = options.key.unwrap_or_else(|| rounds.next_key(principal, kind));
         let mut question = question(params);
         question.lower(self.protocol_version());

@@ -143,8 +143,8 @@ pub mod layer {
     pub use turms_core::layer::*;
     #[doc(inline)]
     pub use turms_core::{
-        BoxFuture, CallContext, CallResult, ClientRecord, ErrorOrigin, NotifyFuture, Payload, Peer, PeerError, Request,
-        ResponseFuture, Service, ServiceError, SessionHandle, SessionState,
+        BoxFuture, CallContext, CallResult, ClientRecord, ErrorOrigin, NotifyFuture, Payload, Peer, PeerError, Remote,
+        Request, ResponseFuture, Service, ServiceError, SessionHandle, SessionState,
     };
     #[doc(inline)]
     pub use turms_proto::session::{Dialect, RequestOptions};
@@ -209,10 +209,11 @@ pub use turms_proto::{ErrorObject, ProtocolVersion};
 pub use turms_server::{
     App, Apps, Args, BuildError, CallParts, CancellationToken, ClientInfo, CloseReason, CompletionRequest, Component,
     ComponentError, Context, Elicited, Extension, ExtensionBuilder, FromCall, Handler, Handlers, InputCall, InputError,
-    IntoCallToolResult, IntoCompletion, IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource,
-    IntoTool, Json, ListKind, LogCall, Principal, Progress, ProgressReport, Prompt, PromptBuilder, RegistrationError,
-    Rejection, RequestStateKey, Resource, ResourceBuilder, ResourceUri, Router, Server, ServerExtension, ServerHandle,
-    Session, State, SyncHandler, TaskOptions, Tool, ToolBuilder, ToolError,
+    InsufficientScopeError, IntoCallToolResult, IntoCompletion, IntoGetPromptResult, IntoPrompt,
+    IntoReadResourceResult, IntoResource, IntoTool, Json, ListKind, LogCall, Principal, Progress, ProgressReport,
+    Prompt, PromptBuilder, RegistrationError, Rejection, RequestStateKey, Resource, ResourceBuilder, ResourceUri,
+    Router, Server, ServerExtension, ServerHandle, Session, State, SyncHandler, TaskOptions, Tool, ToolBuilder,
+    ToolError,
 };
 // Used by the code that the attribute macros generate, and named in compile errors.
 #[cfg(feature = "server")]
