@@ -18,11 +18,11 @@ use url::Url;
 
 use crate::network::NetworkPolicy;
 
-/// Maximum size of a response body, in bytes.
-const MAX_BODY_BYTES: usize = 256 * 1024;
+/// Default maximum size of a response body, in bytes.
+const DEFAULT_MAX_RESPONSE_BYTES: usize = 256 * 1024;
 
-/// Maximum number of redirects of a GET.
-const MAX_REDIRECTS: usize = 3;
+/// Default maximum number of redirects of a GET.
+const DEFAULT_MAX_REDIRECTS: usize = 3;
 
 /// Default timeout of a request with its redirects.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,6 +42,8 @@ pub enum FetchStep {
     ServerMetadata,
     /// Dynamic registration (RFC 7591).
     Registration,
+    /// The authorization endpoint, which a browser opens.
+    Authorization,
     /// The token endpoint.
     Token,
     /// The token endpoint of the identity provider of an enterprise.
@@ -66,6 +68,7 @@ impl fmt::Display for FetchStep {
             Self::ResourceMetadata => "protected resource metadata",
             Self::ServerMetadata => "authorization server metadata",
             Self::Registration => "client registration",
+            Self::Authorization => "authorization endpoint",
             Self::Token => "token request",
             Self::IdentityProvider => "token exchange with the identity provider",
             Self::DeviceAuthorization => "device authorization",
@@ -93,7 +96,7 @@ pub struct FetchError {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchErrorKind {
-    /// The URL is invalid.
+    /// The URL is invalid, has control characters, or has a user name.
     #[error("not a valid http:// or https:// URL")]
     Url,
     /// The URL has to begin with `https://`.
@@ -136,6 +139,14 @@ pub enum FetchErrorKind {
     Invalid(String),
 }
 
+/// Returns the origin of a URL. Empty if it has none.
+fn origin_of(url: &str) -> String {
+    match Url::parse(url) {
+        Ok(url) if url.has_host() => url.origin().ascii_serialization(),
+        _ => String::new(),
+    }
+}
+
 fn at(origin: &str) -> String {
     if origin.is_empty() { String::new() } else { format!(" from {origin}") }
 }
@@ -143,8 +154,7 @@ fn at(origin: &str) -> String {
 impl FetchError {
     /// Creates an error for a URL, of which only the origin is kept.
     pub(crate) fn new(step: FetchStep, url: &str, kind: FetchErrorKind) -> Self {
-        let origin = Url::parse(url).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
-        Self { step, origin, kind }
+        Self { step, origin: origin_of(url), kind }
     }
 
     /// Returns the step that failed.
@@ -164,7 +174,10 @@ impl FetchError {
     pub fn is_transient(&self) -> bool {
         match &self.kind {
             FetchErrorKind::Connect(_) | FetchErrorKind::Closed(_) | FetchErrorKind::Timeout(_) => true,
-            FetchErrorKind::Status(status) => status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS,
+            FetchErrorKind::Status(status) => {
+                status.is_server_error()
+                    || matches!(*status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
+            }
             _ => false,
         }
     }
@@ -190,19 +203,32 @@ impl FetchResponse {
     /// Decodes the body of a success.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, FetchError> {
         if !self.status.is_success() {
-            return Err(self.error(FetchErrorKind::Status(self.status)));
+            return Err(self.status_error());
         }
         self.any_json()
     }
 
+    fn media_type(&self) -> String {
+        let content_type = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+
+    /// Returns `true` if the content type is JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        let media_type = self.media_type();
+        media_type == "application/json" || (media_type.starts_with("application/") && media_type.ends_with("+json"))
+    }
+
+    /// Returns the origin of the URL.
+    pub(crate) fn origin(&self) -> String {
+        origin_of(&self.url)
+    }
+
     /// Decodes the body, whatever the status.
     pub(crate) fn any_json<T: DeserializeOwned>(&self) -> Result<T, FetchError> {
-        let content_type = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let media_type = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let is_json = media_type == "application/json"
-            || (media_type.starts_with("application/") && media_type.ends_with("+json"));
-        if !is_json {
-            return Err(self.error(FetchErrorKind::ContentType(media_type.chars().take(64).collect())));
+        if !self.is_json() {
+            let media_type = self.media_type().chars().take(64).collect();
+            return Err(self.error(FetchErrorKind::ContentType(media_type)));
         }
         serde_json::from_slice(&self.body).map_err(|error| {
             // The message of serde may repeat values of the body.
@@ -214,35 +240,123 @@ impl FetchResponse {
         })
     }
 
+    /// Creates an error for the status.
+    pub(crate) fn status_error(&self) -> FetchError {
+        self.error(FetchErrorKind::Status(self.status))
+    }
+
     pub(crate) fn error(&self, kind: FetchErrorKind) -> FetchError {
         FetchError::new(self.step, &self.url, kind)
     }
 }
 
-/// Sends requests under a [`NetworkPolicy`]. Cheap to clone.
+/// The HTTP client for metadata, keys and tokens. Cheap to clone; clones share connections.
+///
+/// The URLs of these requests are chosen by other servers, so each is checked: HTTPS only, and public addresses only, also after name
+/// resolution and for each redirect. If the MCP server itself is on loopback, then loopback is allowed, too, with and without TLS.
+/// Link-local addresses and metadata services of cloud providers are never connected to. Behind a proxy only schemes and hosts that are
+/// addresses can be checked, because the proxy resolves names.
+///
+/// Redirects of POST requests are not followed. Responses must be JSON and are not decompressed.
+///
+/// ```
+/// use std::time::Duration;
+/// use turms_oauth::Fetcher;
+///
+/// let server = "https://notes.example.com/mcp".parse()?;
+/// let fetcher = Fetcher::for_server(&server).timeout(Duration::from_secs(5));
+/// # Ok::<(), url::ParseError>(())
+/// ```
 #[derive(Clone)]
-pub(crate) struct Fetcher(Arc<FetcherState>);
+pub struct Fetcher(Arc<FetcherState>);
 
 struct FetcherState {
+    options: FetcherOptions,
+    https: OnceLock<HyperClient>,
+    http: OnceLock<HyperClient>,
+}
+
+#[derive(Clone)]
+struct FetcherOptions {
     policy: NetworkPolicy,
     dial: DialOptions,
     timeout: Duration,
-    https: OnceLock<HyperClient>,
-    http: OnceLock<HyperClient>,
+    max_response_bytes: usize,
+    max_redirects: usize,
 }
 
 type HyperClient = Client<Dialer, Full<Bytes>>;
 
 impl Fetcher {
-    /// Creates a fetcher. `dial` has the proxies and certificates.
-    pub(crate) fn new(policy: NetworkPolicy, dial: DialOptions) -> Self {
-        Self::with_timeout(policy, dial, DEFAULT_TIMEOUT)
+    /// Creates a fetcher for the documents and endpoints of an MCP server. Only its host matters: it decides whether loopback is
+    /// allowed.
+    #[must_use]
+    pub fn for_server(server: &Url) -> Self {
+        Self::new(NetworkPolicy::of_server(server), DialOptions::new())
     }
 
-    /// Creates a fetcher with another timeout of requests.
-    pub(crate) fn with_timeout(policy: NetworkPolicy, dial: DialOptions, timeout: Duration) -> Self {
-        let state = FetcherState { policy, dial, timeout, https: OnceLock::new(), http: OnceLock::new() };
-        Self(Arc::new(state))
+    /// Creates a fetcher. `dial` has the proxies and certificates.
+    pub(crate) fn new(policy: NetworkPolicy, dial: DialOptions) -> Self {
+        Self::with_options(FetcherOptions {
+            policy,
+            dial,
+            timeout: DEFAULT_TIMEOUT,
+            max_response_bytes: DEFAULT_MAX_RESPONSE_BYTES,
+            max_redirects: DEFAULT_MAX_REDIRECTS,
+        })
+    }
+
+    fn with_options(options: FetcherOptions) -> Self {
+        Self(Arc::new(FetcherState { options, https: OnceLock::new(), http: OnceLock::new() }))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut FetcherOptions)) -> Self {
+        let mut options = self.0.options.clone();
+        change(&mut options);
+        Self::with_options(options)
+    }
+
+    /// Allows private and loopback addresses, and HTTP without TLS to them. Default: only if the MCP server is on loopback, and then
+    /// only loopback.
+    #[must_use]
+    pub fn allow_private_network(self) -> Self {
+        self.change(|options| options.policy = NetworkPolicy::Private)
+    }
+
+    /// Sets the timeout of a request with its redirects. Default: 10 s.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.change(|options| options.timeout = timeout)
+    }
+
+    /// Sets the maximum size of a response body in bytes. Default: 256 KiB.
+    #[must_use]
+    pub fn max_response_bytes(self, bytes: usize) -> Self {
+        self.change(|options| options.max_response_bytes = bytes)
+    }
+
+    /// Sets the maximum number of redirects of a GET. Default: 3.
+    #[must_use]
+    pub fn max_redirects(self, redirects: usize) -> Self {
+        self.change(|options| options.max_redirects = redirects)
+    }
+
+    /// Connects through this proxy, with its credentials in the URL. Default: the proxies of the system.
+    #[must_use]
+    pub fn proxy(self, url: impl AsRef<str>) -> Self {
+        self.change(|options| options.dial.set_proxy(url.as_ref()))
+    }
+
+    /// Connects without a proxy. Default: the proxies of the system.
+    #[must_use]
+    pub fn no_proxy(self) -> Self {
+        self.change(|options| options.dial.set_no_proxy())
+    }
+
+    /// Trusts the certificates of a PEM file, too. Default: those of the system.
+    #[must_use]
+    pub fn root_certificates(self, pem: impl AsRef<[u8]>) -> Self {
+        self.change(|options| options.dial.add_root_certificates(pem.as_ref()))
     }
 
     /// Sends a GET, and follows redirects.
@@ -317,18 +431,20 @@ impl Fetcher {
         url: &str,
         work: impl Future<Output = Result<T, FetchError>>,
     ) -> Result<T, FetchError> {
-        let timeout = self.0.timeout;
+        let timeout = self.0.options.timeout;
         let late = |_| Err(FetchError::new(step, url, FetchErrorKind::Timeout(timeout)));
         tokio::time::timeout(timeout, work).await.unwrap_or_else(late)
     }
 
     async fn follow(&self, step: FetchStep, url: &str, mut headers: HeaderMap) -> Result<FetchResponse, FetchError> {
         let mut target = self.check(step, url)?;
-        for _ in 0..=MAX_REDIRECTS {
+        let mut last = StatusCode::FOUND;
+        for _ in 0..=self.0.options.max_redirects {
             let response = self.send(step, &target, Method::GET, headers.clone(), Bytes::new()).await?;
             if !matches!(response.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
                 return Ok(response);
             }
+            last = response.status;
             let location = response.headers.get(LOCATION).and_then(|value| value.to_str().ok());
             let next = location.and_then(|location| target.join(location).ok());
             let next = next.ok_or_else(|| response.error(FetchErrorKind::Redirect(response.status)))?;
@@ -338,14 +454,21 @@ impl Fetcher {
             }
             target = next;
         }
-        Err(FetchError::new(step, url, FetchErrorKind::Redirect(StatusCode::FOUND)))
+        Err(FetchError::new(step, url, FetchErrorKind::Redirect(last)))
     }
 
     /// Checks the scheme and a host that is an address. Names are checked when they are resolved.
     pub(crate) fn check(&self, step: FetchStep, url: &str) -> Result<Url, FetchError> {
         let refused = |kind| FetchError::new(step, url, kind);
+        // The parser removes some control characters without an error.
+        if url.contains(|letter: char| letter.is_control() || letter.is_whitespace()) {
+            return Err(refused(FetchErrorKind::Url));
+        }
         let parsed = Url::parse(url).map_err(|_| refused(FetchErrorKind::Url))?;
-        let policy = self.0.policy;
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            return Err(refused(FetchErrorKind::Url));
+        }
+        let policy = self.0.options.policy;
         let is_https = match parsed.scheme() {
             "https" => true,
             "http" if policy.allows_http(&parsed) => false,
@@ -388,12 +511,13 @@ impl Fetcher {
         if head.headers.get(CONTENT_ENCODING).is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
             return Err(failed(FetchErrorKind::Compressed));
         }
+        let limit = self.0.options.max_response_bytes;
         let mut read = BytesMut::new();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| failed(FetchErrorKind::Closed(Arc::new(error))))?;
             let Ok(data) = frame.into_data() else { continue };
-            if read.len() + data.len() > MAX_BODY_BYTES {
-                return Err(failed(FetchErrorKind::TooLarge(MAX_BODY_BYTES)));
+            if read.len() + data.len() > limit {
+                return Err(failed(FetchErrorKind::TooLarge(limit)));
             }
             read.extend_from_slice(&data);
         }
@@ -414,8 +538,8 @@ impl Fetcher {
         if let Some(client) = cell.get() {
             return Ok(client);
         }
-        let mut dial = state.dial.clone();
-        let policy = state.policy;
+        let mut dial = state.options.dial.clone();
+        let policy = state.options.policy;
         dial.set_address_check(move |address| {
             // Proxies are chosen by the user.
             if address.is_proxy || policy.allows(address.ip, is_https) {
@@ -434,7 +558,8 @@ impl Fetcher {
 
 impl fmt::Debug for Fetcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fetcher").field("policy", &self.0.policy).finish_non_exhaustive()
+        let FetcherOptions { policy, timeout, .. } = &self.0.options;
+        f.debug_struct("Fetcher").field("policy", policy).field("timeout", timeout).finish_non_exhaustive()
     }
 }
 

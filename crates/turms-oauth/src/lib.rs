@@ -11,20 +11,52 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "fetch")]
+mod client_auth;
+#[cfg(feature = "fetch")]
+mod discovery;
+#[cfg(feature = "client")]
+mod dpop;
+#[cfg(feature = "fetch")]
+mod error;
+#[cfg(feature = "fetch")]
 mod fetch;
+#[cfg(feature = "client")]
+mod flow;
 mod jws;
 mod metadata;
 #[cfg(feature = "fetch")]
 mod network;
 mod pkce;
+#[cfg(feature = "client")]
+mod registration;
+#[cfg(feature = "client")]
+mod scopes;
 mod secret;
 
 #[cfg(feature = "fetch")]
-pub use self::fetch::{FetchError, FetchErrorKind, FetchStep};
+pub use self::client_auth::{ClientAuthentication, ClientIdentity};
+#[cfg(feature = "fetch")]
+pub use self::discovery::{Discovery, discover, discover_resource, discover_server};
+#[cfg(feature = "client")]
+pub use self::dpop::DpopKey;
+#[cfg(feature = "fetch")]
+pub use self::error::{OAuthError, OAuthErrorKind};
+#[cfg(feature = "fetch")]
+pub use self::fetch::{FetchError, FetchErrorKind, FetchStep, Fetcher};
+#[cfg(feature = "client")]
+pub use self::flow::{
+    AuthorizationRequest, Callback, CodeExchange, DevicePoll, IdTokenExchange, TokenKind, TokenParameters,
+    authorization_url, check_callback, client_credentials, device_authorization, device_token, exchange_code,
+    exchange_id_token, jwt_bearer, refresh, revoke, wait_for_device_token,
+};
 pub use self::jws::{Algorithm, Jwk, JwkSet, Jws, JwsError, KeyError, SigningKey};
 pub use self::metadata::{
     AuthorizationServerMetadata, ClientMetadata, DeviceAuthorization, Introspection, OAuthErrorResponse,
     ProtectedResourceMetadata, RegistrationResponse, TokenResponse,
 };
 pub use self::pkce::{Pkce, pkce, pkce_challenge, random_token};
+#[cfg(feature = "client")]
+pub use self::registration::register;
+#[cfg(feature = "client")]
+pub use self::scopes::{add_scopes, choose_scopes};
 pub use self::secret::Secret;

@@ -102,6 +102,11 @@ pub struct AuthorizationServerMetadata {
 }
 
 impl AuthorizationServerMetadata {
+    /// Metadata with an issuer and a token endpoint only, for servers without a document.
+    pub fn new(issuer: impl Into<String>, token_endpoint: impl Into<String>) -> Self {
+        Self { issuer: issuer.into(), token_endpoint: Some(token_endpoint.into()), ..Self::default() }
+    }
+
     /// Returns `true` if a list has a value. An absent list has the default.
     pub(crate) fn lists(list: Option<&Vec<String>>, value: &str, default: bool) -> bool {
         list.map_or(default, |list| list.iter().any(|item| item == value))
@@ -251,7 +256,7 @@ impl fmt::Debug for OAuthErrorResponse {
 impl std::error::Error for OAuthErrorResponse {}
 
 /// Returns the beginning of a foreign text without control characters.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(300).collect()
 }
 
