@@ -1,0 +1,5 @@
+//! The steps of each flow.
+
+mod code;
+
+pub use self::code::Callback;
