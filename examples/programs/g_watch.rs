@@ -27,7 +27,7 @@ async fn main() -> turms::Result {
     }
     if let Some(change) = changes.next().await {
         println!("{change:?}");
-        println!("{:?}", client.read_resource("note://todo").await?.contents);
+        println!("{}", client.read_resource("note://todo").await?.text().unwrap_or_default());
     }
     client.close().await;
     Ok(())

@@ -1,4 +1,4 @@
-//! From the text of a request to the text of its answer.
+//! Decodes a request and encodes its response.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
-struct Asked<'a> {
+struct RequestMessage<'a> {
     jsonrpc: &'a str,
     id: Option<u64>,
     method: &'a str,
@@ -33,7 +33,7 @@ struct Arguments<'a> {
     b: Option<i64>,
 }
 
-/// Escapes in a text are resolved, as any handler would want it.
+/// A string without JSON escapes, as a handler gets it.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -43,7 +43,7 @@ struct Meta<'a> {
     version: Option<&'a str>,
 }
 
-/// What the headers of a request repeat of its body.
+/// The headers that repeat values of the request body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Repeated<'a> {
     pub(crate) version: Option<&'a str>,
@@ -53,23 +53,25 @@ pub(crate) struct Repeated<'a> {
 
 #[derive(PartialEq, Eq)]
 pub(crate) enum Answered {
-    Said,
-    Began,
-    Nothing,
-    Refused,
+    Response,
+    /// A response to `initialize`, which begins a session.
+    Initialized,
+    /// A notification, which has no response.
+    Accepted,
+    Invalid,
 }
 
-/// Appends the answer. `repeated` is there if the request came over HTTP.
+/// Appends the response. `repeated` is `None` over stdio.
 pub(crate) fn answer(body: &[u8], repeated: Option<Repeated<'_>>, out: &mut Vec<u8>) -> Answered {
-    let Ok(Asked { jsonrpc: "2.0", id, method, params }) = serde_json::from_slice(body) else {
-        return Answered::Refused;
+    let Ok(RequestMessage { jsonrpc: "2.0", id, method, params }) = serde_json::from_slice(body) else {
+        return Answered::Invalid;
     };
-    let Some(id) = id else { return Answered::Nothing };
+    let Some(id) = id else { return Answered::Accepted };
     let is_newest = params.meta.version.is_some();
     if is_newest && let Some(repeated) = repeated {
         let name = params.name.filter(|_| method == "tools/call");
         if repeated != (Repeated { version: params.meta.version, method: Some(method), name }) {
-            return Answered::Refused;
+            return Answered::Invalid;
         }
     }
     let start = out.len();
@@ -100,7 +102,7 @@ pub(crate) fn answer(body: &[u8], repeated: Option<Repeated<'_>>, out: &mut Vec<
         }
         ("initialize", _) => {
             out.extend_from_slice(br#""protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"limit","version":"1.0.0"}}}"#);
-            return Answered::Began;
+            return Answered::Initialized;
         }
         _ => {
             out.truncate(start);
@@ -108,10 +110,10 @@ pub(crate) fn answer(body: &[u8], repeated: Option<Repeated<'_>>, out: &mut Vec<
                 write!(out, r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"no such method"}}}}"#);
         }
     }
-    Answered::Said
+    Answered::Response
 }
 
-/// The list of tools, written once.
+/// The list of tools, encoded once.
 static TOOLS: LazyLock<String> = LazyLock::new(|| {
     let count = std::env::var("BENCH_TOOLS").ok().and_then(|count| count.parse().ok()).unwrap_or(2);
     let dialect = r#""$schema":"https://json-schema.org/draft/2020-12/schema""#;

@@ -1,4 +1,4 @@
-//! Sends each body back, with nothing but hyper or axum.
+//! Sends each request body back, with plain hyper or axum.
 
 use std::io;
 

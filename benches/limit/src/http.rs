@@ -1,4 +1,4 @@
-//! One address on 127.0.0.1, and sessions that are no more than their ids.
+//! A minimal HTTP server on 127.0.0.1, whose sessions consist of their ids only.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -57,12 +57,12 @@ async fn respond(request: Request<Incoming>) -> Result<Response<Whole>, hyper::E
     let mut out = Vec::with_capacity(all.len() + 256);
     let answered = answer(&all, Some(repeated), &mut out);
     Ok(match answered {
-        Answered::Refused => empty(StatusCode::BAD_REQUEST),
-        Answered::Nothing => empty(StatusCode::ACCEPTED),
-        Answered::Said | Answered::Began => {
+        Answered::Invalid => empty(StatusCode::BAD_REQUEST),
+        Answered::Accepted => empty(StatusCode::ACCEPTED),
+        Answered::Response | Answered::Initialized => {
             let mut response = Response::new(Whole(Some(out.into())));
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            if answered == Answered::Began
+            if answered == Answered::Initialized
                 && let Ok(id) = HeaderValue::from_str(&begin_session())
             {
                 response.headers_mut().insert(SESSION, id);

@@ -1,8 +1,9 @@
-//! What a call costs when there is nothing but `hyper` and `serde_json`: `turms-bench-limit stdio`, or
-//! `turms-bench-limit http PORT`. It checks what the protocol wants to be checked, and has no other comfort: no limits, no
-//! timeouts, no schemas, no notifications, and one handler that is known beforehand.
+//! The lower limit of the cost of a call: a server with only `hyper` and `serde_json`. `turms-bench-limit stdio`, or
+//! `turms-bench-limit http PORT`. It makes the checks that the protocol requires, and has no limits, no timeouts, no
+//! schemas, no notifications and only built-in handlers.
 //!
-//! `turms-bench-limit hyper PORT` and `turms-bench-limit axum PORT` send each body back: what HTTP costs there without any JSON.
+//! `turms-bench-limit hyper PORT` and `turms-bench-limit axum PORT` send each body back: the cost of HTTP alone,
+//! without JSON.
 
 mod answer;
 mod echo;

@@ -1,4 +1,4 @@
-//! A loop over lines that blocks: everything that is there is read, answered and written at once.
+//! A blocking loop over lines: reads all available requests, and writes their responses at once.
 
 use std::io::{self, Read as _, Write as _};
 
@@ -17,7 +17,7 @@ pub(crate) fn serve() -> io::Result<()> {
         let mut begin = 0;
         for end in memchr::memchr_iter(b'\n', &lines[searched..]) {
             let end = searched + end;
-            if matches!(answer(&lines[begin..end], None, &mut answers), Answered::Said | Answered::Began) {
+            if matches!(answer(&lines[begin..end], None, &mut answers), Answered::Response | Answered::Initialized) {
                 answers.push(b'\n');
             }
             begin = end + 1;

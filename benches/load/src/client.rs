@@ -1,4 +1,4 @@
-//! The client of Turms, and the bare client of hyper-util below it: WIDTH calls at once, from one thread.
+//! Load by the Turms client, and by the plain hyper-util client that it uses: WIDTH concurrent calls from one thread.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::message::{Dialect, Requests};
 use crate::tally::Tally;
 use crate::{Failure, Plan, Result, Server};
 
-/// Calls by the client of Turms.
+/// Calls with the Turms client.
 pub(crate) async fn load(plan: &Plan, dialect: Dialect) -> Result<String> {
     let server = Server::start(&plan.program)?;
     drop(server.connect()?);
@@ -39,7 +39,7 @@ pub(crate) async fn load(plan: &Plan, dialect: Dialect) -> Result<String> {
     .await
 }
 
-/// The same message over and over by the client of hyper-util.
+/// Sends the same message again and again with the hyper-util client.
 pub(crate) async fn bare(plan: &Plan) -> Result<String> {
     let server = Server::start(&plan.program)?;
     drop(server.connect()?);
@@ -66,7 +66,8 @@ pub(crate) async fn bare(plan: &Plan) -> Result<String> {
     .await
 }
 
-/// Calls by the program that `BENCH_CLIENT` names, which is started with REVISION URL WIDTH SECONDS and prints its figures.
+/// Runs the program named by `BENCH_CLIENT` with the arguments REVISION URL WIDTH SECONDS. The program prints the
+/// results.
 pub(crate) async fn other(plan: &Plan, version: ProtocolVersion) -> Result<String> {
     let server = Server::start(&plan.program)?;
     drop(server.connect()?);
@@ -84,7 +85,7 @@ fn url(server: &Server) -> String {
     format!("http://127.0.0.1:{}/mcp", server.port)
 }
 
-/// Calls, WIDTH at once, until the time is over.
+/// Makes WIDTH concurrent calls until the time is over.
 async fn measure<F>(plan: &Plan, server: Server, call: impl Fn(usize) -> F + Clone + 'static) -> Result<String>
 where
     F: Future<Output = Result<()>>,

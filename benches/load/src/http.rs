@@ -1,4 +1,4 @@
-//! A load over HTTP: so many connections, each with one call at a time.
+//! Load over HTTP, with a constant number of connections and one call in flight on each.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -11,8 +11,8 @@ use crate::message::{Dialect, INITIALIZE, INITIALIZED, Payload, Requests};
 use crate::tally::Tally;
 use crate::{Failure, Plan, Result, Server};
 
-/// `crowd` is how many sessions there are besides those that call.
-pub(crate) async fn load(plan: &Plan, dialect: Dialect, crowd: usize) -> Result<String> {
+/// Runs the load. `idle_sessions` is the number of sessions in addition to those that call.
+pub(crate) async fn load(plan: &Plan, dialect: Dialect, idle_sessions: usize) -> Result<String> {
     let server = Rc::new(Server::start(&plan.program)?);
     let mut connections = Vec::new();
     for _ in 0..plan.width {
@@ -21,7 +21,7 @@ pub(crate) async fn load(plan: &Plan, dialect: Dialect, crowd: usize) -> Result<
         connections.push((connection, head));
     }
     if let Some((connection, _)) = connections.first_mut() {
-        for _ in 0..crowd {
+        for _ in 0..idle_sessions {
             connection.prepare(dialect, plan.payload).await?;
         }
     }
@@ -58,20 +58,20 @@ pub(crate) async fn load(plan: &Plan, dialect: Dialect, crowd: usize) -> Result<
         })
         .await?;
     drop(tasks);
-    let tally = Rc::into_inner(tally).ok_or("somebody still calls")?;
-    let mut server = Rc::into_inner(server).ok_or("somebody still calls")?;
+    let tally = Rc::into_inner(tally).ok_or("a caller has not ended")?;
+    let mut server = Rc::into_inner(server).ok_or("a caller has not ended")?;
     let line = tally.line(&server);
     server.end().await?;
     Ok(line)
 }
 
-/// Begins sessions and leaves them alone, or with a stream that is open.
+/// Measures the memory of idle sessions, with an open stream each if `is_listening`.
 pub(crate) async fn keep(plan: &Plan, is_listening: bool) -> Result<String> {
     let server = Server::start(&plan.program)?;
     let mut first = Connection::open(&server).await?;
     let mut streams = Vec::new();
     let mut before = 0;
-    // What is made once, for the first sessions, does not count.
+    // The first 50 sessions are a warm-up: memory that is allocated once does not count.
     for count in 0..plan.width + 50 {
         if count == 50 {
             before = server.memory();
@@ -89,7 +89,7 @@ pub(crate) async fn keep(plan: &Plan, is_listening: bool) -> Result<String> {
     Ok(format!("calls={} bytes={bytes}", plan.width))
 }
 
-/// A request with these headers among others.
+/// Returns a POST request with additional headers.
 fn request(head: &str, body: &str) -> String {
     let length = body.len();
     format!(
@@ -113,7 +113,7 @@ impl Connection {
         Ok(Self { stream, head: String::new(), body: Vec::new() })
     }
 
-    /// Shakes hands where the dialect wants it; the headers for all requests that follow.
+    /// Returns the headers of all further requests. In the session dialect, does the `initialize` handshake first.
     async fn prepare(&mut self, dialect: Dialect, payload: Payload) -> Result<String> {
         if dialect == Dialect::Stateless {
             return Ok(Requests::new(payload, dialect).stateless_head());
@@ -131,14 +131,14 @@ impl Connection {
         Ok(self.stream.get_mut().write_all(request(head, body).as_bytes()).await?)
     }
 
-    /// Opens a stream, and waits until it is open.
+    /// Opens the GET event stream of a session, and waits for the response head.
     async fn listen(&mut self, head: &str) -> Result<()> {
         let request = format!("GET /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\naccept: text/event-stream\r\n{head}\r\n");
         self.stream.get_mut().write_all(request.as_bytes()).await?;
         self.read_head().await
     }
 
-    /// The body of the next answer, with the frames of chunks taken off.
+    /// Reads the body of the next response, and decodes chunked encoding.
     async fn answer(&mut self) -> Result<&[u8]> {
         self.read_head().await?;
         self.body.clear();

@@ -1,28 +1,33 @@
-//! Starts a server, puts a load on it, checks every answer, and says what each call has cost:
+//! Load generator: starts a server, calls it, checks every response, and prints the cost of a call.
 //!
 //! `turms-bench-load KIND PAYLOAD WIDTH SECONDS PROGRAM ARGUMENT...`
 //!
 //! KIND is one of
-//! - `stateless` and `session`: over HTTP, by 2026-07-28 or in sessions of 2025-11-25; `{port}` among the arguments becomes a
-//!   free port, WIDTH is how many connections there are;
-//! - `crowd`: the same in one session among WIDTH others;
-//! - `client` and `client-session`: over HTTP by the client of Turms, by 2026-07-28 or in a session of 2025-11-25, WIDTH calls at
-//!   once;
-//! - `other-client` and `other-client-session`: the same by another client, which `BENCH_CLIENT` names;
-//! - `post`: the same message over and over by the client of hyper-util, which is below that of Turms;
-//! - `inside`: by the client of Turms in the process of the server, which is ours; no program is started;
-//! - `stdio`: WIDTH is how many calls are in flight;
-//! - `idle` and `listening`: WIDTH sessions that are left alone, or with an open stream.
+//! - `stateless` and `session`: HTTP with 2026-07-28, or in sessions of 2025-11-25. `{port}` in the arguments is
+//!   replaced by a free port. WIDTH is the number of connections.
+//! - `crowd`: one session that calls, next to WIDTH idle sessions.
+//! - `client` and `client-session`: HTTP with the Turms client, with 2026-07-28 or in a session of 2025-11-25. WIDTH is
+//!   the number of concurrent calls.
+//! - `other-client` and `other-client-session`: the same with another client, the program named by `BENCH_CLIENT`.
+//! - `post`: sends the same message with the hyper-util client, which the Turms client uses.
+//! - `inside`: the Turms client and server in this process. No program is started.
+//! - `stdio`: WIDTH is the number of calls in flight.
+//! - `idle` and `listening`: memory of WIDTH idle sessions, without or with an open stream each.
 //!
-//! PAYLOAD is `small`, `list`, a size such as `100k`, or `progress` for calls that are answered by events.
+//! PAYLOAD is `small`, `list`, a size such as `100k`, or `progress` for calls whose response is an event stream.
 //!
-//! With `BENCH_LINGER` in its environment, a load over HTTP waits for the server to end by itself. With `BENCH_TERMINATE`,
-//! the server is ended in order (its input is closed and it gets SIGTERM), so that a profiler around it can write its results.
+//! If the environment variable `BENCH_LINGER` is set, a load over HTTP waits for the server to exit on its own. If
+//! `BENCH_TERMINATE` is set, the server is shut down cleanly (its stdin is closed and it gets SIGTERM), so that a
+//! profiler can write its results.
 //!
-//! One line comes out, `name=value` each: `calls`, and `all_calls` with those before the server was warm; of the server
-//! `cpu_ns` for each, and `early_ns` and `late_ns` in the first and the second half of the time; `client_ns` of this process for
-//! each; `p50_ns`, `p99_ns`; `bytes` of memory for each session.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
+//! The output is one line of `name=value` pairs:
+//! - `calls`, and `all_calls` including the warm-up;
+//! - `cpu_ns`: CPU time of the server per call; `early_ns` and `late_ns`: the same in the first and the second half of
+//!   the time;
+//! - `client_ns`: CPU time of this process per call;
+//! - `p50_ns` and `p99_ns`: latency;
+//! - `bytes`: memory per session.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool prints")]
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 
 mod client;
@@ -45,7 +50,7 @@ use self::server::Server;
 type Failure = Box<dyn Error + Send + Sync>;
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// What is to be done.
+/// The parsed arguments.
 pub(crate) struct Plan {
     payload: Payload,
     width: usize,

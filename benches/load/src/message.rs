@@ -1,4 +1,4 @@
-//! What is asked, and whether the answer is one.
+//! The requests of the load, and the check of their responses.
 
 use std::fmt::Write as _;
 use std::str::FromStr;
@@ -16,10 +16,10 @@ pub(crate) enum Dialect {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Payload {
-    /// A text of so many bytes is echoed.
+    /// A call of `echo` with a text of this size in bytes.
     Text(usize),
     List,
-    /// The server reports progress before it answers.
+    /// A call whose server reports progress before it responds.
     Progress,
 }
 
@@ -39,7 +39,7 @@ impl FromStr for Payload {
     }
 }
 
-/// The requests of one connection, one after the other. The text that is echoed has the number of the request in it.
+/// Writes the requests of one connection. The echoed text contains the id of the request.
 pub(crate) struct Requests {
     payload: Payload,
     dialect: Dialect,
@@ -70,18 +70,18 @@ impl Requests {
         }
     }
 
-    /// What 2026-07-28 wants to have repeated.
+    /// Returns the headers that 2026-07-28 requires, which repeat values of the body.
     pub(crate) fn stateless_head(&self) -> String {
         let name = self.tool().map(|tool| format!("mcp-name: {tool}\r\n")).unwrap_or_default();
         format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: {}\r\n{name}", self.method())
     }
 
-    /// The text that request number `id` has, without escapes.
+    /// Returns the text of request `id`, without JSON escapes.
     pub(crate) fn text(&self, id: usize) -> String {
         format!("{id} {}", self.filling.replace("\\\"", "\"").replace("\\n", "\n"))
     }
 
-    /// Appends request number `id`.
+    /// Appends request `id`.
     pub(crate) fn write(&self, id: usize, out: &mut String) {
         let method = self.method();
         let _ = write!(out, r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"#);
@@ -100,7 +100,7 @@ impl Requests {
         out.push_str("}}");
     }
 
-    /// Whether this is the answer to request number `id`. Large ones are not read to the end each time.
+    /// Returns `true` if this is the response to request `id`. Searches only the beginning of large responses.
     pub(crate) fn is_answered(&self, id: usize, answer: &[u8]) -> bool {
         let head = &answer[..answer.len().min(512)];
         let text = format!("\"{id} {}", &self.filling[..self.filling.len().min(32)]);

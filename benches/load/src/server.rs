@@ -1,4 +1,4 @@
-//! The server as a process, and what it uses.
+//! The server process, its CPU time and its memory.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it, on the first processor where `taskset` is there; the load is expected on another.
+    /// Starts the server, pinned to CPU 0 if `taskset` is installed. Run the load on another CPU.
     pub(crate) fn start(program: &[String]) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let is_pinned = std::process::Command::new("taskset").arg("-V").stdout(Stdio::null()).status().is_ok();
@@ -32,7 +32,7 @@ impl Server {
         Ok(Self { child, port, id })
     }
 
-    /// Waits until it listens.
+    /// Connects to the server, and retries until it listens.
     pub(crate) fn connect(&self) -> Result<TcpStream> {
         let mut tries = 0;
         loop {
@@ -45,7 +45,7 @@ impl Server {
         }
     }
 
-    /// Waits until it ends, if it does by itself or is told to.
+    /// Waits for the exit of the server if `BENCH_TERMINATE` or `BENCH_LINGER` is set. See the crate documentation.
     pub(crate) async fn end(&mut self) -> Result<()> {
         if std::env::var_os("BENCH_TERMINATE").is_some() {
             drop(self.child.stdin.take());
@@ -58,12 +58,12 @@ impl Server {
         Ok(())
     }
 
-    /// What it has used of the processor so far, in nanoseconds: all its threads.
+    /// Returns the CPU time of all threads of the server, in nanoseconds.
     pub(crate) fn cpu(&self) -> u64 {
         cpu_of(&self.id.to_string())
     }
 
-    /// How much memory it has in use, in bytes.
+    /// Returns the resident memory of the server, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id)).unwrap_or_default();
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -72,7 +72,7 @@ impl Server {
     }
 }
 
-/// CPU time of all threads of a process so far, in nanoseconds.
+/// Returns the CPU time of all threads of a process, in nanoseconds.
 pub(crate) fn cpu_of(process: &str) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let used = tasks.filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok());

@@ -1,4 +1,4 @@
-//! A load over standard input and output: so many calls are always in flight.
+//! Load over stdio, with a constant number of calls in flight.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -22,19 +22,19 @@ pub(crate) async fn load(plan: &Plan) -> Result<String> {
 
     let requests = Requests::new(plan.payload, Dialect::Session);
     let tally = Tally::new(plan.time);
-    let (mut flying, mut next, mut text) = (VecDeque::new(), 1, String::new());
+    let (mut in_flight, mut next, mut text) = (VecDeque::new(), 1, String::new());
     while !tally.is_over() {
         text.clear();
-        while flying.len() < plan.width {
+        while in_flight.len() < plan.width {
             requests.write(next, &mut text);
             text.push('\n');
-            flying.push_back((next, Instant::now()));
+            in_flight.push_back((next, Instant::now()));
             next += 1;
         }
-        // Whoever writes much has to read meanwhile, or both wait.
+        // Read while writing. If both sides only wrote, both pipes would fill up and deadlock.
         let mut unwritten = text.as_bytes();
         loop {
-            // What was read of a line stays in it, however often something is written meanwhile.
+            // `line` keeps a partly read line when the write branch cancels the read.
             tokio::select! {
                 biased;
                 written = input.write(unwritten), if !unwritten.is_empty() => {
@@ -47,8 +47,8 @@ pub(crate) async fn load(plan: &Plan) -> Result<String> {
                     }
                 }
             }
-            let place = flying.iter().position(|(id, _)| requests.is_answered(*id, &line));
-            let Some((_, asked)) = place.and_then(|place| flying.remove(place)) else {
+            let index = in_flight.iter().position(|(id, _)| requests.is_answered(*id, &line));
+            let Some((_, asked)) = index.and_then(|index| in_flight.remove(index)) else {
                 return Err(format!("no answer: {}", String::from_utf8_lossy(&line[..line.len().min(300)])).into());
             };
             tally.add(&server, asked);

@@ -1,23 +1,24 @@
-//! What was measured.
+//! Counting calls and their cost.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use crate::server::{Server, cpu_of};
 
-/// Counts calls after the server has become warm, and what they cost it.
+/// Counts the calls after a warm-up phase, with their latency and the CPU time of server and client.
 pub(crate) struct Tally {
     begin: Instant,
     middle: Instant,
     end: Instant,
-    /// All of them, and how long those took that count.
+    /// Number of all calls, including the warm-up.
     answered: Cell<usize>,
+    /// Latency of each call after the warm-up, in nanoseconds.
     taken: RefCell<Vec<u64>>,
-    /// What was used of the processor, and the number of calls: in the beginning and in the middle.
+    /// CPU times at the end of the warm-up and in the middle of the measurement.
     marks: RefCell<Vec<Mark>>,
 }
 
-/// CPU time so far, in nanoseconds, and the number of calls.
+/// CPU time of server and client in nanoseconds, and the number of calls, at one point in time.
 #[derive(Clone, Copy)]
 struct Mark {
     server: u64,
@@ -42,20 +43,20 @@ impl Tally {
         Instant::now() >= self.end
     }
 
-    /// A call was answered that was asked for then.
-    pub(crate) fn add(&self, server: &Server, asked: Instant) {
+    /// Counts a call that was sent at `sent` and has its response.
+    pub(crate) fn add(&self, server: &Server, sent: Instant) {
         self.answered.set(self.answered.get() + 1);
         let mut taken = self.taken.borrow_mut();
         let mut marks = self.marks.borrow_mut();
-        if asked >= if marks.is_empty() { self.begin } else { self.middle } && marks.len() < 2 {
+        if sent >= if marks.is_empty() { self.begin } else { self.middle } && marks.len() < 2 {
             marks.push(Mark::new(server, taken.len()));
         }
         if !marks.is_empty() {
-            taken.push(u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            taken.push(u64::try_from(sent.elapsed().as_nanos()).unwrap_or(u64::MAX));
         }
     }
 
-    /// In one line.
+    /// Returns the results in one line.
     pub(crate) fn line(self, server: &Server) -> String {
         let (mut taken, mut marks) = (self.taken.into_inner(), self.marks.into_inner());
         marks.push(Mark::new(server, taken.len()));

@@ -1,5 +1,5 @@
-//! The client of rmcp: `turms-bench-rmcp-client REVISION URL WIDTH SECONDS` calls `echo`, WIDTH calls at once from one thread, and
-//! prints the CPU time of this process for each call.
+//! Load with the rmcp client: `turms-bench-rmcp-client REVISION URL WIDTH SECONDS` makes WIDTH concurrent calls of
+//! `echo` from one thread, and prints the CPU time of this process per call.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Failure> {
     let transport = StreamableHttpClientTransport::from_uri(url.as_str());
     let client = Rc::new(ClientConfig::default().serve_with_lifecycle(transport, lifecycle).await?);
     let time = Duration::from_secs_f64(seconds.parse()?);
-    // The first quarter is not counted.
+    // The first quarter is the warm-up and does not count.
     let begin = Instant::now() + time / 4;
     let end = begin + time;
     let (calls, mark) = (Rc::new(Cell::new(0_u64)), Rc::new(Cell::new(None)));
@@ -74,7 +74,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// CPU time of all threads of this process so far, in nanoseconds.
+/// Returns the CPU time of all threads of this process, in nanoseconds.
 fn cpu() -> u64 {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let used = tasks.filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok());

@@ -1,5 +1,5 @@
-//! The same small server on rmcp: `stdio` as usual, `pipes` for its non-blocking stdio, `http PORT` without sessions and
-//! `sessions PORT` with them, at `/mcp`. `BENCH_TOOLS=100` makes it a hundred tools in all.
+//! The benchmark server, written with rmcp: `stdio` for its default stdio, `pipes` for its non-blocking stdio, `http
+//! PORT` without sessions, `sessions PORT` with sessions, at `/mcp`. `BENCH_TOOLS=100` sets the number of tools to 100.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let service = StreamableHttpService::new(move || Ok(small.clone()), manager, config);
     let application = axum::Router::new().nest_service("/mcp", service);
     let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await?;
-    // Without this, answers by events wait for the client's acknowledgement.
+    // Without TCP_NODELAY, event stream responses wait for the delayed ACK of the client.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     axum::serve(listener, application).await?;
     Ok(())

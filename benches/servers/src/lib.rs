@@ -1,4 +1,4 @@
-//! The small server that is measured, written as any user of Turms would.
+//! The benchmark server, written as an application would.
 
 use turms::prelude::*;
 
@@ -30,7 +30,7 @@ struct AddArgs {
     b: i64,
 }
 
-/// Return the given text unchanged, after a word about how far it is
+/// Report progress, then return the given text unchanged
 #[tool]
 async fn echo_with_progress(
     /// Text to send back unchanged
@@ -41,12 +41,13 @@ async fn echo_with_progress(
     text
 }
 
-/// A server whose answers come by events if the client wants to know about progress.
+/// Returns a server with a tool that reports progress, so that its response is an event stream if the client asks for
+/// progress.
 pub fn server_with_progress() -> Server {
     server(2).tool(echo_with_progress)
 }
 
-/// A server with so many tools, of which there are at least `echo` and `add`.
+/// Returns a server with `tools` tools. `echo` and `add` are always included.
 pub fn server(tools: usize) -> Server {
     (3..=tools).fold(Server::new("bench", "1.0.0").tool(echo).tool(add), |server, number| {
         let tool = Tool::builder(format!("tool_{number:03}"))
@@ -56,7 +57,7 @@ pub fn server(tools: usize) -> Server {
     })
 }
 
-/// Builds the server that `BENCH_TOOLS` names.
+/// Returns the server configured by `BENCH_TOOLS`.
 pub fn from_environment() -> Server {
     match std::env::var("BENCH_TOOLS").as_deref() {
         Ok("progress") => server_with_progress(),

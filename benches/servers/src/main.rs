@@ -1,5 +1,6 @@
-//! `turms-bench-server stdio`, or `turms-bench-server http PORT` for `/mcp` on 127.0.0.1. Everything is as it ships.
-//! `BENCH_TOOLS=100` makes it a hundred tools in all, `BENCH_TOOLS=progress` adds one that reports progress.
+//! The benchmark server: `turms-bench-server stdio`, or `turms-bench-server http PORT` for `/mcp` on 127.0.0.1, with
+//! default settings. `BENCH_TOOLS=100` sets the number of tools to 100, `BENCH_TOOLS=progress` adds a tool that reports
+//! progress.
 
 use turms::prelude::*;
 

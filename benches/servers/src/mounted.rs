@@ -1,5 +1,5 @@
-//! The same server mounted in an application: `turms-bench-mounted axum PORT` in a router of axum, `turms-bench-mounted hyper PORT`
-//! as a `tower` service that hyper serves. At `/mcp` on 127.0.0.1.
+//! The benchmark server mounted in an application: `turms-bench-mounted axum PORT` in an axum router,
+//! `turms-bench-mounted hyper PORT` as a `tower` service that hyper serves. At `/mcp` on 127.0.0.1.
 
 use std::error::Error;
 

@@ -1,7 +1,7 @@
-//! How often one small call asks for memory, on its whole way from the socket to the handler and back.
+//! Number of allocations of one small call, from the socket to the handler and back.
 //!
-//! The numbers are what was measured. A change that needs more has to say why in its commit; one that needs less lowers
-//! them. The client has a thread of its own, whose allocations do not count.
+//! The limits are measured values. A commit that raises a limit must say why; a commit that needs less must lower it.
+//! The client runs on its own thread, whose allocations do not count.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::io::Write as _;
@@ -20,17 +20,17 @@ const CALLS: usize = 200;
 
 #[test]
 fn a_call_over_http_of_the_newest_revision() {
-    assert_most(over_http(|_| newest_call()), 10);
+    assert_max(over_http(|_| newest_call()), 10);
 }
 
-/// As in an application: hyper reads requests and writes responses.
+/// Here hyper reads the requests and writes the responses, as in an application.
 #[test]
 fn a_call_over_http_that_hyper_serves() {
-    assert_most(
+    assert_max(
         over_http_by(|listener| listener.serve_tower(server(2).into_http_service().unwrap()), |_| newest_call()),
         24,
     );
-    assert_most(
+    assert_max(
         over_http_by(|listener| listener.use_hyper().serve(server(2).into_http_service().unwrap()), |_| newest_call()),
         20,
     );
@@ -46,11 +46,11 @@ fn newest_call() -> String {
 #[test]
 fn a_call_over_http_in_a_session() {
     let each = over_http(|stream| {
-        let id = shake_hands(stream);
+        let id = initialize(stream);
         let head = format!("mcp-protocol-version: 2025-11-25\r\nmcp-session-id: {id}\r\n");
         post(&head, CALL)
     });
-    assert_most(each, 13);
+    assert_max(each, 13);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_call_over_a_byte_stream() {
             }
         },
     );
-    assert_most(each, 7);
+    assert_max(each, 7);
 }
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
@@ -92,7 +92,7 @@ fn post(head: &str, body: &str) -> String {
     )
 }
 
-fn shake_hands(stream: &mut TcpStream) -> String {
+fn initialize(stream: &mut TcpStream) -> String {
     stream.write_all(post("", INITIALIZE).as_bytes()).unwrap();
     let answer = read_until(stream, b"}");
     let id = answer.split_once("mcp-session-id: ").unwrap().1.split("\r\n").next().unwrap().to_owned();
@@ -102,12 +102,12 @@ fn shake_hands(stream: &mut TcpStream) -> String {
     id
 }
 
-/// How often each call asks for memory; `prepare` makes the request that is repeated.
+/// Returns the number of allocations per call. `prepare` returns the request that is sent repeatedly.
 fn over_http(prepare: impl FnOnce(&mut TcpStream) -> String + Send + 'static) -> f64 {
     over_http_by(|listener| listener.serve(server(2).into_http_service().unwrap()), prepare)
 }
 
-/// As [`over_http`], with another way to serve.
+/// Like [`over_http`], with a custom `serve` function.
 fn over_http_by<F>(
     serve: impl FnOnce(Listener) -> F + Send + 'static,
     prepare: impl FnOnce(&mut TcpStream) -> String + Send + 'static,
@@ -134,7 +134,7 @@ where
     )
 }
 
-/// Serves on this thread, calls on another, and counts what this one allocates for each call.
+/// Serves on this thread, calls on another, and returns the allocations of this thread per call.
 fn measure<C: FnMut()>(
     serving: impl Future<Output = ()> + Send + 'static,
     connect: impl FnOnce() -> C + Send + 'static,
@@ -162,10 +162,10 @@ fn measure<C: FnMut()>(
     info.count_total as f64 / CALLS as f64
 }
 
-/// Less than one in a call is for what is needed now and then.
+/// Tolerates half an allocation per call, for occasional ones such as growing a buffer.
 #[track_caller]
-fn assert_most(each: f64, most: usize) {
-    assert!(each < most as f64 + 0.5, "{each} allocations for a call, more than {most}");
+fn assert_max(per_call: f64, max: usize) {
+    assert!(per_call < max as f64 + 0.5, "{per_call} allocations per call, more than {max}");
 }
 
 fn read_until(stream: &mut impl std::io::Read, end: &[u8]) -> String {

@@ -1,4 +1,5 @@
-//! What a client adds to a call: in process, over a pair in memory, and beside the bare connection.
+//! The cost that the client adds to a call, in process and over an in-memory pipe. Baselines: the bare service, and a
+//! bare connection.
 
 use divan::Bencher;
 use serde_json::json;
@@ -36,7 +37,7 @@ fn arguments() -> Object {
     Object::encode(&json!({ "a": 1, "b": 2 })).expect("an object")
 }
 
-/// The floor in process: the router, called by hand.
+/// The in-process baseline: calls the router directly.
 #[divan::bench]
 fn the_service_alone(bencher: Bencher<'_, '_>) {
     let (runtime, router, arguments) = (runtime(), router(), arguments());
@@ -56,11 +57,11 @@ fn a_client_in_process(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| runtime.block_on(async { client.call_tool("add", &arguments).await.expect("a result") }));
 }
 
-/// The floor over a pair: a connection without a client's face.
+/// The baseline over an in-memory pipe: a [`Connection`] without a [`Client`].
 #[divan::bench(args = [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28])]
 fn a_connection_over_a_pair(bencher: Bencher<'_, '_>, version: &ProtocolVersion) {
-    struct Deaf;
-    impl Service for Deaf {
+    struct RejectAll;
+    impl Service for RejectAll {
         fn call(&self, request: Request, _: CallContext) -> turms_core::ResponseFuture {
             Box::pin(std::future::ready(Err(turms_proto::ErrorObject::method_not_found(&request.method).into())))
         }
@@ -76,7 +77,7 @@ fn a_connection_over_a_pair(bencher: Bencher<'_, '_>, version: &ProtocolVersion)
         let options = ClientOptions::new(Implementation::new("c", "1"), ClientCapabilities::new())
             .choice(VersionChoice::Only(*version));
         let (connection, handle) = Connection::client(near.0, near.1, options, Limits::default());
-        tokio::spawn(connection.run(Deaf));
+        tokio::spawn(connection.run(RejectAll));
         handle.opened().await.expect("a connection");
         handle
     });
@@ -88,7 +89,7 @@ fn a_connection_over_a_pair(bencher: Bencher<'_, '_>, version: &ProtocolVersion)
         runtime.block_on(async {
             let params = CallToolParams::new("add").arguments(arguments.clone());
             let request = OutgoingRequest::new("tools/call", Payload::new(params)).meta(meta.clone());
-            let answer = handle.ask(request).await.expect("an answer");
+            let answer = handle.call(request).await.expect("an answer");
             answer.decode::<Outcome<CallToolResult>>().expect("a result")
         })
     });

@@ -1,8 +1,8 @@
-//! A server that misbehaves, for the tests of clients: each mode is one way to.
+//! A misbehaving server, for testing clients. Each mode is one kind of misbehaviour.
 //!
-//! Usage: `misbehaving_server MODES ERA DIARY`. MODES is a list, separated by commas: the ways to misbehave at the first
-//! start, at the second and so on. ERA is `old` or `new`. DIARY is a file to which each process that is started adds its id.
-//! So a client that reconnects may find a server that works.
+//! Usage: `misbehaving_server MODES ERA ID_FILE`. MODES is a comma-separated list: the mode of the first start, of the
+//! second start, and so on, so that a client that reconnects can find a server that works. ERA is `old` (2025-11-25 and
+//! earlier) or `new` (2026-07-28). Each started process appends its process id to ID_FILE.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead as _, StdinLock, Write};
@@ -12,46 +12,46 @@ use serde_json::{Value, json};
 
 fn main() -> io::Result<ExitCode> {
     let mut arguments = std::env::args().skip(1);
-    let (Some(modes), Some(era), Some(diary)) = (arguments.next(), arguments.next(), arguments.next()) else {
-        return Err(io::Error::other("usage: misbehaving_server MODES ERA DIARY"));
+    let (Some(modes), Some(era), Some(id_file)) = (arguments.next(), arguments.next(), arguments.next()) else {
+        return Err(io::Error::other("usage: misbehaving_server MODES ERA ID_FILE"));
     };
-    let before = std::fs::read_to_string(&diary).unwrap_or_default();
+    let before = std::fs::read_to_string(&id_file).unwrap_or_default();
     let starts = before.lines().filter(|line| line.ends_with(" server")).count();
-    write_down(&diary, std::process::id(), "server")?;
+    record_process(&id_file, std::process::id(), "server")?;
     let modes: Vec<_> = modes.split(',').collect();
     let mode = modes[starts.min(modes.len() - 1)].to_owned();
-    MisbehavingServer { mode, old: era == "old", diary, input: io::stdin().lock(), asked: Vec::new() }.run()
+    MisbehavingServer { mode, old: era == "old", id_file, input: io::stdin().lock(), responses: Vec::new() }.run()
 }
 
-/// In one piece: whoever reads it must not find half a line.
-fn write_down(diary: &str, number: u32, what: &str) -> io::Result<()> {
-    let line = format!("{number} {what}\n");
-    OpenOptions::new().create(true).append(true).open(diary)?.write_all(line.as_bytes())
+/// Appends a line to the id file with one write, so that a reader never sees half a line.
+fn record_process(id_file: &str, id: u32, kind: &str) -> io::Result<()> {
+    let line = format!("{id} {kind}\n");
+    OpenOptions::new().create(true).append(true).open(id_file)?.write_all(line.as_bytes())
 }
 
 struct MisbehavingServer {
     mode: String,
     old: bool,
-    diary: String,
+    id_file: String,
     input: StdinLock<'static>,
-    /// What the client has answered to requests of ours.
-    asked: Vec<Value>,
+    /// The client's responses to requests of this server.
+    responses: Vec<Value>,
 }
 
-/// Whether to go on.
+/// The next step after a message.
 enum Next {
-    Line,
+    ReadLine,
     Exit(u8),
 }
 
 impl MisbehavingServer {
     fn run(&mut self) -> io::Result<ExitCode> {
-        if let Some(code) = self.begin()? {
+        if let Some(code) = self.start()? {
             return Ok(ExitCode::from(code));
         }
         while let Some(message) = self.read()? {
-            match self.hear(&message)? {
-                Next::Line => {}
+            match self.handle(&message)? {
+                Next::ReadLine => {}
                 Next::Exit(code) => return Ok(ExitCode::from(code)),
             }
         }
@@ -61,26 +61,27 @@ impl MisbehavingServer {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// What is done before anything is read; a status to exit with at once.
-    fn begin(&self) -> io::Result<Option<u8>> {
+    /// Runs the startup behaviour of the mode. Returns an exit status if the process must exit now.
+    fn start(&self) -> io::Result<Option<u8>> {
         match self.mode.as_str() {
             "exits_at_once" => {
-                say("reading the configuration")?;
-                say("no such file: odd.toml")?;
+                log("reading the configuration")?;
+                log("no such file: odd.toml")?;
                 return Ok(Some(78));
             }
             "leaves_child_at_once" => {
                 self.start_child()?;
                 return Ok(Some(4));
             }
-            "stubborn" | "stubborn_and_mute" if std::env::var_os("ODD_DEAF").is_none() => {
-                // A signal that is ignored stays ignored through exec. What comes after it does not write the diary anew.
+            "stubborn" | "stubborn_and_mute" if std::env::var_os("IGNORES_SIGTERM").is_none() => {
+                // An ignored signal stays ignored after `exec`. The id is already recorded, so the new program writes
+                // to `/dev/null`.
                 let this = std::env::current_exe()?;
                 let script = r#"trap '' TERM; exec "$0" "$1" "$2" /dev/null"#;
                 let era = if self.old { "old" } else { "new" };
-                let mut deaf = Command::new("sh");
-                return Err(turn_into(
-                    deaf.args(["-c", script]).arg(this).args([&self.mode, era]).env("ODD_DEAF", "1"),
+                let mut ignoring_sigterm = Command::new("sh");
+                return Err(exec(
+                    ignoring_sigterm.args(["-c", script]).arg(this).args([&self.mode, era]).env("IGNORES_SIGTERM", "1"),
                 ));
             }
             "asks_early" => {
@@ -101,33 +102,33 @@ impl MisbehavingServer {
         serde_json::from_str(&line).map(Some).map_err(io::Error::other)
     }
 
-    fn hear(&mut self, message: &Value) -> io::Result<Next> {
+    fn handle(&mut self, message: &Value) -> io::Result<Next> {
         if self.mode == "mute" {
-            return Ok(Next::Line);
+            return Ok(Next::ReadLine);
         }
         let Some(method) = message["method"].as_str() else {
-            self.asked.push(message.clone());
-            return Ok(Next::Line);
+            self.responses.push(message.clone());
+            return Ok(Next::ReadLine);
         };
         let id = &message["id"];
         match method {
             "server/discover" if self.mode == "dies_when_probed" => {
-                say("panicked: what is server/discover?")?;
+                log("panicked: what is server/discover?")?;
                 Ok(Next::Exit(101))
             }
-            _ if id.is_null() => Ok(Next::Line),
+            _ if id.is_null() => Ok(Next::ReadLine),
             "tools/call" if message["params"]["name"] == "odd" => self.misbehave(id),
-            "ping" if matches!(self.mode.as_str(), "never_answers_calls" | "stubborn_and_mute") => Ok(Next::Line),
+            "ping" if matches!(self.mode.as_str(), "never_answers_calls" | "stubborn_and_mute") => Ok(Next::ReadLine),
             _ => {
-                self.garnish()?;
-                write_line(&self.polite(id, method, &message["params"]))?;
-                Ok(Next::Line)
+                self.write_garbage()?;
+                write_line(&self.correct_response(id, method, &message["params"]))?;
+                Ok(Next::ReadLine)
             }
         }
     }
 
-    /// What some modes put before every answer.
-    fn garnish(&self) -> io::Result<()> {
+    /// Writes the invalid output that some modes send before every response.
+    fn write_garbage(&self) -> io::Result<()> {
         match self.mode.as_str() {
             "garbage" => {
                 let not_json = "Server listening on stdio\n\n{\"jsonrpc\":\"2.0\",\"id\n";
@@ -147,8 +148,8 @@ impl MisbehavingServer {
     fn misbehave(&mut self, id: &Value) -> io::Result<Next> {
         match self.mode.as_str() {
             "exits_mid_call" => {
-                say("working")?;
-                say("out of cheese")?;
+                log("working")?;
+                log("out of cheese")?;
                 return Ok(Next::Exit(3));
             }
             "half_line_then_exit" => {
@@ -158,7 +159,7 @@ impl MisbehavingServer {
             "half_line_then_hang" => write_all(br#"{"jsonrpc":"2.0","id":"#)?,
             "never_answers_calls" | "stubborn" => {}
             "never_reads_again" => hang(),
-            "closes_stdout" => return Err(turn_into(Command::new("sleep").arg("1000").stdout(Stdio::null()))),
+            "closes_stdout" => return Err(exec(Command::new("sleep").arg("1000").stdout(Stdio::null()))),
             "leaves_child" => {
                 self.start_child()?;
                 return Ok(Next::Exit(5));
@@ -188,44 +189,45 @@ impl MisbehavingServer {
                 write_line(&json!({ "jsonrpc": "2.0", "id": null, "error": error }))?;
             }
             "no_outcome" => write_line(&json!({ "jsonrpc": "2.0", "id": id }))?,
-            "asks_undeclared" => write_line(&result_of(id, &self.ask_undeclared()?))?,
+            "asks_undeclared" => write_line(&result_of(id, &self.request_undeclared()?))?,
             "asks_early" => {
-                let heard = serde_json::to_string(&self.asked)?;
-                write_line(&result_of(id, &heard))?;
+                let responses = serde_json::to_string(&self.responses)?;
+                write_line(&result_of(id, &responses))?;
             }
             _ => {
-                self.garnish()?;
+                self.write_garbage()?;
                 write_line(&result_of(id, "odd, but well"))?;
             }
         }
-        Ok(Next::Line)
+        Ok(Next::ReadLine)
     }
 
-    /// Asks what no client has offered, and gives what was answered.
-    fn ask_undeclared(&mut self) -> io::Result<String> {
+    /// Sends requests for capabilities that the client has not declared. Returns the error codes of the responses.
+    fn request_undeclared(&mut self) -> io::Result<String> {
         let message = json!({ "role": "user", "content": { "type": "text", "text": "?" } });
         let form = json!({ "type": "object", "properties": {} });
-        let questions = [
+        let requests = [
             ("sampling/createMessage", json!({ "messages": [message], "maxTokens": 1 })),
             ("elicitation/create", json!({ "message": "?", "requestedSchema": form })),
             ("roots/list", json!({})),
             ("tools/list", json!({})),
             ("no/such/method", json!({})),
         ];
-        for (method, params) in &questions {
+        for (method, params) in &requests {
             write_line(&json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params }))?;
         }
-        while self.asked.len() < questions.len() {
+        while self.responses.len() < requests.len() {
             match self.read()? {
-                Some(answer) => self.asked.push(answer),
+                Some(response) => self.responses.push(response),
                 None => break,
             }
         }
-        let told = self.asked.iter().map(|answer| format!("{} {}", answer["id"], answer["error"]["code"]));
-        Ok(told.collect::<Vec<_>>().join("\n"))
+        let codes = self.responses.iter().map(|response| format!("{} {}", response["id"], response["error"]["code"]));
+        Ok(codes.collect::<Vec<_>>().join("\n"))
     }
 
-    fn polite(&self, id: &Value, method: &str, params: &Value) -> Value {
+    /// Returns the correct response to a request.
+    fn correct_response(&self, id: &Value, method: &str, params: &Value) -> Value {
         let tool = |name: &str| json!({ "name": name, "inputSchema": { "type": "object" } });
         let result = match method {
             "server/discover" if !self.old => json!({
@@ -251,10 +253,10 @@ impl MisbehavingServer {
         json!({ "jsonrpc": "2.0", "id": id, "result": result })
     }
 
-    /// Starts something that holds our standard output and has no other reason to end.
+    /// Starts a child process that inherits stdout and does not exit on its own.
     fn start_child(&self) -> io::Result<()> {
         let child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn()?;
-        write_down(&self.diary, child.id(), "child")
+        record_process(&self.id_file, child.id(), "child")
     }
 }
 
@@ -273,28 +275,29 @@ fn write_all(bytes: &[u8]) -> io::Result<()> {
     output.flush()
 }
 
-fn say(what: &str) -> io::Result<()> {
-    writeln!(io::stderr(), "{what}")
+/// Writes a line to stderr.
+fn log(line: &str) -> io::Result<()> {
+    writeln!(io::stderr(), "{line}")
 }
 
-/// Writes the same line as fast as it is read, beside everything else, until nobody reads any more.
+/// Writes the same line as fast as possible, on its own thread, until the reader closes the pipe.
 fn flood(mut output: impl Write + Send + 'static, line: &'static [u8]) {
     let lines = line.repeat(4096 / line.len());
     std::thread::spawn(move || while output.write_all(&lines).is_ok() {});
 }
 
-/// Becomes another program; comes back only if that fails.
+/// Replaces this process by another program. Returns only if that fails.
 #[cfg(unix)]
-fn turn_into(command: &mut Command) -> io::Error {
+fn exec(command: &mut Command) -> io::Error {
     std::os::unix::process::CommandExt::exec(command)
 }
 
 #[cfg(not(unix))]
-fn turn_into(_: &mut Command) -> io::Error {
+fn exec(_: &mut Command) -> io::Error {
     io::ErrorKind::Unsupported.into()
 }
 
-/// Waits until somebody ends this process.
+/// Blocks until this process is killed.
 fn hang() -> ! {
     loop {
         std::thread::park();

@@ -1,4 +1,4 @@
-//! Pages that a host shows beside a conversation: the extension `io.modelcontextprotocol/ui`.
+//! Apps: UIs that a host displays in a conversation, the extension `io.modelcontextprotocol/ui`.
 
 use turms_proto::Object;
 use turms_proto::types::{APP_MIME_TYPE, APPS_EXTENSION, AppsCapability};
@@ -6,11 +6,11 @@ use turms_proto::types::{APP_MIME_TYPE, APPS_EXTENSION, AppsCapability};
 use crate::builder::ClientBuilder;
 
 impl ClientBuilder {
-    /// Declares that this is a host that shows pages of [`APP_MIME_TYPE`], so that servers offer them.
+    /// Declares that this client is a host that displays apps ([`APP_MIME_TYPE`]), so that servers offer them.
     ///
-    /// The host itself must keep pages apart in a sandbox, hide from the model the tools that are
-    /// not [for it](turms_proto::types::Tool::visible_to_model), and let a page call only those tools of its own server
-    /// that are [for pages](turms_proto::types::Tool::callable_by_app).
+    /// The host must run apps in a sandbox. It must hide tools from the model that are not [visible to
+    /// it](turms_proto::types::Tool::visible_to_model). An app may call only tools of its own server, and only if they
+    /// are [callable by apps](turms_proto::types::Tool::callable_by_app).
     ///
     /// ```
     /// use turms_client::Client;

@@ -38,7 +38,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
 /// The layers of every call, outermost first.
 type ServerStack = Track<Tasks<Retry<Breaker<InputRounds<ServerConnection>>>>>;
 
-/// One server. Clones are the same.
+/// The backend of a client of one server. Clones share the same connection.
 #[derive(Clone)]
 pub(crate) struct ServerBackend(Arc<ServerLayers>);
 
@@ -52,7 +52,7 @@ struct ServerLayers {
 }
 
 impl ServerBackend {
-    /// Puts the layers together.
+    /// Assembles the layers.
     pub(crate) fn new(shared: Arc<ServerShared>) -> Self {
         let (settings, incoming) = (&shared.settings, &shared.incoming);
         let (events, tools) = (incoming.events.clone(), incoming.tools.clone());
@@ -130,7 +130,7 @@ impl ClientControl for ServerBackend {
     fn events(&self, interest: EventInterest) -> Events {
         let events = self.0.shared.incoming.events.subscribe();
         if interest == EventInterest::AskServer && tokio::runtime::Handle::try_current().is_ok() {
-            subscription::request_lists(&self.0.shared);
+            subscription::request_list_changes(&self.0.shared);
         }
         events
     }
@@ -146,7 +146,7 @@ impl ClientControl for ServerBackend {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let shared = &self.0.shared;
-            // Before the event, because its receivers look at the state.
+            // Publish the state before the event, so that receivers of the event see it.
             shared.publish_closed(None);
             shared.incoming.events.connection(ConnectionEvent::Closed);
             shared.incoming.events.close();
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use crate::connection::tests::shared;
 
-    /// Rare branches are boxed, so that a call does not carry room for them.
+    /// Rare branches are boxed, so that they do not enlarge the future of every call.
     #[tokio::test]
     async fn the_future_of_a_call_is_small() {
         let backend = ServerBackend::new(shared(|builder| builder).await);

@@ -19,8 +19,8 @@ use crate::client::Client;
 use crate::connection::BatchGate;
 use crate::page;
 
-/// Several calls that are sent together: as one batch where the revision has batches (2025-03-26) and the server accepts them,
-/// side by side elsewhere. Each has its own result.
+/// Several calls that are sent together: as one JSON-RPC batch if the revision has batches (2025-03-26) and the server
+/// accepts them, otherwise as concurrent requests. Each call has its own result.
 ///
 /// ```no_run
 /// # async fn example(client: turms_client::Client) -> Result<(), turms_client::CallError> {
@@ -41,7 +41,7 @@ pub struct Batch {
     max_duration: Option<Duration>,
 }
 
-/// The place of one call in a batch.
+/// A handle of one call in a batch, to take its result with [`BatchResults::take`].
 pub struct BatchCall<T> {
     index: usize,
     result: PhantomData<fn() -> T>,
@@ -64,7 +64,7 @@ impl Batch {
         self
     }
 
-    /// The number of calls.
+    /// Returns the number of calls.
     #[must_use]
     pub fn len(&self) -> usize {
         self.calls.len()
@@ -162,10 +162,10 @@ impl BatchResults {
     /// Takes the result of one call.
     ///
     /// # Errors
-    /// When it failed.
+    /// Returns the error of the call.
     ///
     /// # Panics
-    /// When the slot belongs to another batch.
+    /// Panics if `slot` belongs to another batch, or its result was already taken.
     #[expect(clippy::needless_pass_by_value, reason = "a result is taken once")]
     pub fn take<T: DeserializeOwned + 'static>(&mut self, slot: BatchCall<T>) -> Result<T, CallError> {
         let outcome = self.0.get_mut(slot.index).and_then(Option::take).expect("the slot is of this batch");

@@ -7,8 +7,9 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use turms_core::__internal::ConnectClient;
 use turms_core::transport::{ChildCommand, LocalConnector, StreamConnector};
-use turms_core::{ConnectClient, ConnectError, Connector, Service};
+use turms_core::{ConnectError, Connector, Service};
 use turms_proto::session::{RequestOptions, VersionChoice};
 use turms_proto::types::{
     ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitForm, ElicitParams, ElicitResult, ElicitUrl,
@@ -96,27 +97,29 @@ impl ClientBuilder {
         self.protocol_versions(VersionChoice::Only(version))
     }
 
-    /// Sets the cache of the revisions that servers speak. Default: one cache for the process.
+    /// Sets the cache of the protocol revisions of servers. Default: one cache for the process.
     pub fn version_cache(mut self, memory: VersionCache) -> Self {
         self.settings.version_cache = memory;
         self
     }
 
-    /// Timeout for the response to `server/discover` before `initialize` is sent as well, over byte streams and WebSocket. From then on
-    /// the server has [`handshake_timeout`](Self::handshake_timeout) to respond to either. Default: 3 s.
+    /// Timeout for the response to `server/discover` before `initialize` is sent as well, over byte streams and
+    /// WebSocket. From then on the server has [`handshake_timeout`](Self::handshake_timeout) to respond to either.
+    /// Default: 3 s.
     pub fn probe_timeout(mut self, timeout: Duration) -> Self {
         self.settings.probe_timeout = timeout;
         self
     }
 
-    /// Timeout for the first response of a server, after [`probe_timeout`](Self::probe_timeout) if the server is probed. Default: 30 s.
+    /// Timeout for the first response of a server, after [`probe_timeout`](Self::probe_timeout) if the server is
+    /// probed. Default: 30 s.
     pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
         self.settings.handshake_timeout = timeout;
         self
     }
 
-    /// Maximum time that connecting waits for a server that does not respond, if the client [reconnects](Self::reconnect). Zero for
-    /// one attempt. Default: 30 s.
+    /// Maximum time that connecting waits for a server that does not respond, if the client
+    /// [reconnects](Self::reconnect). Zero for one attempt. Default: 30 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
@@ -128,8 +131,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Timeout for the response to a call that progress does not renew. It does not apply to subscriptions, nor to the time that a
-    /// task takes. Default: 60 minutes, or the timeout of the call if that is longer.
+    /// Timeout for the response to a call that progress does not renew. It does not apply to subscriptions, nor to the
+    /// time that a task takes. Default: 60 minutes, or the timeout of the call if that is longer.
     pub fn max_duration(mut self, duration: Duration) -> Self {
         self.settings.timeouts.max_duration = Some(duration);
         self
@@ -141,8 +144,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Maximum number of steps for validating structured content against the output schema of its tool. A result that needs more
-    /// fails the call. Default: 25 million, which take about 0.1 s.
+    /// Maximum number of steps for validating structured content against the output schema of its tool. A result that
+    /// needs more fails the call. Default: 25 million, which take about 0.1 s.
     pub fn max_validation_steps(mut self, steps: u64) -> Self {
         self.settings.max_validation_steps = steps;
         self
@@ -154,15 +157,15 @@ impl ClientBuilder {
         self
     }
 
-    /// Reconnects with this backoff when the connection is lost. Calls wait for the new connection, and calls that are safe to repeat
-    /// are [retried](Self::retry). Off by default.
+    /// Reconnects with this backoff when the connection is lost. Calls wait for the new connection, and calls that are
+    /// safe to repeat are [retried](Self::retry). Off by default.
     pub fn reconnect(mut self, backoff: Backoff) -> Self {
         self.settings.reconnect = Some(backoff);
         self
     }
 
-    /// Sets the retries of calls that were lost with their connection. On by default if the client [reconnects](Self::reconnect), and
-    /// has no effect otherwise.
+    /// Sets the retries of calls that were lost with their connection. On by default if the client
+    /// [reconnects](Self::reconnect), and has no effect otherwise.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.settings.retry = Some(policy);
         self
@@ -186,7 +189,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the handler for sampling: requests of a server for a response of a model. Declares the capability `sampling`.
+    /// Sets the handler for sampling: requests of a server for a response of a model. Declares the capability
+    /// `sampling`.
     ///
     /// ```
     /// use turms_client::{Client, HandlerError};
@@ -209,7 +213,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the handler for sampling, and accepts requests with tools for the model. Declares the capability `sampling.tools`.
+    /// Sets the handler for sampling, and accepts requests with tools for the model. Declares the capability
+    /// `sampling.tools`.
     pub fn on_sampling_with_tools<F, A>(mut self, handler: F) -> Self
     where
         F: Fn(CreateMessageParams, RequestContext) -> A + Send + Sync + 'static,
@@ -219,7 +224,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the handler for all elicitations, forms and URLs. See [`on_form`](Self::on_form) and [`on_url`](Self::on_url).
+    /// Sets the handler for all elicitations, forms and URLs. See [`on_form`](Self::on_form) and
+    /// [`on_url`](Self::on_url).
     ///
     /// ```
     /// use turms_client::Client;
@@ -242,8 +248,8 @@ impl ClientBuilder {
             .on_url(move |page, cx| same(ElicitParams::Url(page), cx))
     }
 
-    /// Sets the handler for forms. Fields that its result leaves out get their defaults, and the contents are validated against the
-    /// schema of the form before they are sent. Declares the capability `elicitation.form`.
+    /// Sets the handler for forms. Fields that its result leaves out get their defaults, and the contents are validated
+    /// against the schema of the form before they are sent. Declares the capability `elicitation.form`.
     pub fn on_form<F, A>(mut self, handler: F) -> Self
     where
         F: Fn(ElicitForm, RequestContext) -> A + Send + Sync + 'static,
@@ -253,8 +259,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the handler for URLs that the user should open. Show the URL and open it only with the user's consent. Declares the
-    /// capability `elicitation.url`.
+    /// Sets the handler for URLs that the user should open. Show the URL and open it only with the user's consent.
+    /// Declares the capability `elicitation.url`.
     pub fn on_url<F, A>(mut self, handler: F) -> Self
     where
         F: Fn(ElicitUrl, RequestContext) -> A + Send + Sync + 'static,
@@ -269,8 +275,8 @@ impl ClientBuilder {
         self.on_elicitation(|_, _| std::future::ready(Ok(ElicitResult::decline())))
     }
 
-    /// Sets the directories and files that the server may list. Keep a clone of the [`Roots`] to change them later. Declares the
-    /// capability `roots`.
+    /// Sets the directories and files that the server may list. Keep a clone of the [`Roots`] to change them later.
+    /// Declares the capability `roots`.
     pub fn roots(mut self, roots: impl Into<Roots>) -> Self {
         self.handlers.set_roots(roots.into());
         self
@@ -289,8 +295,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the handler for notifications of a method that the protocol does not define. Handlers run one after the other, in the
-    /// order of the notifications; up to 1024 wait. An error of a handler is logged.
+    /// Sets the handler for notifications of a method that the protocol does not define. Handlers run one after the
+    /// other, in the order of the notifications; up to 1024 wait. An error of a handler is logged.
     pub fn on_notification<P, F, A>(mut self, method: impl Into<String>, handler: F) -> Self
     where
         P: DeserializeOwned + 'static,
@@ -301,21 +307,23 @@ impl ClientBuilder {
         self
     }
 
-    /// Declares an extension of the protocol by its id, such as `com.example/prices`. Connecting fails if the id is invalid.
+    /// Declares an extension of the protocol by its id, such as `com.example/prices`. Connecting fails if the id is
+    /// invalid.
     pub fn declare_extension(mut self, id: &str, settings: impl Into<Object>) -> Self {
         self.extra = self.extra.with_extension(id, settings);
         self
     }
 
-    /// Adds an extension with its own handlers, and declares it. Connecting fails if its id is invalid or already declared.
+    /// Adds an extension with its own handlers, and declares it. Connecting fails if its id is invalid or already
+    /// declared.
     pub fn extension(mut self, extension: impl ClientExtension) -> Self {
         self.extensions.push(Arc::new(extension));
         self
     }
 
-    /// Declares the tasks extension of 2026-07-28: a server may respond to a tool call with a task, which the client polls.
-    /// [`Client::call_tool`] waits for the result of the task. It also does for tools of 2025-11-25 that only run as tasks, if they were
-    /// listed before.
+    /// Declares the tasks extension of 2026-07-28: a server may respond to a tool call with a task, which the client
+    /// polls. [`Client::call_tool`] waits for the result of the task. It also does for tools of 2025-11-25 that only
+    /// run as tasks, if they were listed before.
     pub fn enable_tasks(self) -> Self {
         self.declare_extension(TASKS_EXTENSION, Object::new())
     }
@@ -408,8 +416,8 @@ impl ClientBuilder {
     /// Connects with a connector, such as an `HttpConnector`, and waits until the client is ready.
     ///
     /// # Errors
-    /// When the server cannot be reached, or the negotiation fails. With [`reconnect`](Self::reconnect), a server that does not respond
-    /// is tried again until [`connect_timeout`](Self::connect_timeout).
+    /// When the server cannot be reached, or the negotiation fails. With [`reconnect`](Self::reconnect), a server that
+    /// does not respond is tried again until [`connect_timeout`](Self::connect_timeout).
     pub async fn connect(self, connector: impl Connector) -> Result<Client, ConnectError> {
         let deadline = Instant::now() + self.connect_timeout;
         let (client, connected) = self.spawn(connector, Some(deadline))?;
@@ -421,8 +429,8 @@ impl ClientBuilder {
 
     /// Connects in the background. Calls wait until the client is ready, each up to its own timeout.
     ///
-    /// With [`reconnect`](Self::reconnect), a server that does not respond is tried again as the backoff says, without an end by
-    /// default. Must be called in a Tokio runtime.
+    /// With [`reconnect`](Self::reconnect), a server that does not respond is retried with the backoff, which has no
+    /// maximum number of attempts by default. Must be called in a Tokio runtime.
     ///
     /// # Errors
     /// When an extension cannot be declared.

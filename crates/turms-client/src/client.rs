@@ -17,8 +17,8 @@ use crate::roots::Roots;
 use crate::state::{ClientStats, PendingCall};
 use turms_proto::session::ConnectionStatus;
 
-/// A client of one server, of a pool of connections, or of a group of servers. Clones are the same client; the connection closes
-/// when the last is dropped.
+/// A client of one server, of a pool of connections, or of a group of servers. Clones share the same connection, which
+/// closes when the last clone is dropped.
 ///
 /// ```
 /// use turms_client::Client;
@@ -43,7 +43,7 @@ pub struct Client {
 struct ClientInner {
     backend: Arc<dyn Backend>,
     roots: Option<Roots>,
-    /// Closes the backend on drop; tasks hold its state without it.
+    /// Closes the backend when the last client is dropped. The tasks of the backend do not hold it.
     _shutdown: Arc<DropGuard>,
 }
 
@@ -70,58 +70,58 @@ impl Client {
         Batch::new(self.clone())
     }
 
-    /// A stream of events. Any number of tasks may take one.
+    /// Returns a stream of events. Each stream gets all events.
     ///
-    /// A server of 2026-07-28 sends changes of its lists on request; the first stream requests them.
+    /// A server of 2026-07-28 sends changes of its lists only on request; the first call of this method requests them.
     #[must_use]
     pub fn events(&self) -> Events {
         self.control().events(EventInterest::AskServer)
     }
 
-    /// The state of the connection.
+    /// Returns the state of the connection.
     #[must_use]
     pub fn status(&self) -> ConnectionStatus {
         self.control().status()
     }
 
-    /// The protocol revision that is spoken.
+    /// Returns the negotiated protocol revision.
     #[must_use]
     pub fn protocol_version(&self) -> Option<ProtocolVersion> {
         self.opened().map(|opened| opened.dialect.version())
     }
 
-    /// The name and version of the server, as it says. For display and logs.
+    /// Returns the name and version that the server reports. For display and logs.
     #[must_use]
     pub fn server_info(&self) -> Option<Implementation> {
         self.opened()?.server.as_ref()?.server_info()
     }
 
-    /// The capabilities of the server.
+    /// Returns the capabilities of the server.
     #[must_use]
     pub fn server_capabilities(&self) -> Option<ServerCapabilities> {
         self.opened()?.server.as_ref().map(|server| server.capabilities.clone())
     }
 
-    /// The server's instructions for the model.
+    /// Returns the server's instructions for the model.
     #[must_use]
     pub fn instructions(&self) -> Option<String> {
         self.opened()?.server.as_ref()?.instructions.clone()
     }
 
-    /// The server and the revision, as negotiated.
+    /// Returns the server description and the revision, as negotiated.
     #[doc(hidden)]
     #[must_use]
     pub fn opened(&self) -> Option<Arc<Negotiated>> {
         self.control().server()
     }
 
-    /// The counters of requests, notifications and bytes.
+    /// Returns the counters of requests, notifications and bytes.
     #[must_use]
     pub fn stats(&self) -> ClientStats {
         self.control().stats()
     }
 
-    /// The calls without a response, the oldest first.
+    /// Returns the pending calls, oldest first.
     #[must_use]
     pub fn pending_calls(&self) -> Vec<PendingCall> {
         self.control().pending().list()
@@ -133,7 +133,8 @@ impl Client {
         self.control().pending().cancel(id, None)
     }
 
-    /// Cancels a call by its [id](PendingCall::id) and gives the server a reason. Returns `false` if the call has ended.
+    /// Cancels a call by its [id](PendingCall::id) and gives the server a reason. Returns `false` if the call has
+    /// ended.
     #[expect(clippy::must_use_candidate, reason = "few callers care whether it came too late")]
     pub fn cancel_with_reason(&self, id: u64, reason: &str) -> bool {
         self.control().pending().cancel(id, Some(reason))
@@ -145,13 +146,13 @@ impl Client {
         self.pending_calls().into_iter().filter(|call| self.cancel(call.id)).count()
     }
 
-    /// The roots that the server may list, if this client has any.
+    /// Returns the roots that the server may list, if this client has any.
     #[must_use]
     pub fn roots(&self) -> Option<Roots> {
         self.inner.roots.clone()
     }
 
-    /// Closes the connection and waits until nothing of it is left, such as a process.
+    /// Closes the connection and waits until its resources, such as a child process, are released.
     pub async fn close(&self) {
         self.control().close().await;
     }

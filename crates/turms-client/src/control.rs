@@ -7,23 +7,23 @@ use crate::event::Events;
 use crate::layer::track::PendingCalls;
 use crate::state::ClientStats;
 
-/// The control of a client, apart from its calls.
+/// The operations on a client other than calls.
 pub(crate) trait ClientControl: Send + Sync {
     fn status(&self) -> ConnectionStatus;
-    /// The server and the revision that is spoken.
+    /// Returns the server description and the revision, as negotiated.
     fn server(&self) -> Option<Arc<Negotiated>>;
     fn events(&self, interest: EventInterest) -> Events;
     fn pending(&self) -> &PendingCalls;
     fn stats(&self) -> ClientStats;
-    /// Closes the client and waits until nothing of it is left, such as a process.
+    /// Closes the client and waits until its resources, such as a child process, are released.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// The interest in events of lists.
+/// The interest of a subscriber in events about changed lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventInterest {
-    /// A server of 2026-07-28 is asked for changes of its lists.
+    /// Request changes of lists from a server of 2026-07-28, which does not send them otherwise.
     AskServer,
-    /// Only events that come anyway.
+    /// Only receive the events that are sent anyway.
     Passive,
 }

@@ -71,9 +71,9 @@ pub enum Event {
 pub enum ConnectionEvent {
     /// The connection is open.
     Connected {
-        /// The revision that is spoken.
+        /// The negotiated revision.
         version: ProtocolVersion,
-        /// The number of the connection, from 1.
+        /// The number of the connection, starting at 1.
         generation: u64,
     },
     /// The connection was lost.
@@ -95,7 +95,7 @@ pub enum ConnectionEvent {
 
 /// The state of the circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "a circuit breaker has these three states")]
 pub enum BreakerState {
     /// All calls are sent.
     Closed,
@@ -114,7 +114,7 @@ pub(crate) struct EventHub {
 #[derive(Default)]
 struct Subscribers {
     all: Vec<Subscriber>,
-    /// There will be no more events.
+    /// `true` if the client is closed and there will be no more events.
     closed: bool,
 }
 
@@ -131,7 +131,7 @@ impl EventHub {
         let (sender, receiver) = mpsc::channel(Self::CAPACITY);
         let missed = Arc::new(AtomicU64::new(0));
         let mut subscribers = self.subscribers.lock();
-        // Without events, publishing does not notice dropped subscribers.
+        // `publish` removes dropped subscribers too, but only when there is an event.
         subscribers.all.retain(|subscriber| !subscriber.sender.is_closed());
         if !subscribers.closed {
             subscribers.all.push(Subscriber { sender, missed: missed.clone() });
@@ -157,7 +157,7 @@ impl EventHub {
         self.publish(&Event::Connection(event));
     }
 
-    /// Ends all streams, also those that are taken later.
+    /// Ends all streams, including streams that are created later.
     pub(crate) fn close(&self) {
         *self.subscribers.lock() = Subscribers { all: Vec::new(), closed: true };
     }
@@ -178,7 +178,7 @@ enum EventSource {
 }
 
 impl Events {
-    /// Events of a merged stream.
+    /// Creates a stream of merged events.
     pub(crate) fn merged(events: impl Stream<Item = Event> + Send + Sync + 'static) -> Self {
         Self(EventSource::Merged(Box::pin(events)))
     }
@@ -202,7 +202,7 @@ impl Events {
             EventSource::Hub { receiver, missed } => (receiver, missed),
             EventSource::Merged(events) => return events.as_mut().poll_next(task),
         };
-        // Missed events came after all that are in the queue.
+        // Report missed events after the queue is read, because they are newer than all queued events.
         let read_all = receiver.is_empty();
         match receiver.poll_recv(task) {
             Poll::Pending | Poll::Ready(None) if read_all && missed.load(Ordering::Relaxed) > 0 => {

@@ -13,7 +13,8 @@ use crate::client::Client;
 /// An extension of the protocol: its id and settings, and its handlers for notifications and requests.
 ///
 /// An extension that is only declared needs no type of its own: see
-/// [`ClientBuilder::declare_extension`](crate::ClientBuilder::declare_extension). Its methods are called with [`Client::request`].
+/// [`ClientBuilder::declare_extension`](crate::ClientBuilder::declare_extension). Its methods are called with
+/// [`Client::request`].
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -81,7 +82,7 @@ use crate::client::Client;
     note = "implement `ClientExtension` for it, or declare one by its id with `.declare_extension(id, settings)`"
 )]
 pub trait ClientExtension: Send + Sync + 'static {
-    /// Returns the id, such as `com.example/prices`: a reversed domain name of yours, and a name.
+    /// Returns the id, such as `com.example/prices`: your reversed domain name, and a name.
     fn id(&self) -> &str;
 
     /// Returns the settings that are declared with the id. Called once, when the client connects. Default: none.
@@ -89,8 +90,8 @@ pub trait ClientExtension: Send + Sync + 'static {
         Object::new()
     }
 
-    /// Handles every notification that the protocol itself does not define. It is called where the connection is driven: it must be
-    /// quick and must not wait.
+    /// Handles every notification that the protocol itself does not define. It runs on the task of the connection: it
+    /// must be quick and must not block.
     fn on_notification(&self, notification: &Notification) {
         let _ = notification;
     }
@@ -103,7 +104,7 @@ pub trait ClientExtension: Send + Sync + 'static {
     }
 }
 
-/// For a shared extension.
+/// Forwards to the inner extension.
 impl<T: ClientExtension> ClientExtension for Arc<T> {
     fn id(&self) -> &str {
         T::id(self)
@@ -123,15 +124,15 @@ impl<T: ClientExtension> ClientExtension for Arc<T> {
 }
 
 impl Client {
-    /// The settings that the server declared for an extension; `None` if it did not declare it.
+    /// Returns the settings that the server declared for an extension; `None` if it did not declare the extension.
     #[must_use]
     pub fn server_extension(&self, id: &str) -> Option<Object> {
         let settings = self.server_capabilities()?.extensions?.get(id)?;
         Some(settings.as_object().unwrap_or_default())
     }
 
-    /// Sends a request of a method that is a type, such as one of an extension. Input requests of the server go to the handlers of the
-    /// client.
+    /// Sends a request of a typed [`Method`], such as one of an extension. Input requests of the server go to the
+    /// handlers of the client.
     pub fn request<M: Method>(&self, params: M::Params) -> Call<M::Result>
     where
         M::Params: Clone,
@@ -141,7 +142,7 @@ impl Client {
     }
 }
 
-/// All declared extensions.
+/// Returns all declared extensions.
 pub(crate) fn declared(
     named: Option<Object>,
     extensions: &[Arc<dyn ClientExtension>],

@@ -1,13 +1,13 @@
 use std::error::Error;
 use std::fmt;
 
-use turms_core::error_chain;
+use turms_core::__internal::error_chain;
 use turms_proto::{ErrorCode, ErrorObject};
 
-/// The error of a handler for requests of a server. Every [`Error`] converts to it by `?`.
+/// Error of a handler for requests of a server. Every [`Error`] converts to it with `?`.
 ///
-/// An [`ErrorObject`] is the error response as it is, for servers with a handshake. It does not implement [`Error`] itself, as that would
-/// rule the conversion out.
+/// An [`ErrorObject`] is sent unchanged as the error response (before 2026-07-28). `HandlerError` does not implement
+/// [`Error`] itself, because that would conflict with the conversion.
 ///
 /// ```
 /// use turms_client::HandlerError;
@@ -37,6 +37,13 @@ impl HandlerError {
     /// Creates the error of a request that failed (code -32603).
     pub fn new(reason: impl fmt::Display) -> Self {
         Self(HandlerErrorKind::Failed(reason.to_string().into()))
+    }
+
+    pub(crate) fn into_boxed(self) -> Box<dyn Error + Send + Sync> {
+        match self.0 {
+            HandlerErrorKind::Rejected(reason) => reason.into(),
+            HandlerErrorKind::Failed(error) => error,
+        }
     }
 
     /// Returns `true` if the user rejected the request.

@@ -1,5 +1,5 @@
-//! Handlers for requests and notifications of a server. Input requests are requests of the older revisions, and part of an
-//! `input_required` response in the newest.
+//! Handlers for requests and notifications of a server. Input requests (sampling, elicitation, roots) are separate
+//! requests before 2026-07-28, and part of an `input_required` response since.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use turms_core::{BoxFuture, Payload, Request, ResponseFuture, run_blocking};
+use turms_core::__internal::run_blocking;
+use turms_core::{BoxFuture, Payload, Request, ResponseFuture};
 use turms_proto::method::Method as _;
 use turms_proto::types::{
     Blocks, ClientCapabilities, Content, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit, ElicitAction,
@@ -21,7 +22,7 @@ use crate::handler_error::HandlerError;
 use crate::request_context::RequestContext;
 use crate::roots::Roots;
 
-/// The handlers for requests and notifications of a server. The capabilities of the client follow from them.
+/// The handlers for requests and notifications of a server. They determine the capabilities that the client declares.
 #[derive(Clone, Default)]
 pub(crate) struct ClientHandlers {
     sampling: Option<Handler<CreateMessageParams, CreateMessageResult>>,
@@ -29,7 +30,7 @@ pub(crate) struct ClientHandlers {
     form: Option<Handler<ElicitForm, ElicitResult>>,
     url: Option<Handler<ElicitUrl, ElicitResult>>,
     roots: Option<Roots>,
-    /// By method.
+    /// Custom request handlers by method.
     requests: BTreeMap<String, Handler<Payload, RawJson>>,
     notifications: BTreeMap<String, Handler<Notification, ()>>,
 }
@@ -104,7 +105,7 @@ impl ClientHandlers {
         self.notifications.insert(method, Arc::new(handle));
     }
 
-    /// Returns the future of the handler for this method, if there is one.
+    /// Returns the future of the custom handler for this method, or the request if there is none.
     pub(crate) fn call(&self, request: Request, cx: RequestContext) -> Result<ResponseFuture, Request> {
         let Some(handler) = self.requests.get(&*request.method) else { return Err(request) };
         let response = handler(request.params, cx);
@@ -124,7 +125,7 @@ impl ClientHandlers {
         }
     }
 
-    /// Returns `true` if pages can be opened.
+    /// Returns `true` if there is a handler for URL elicitation.
     pub(crate) fn visits_pages(&self) -> bool {
         self.url.is_some()
     }
@@ -133,7 +134,7 @@ impl ClientHandlers {
         self.roots.as_ref()
     }
 
-    /// The capabilities of these handlers.
+    /// Returns the capabilities to declare for these handlers.
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
         let mut capabilities = ClientCapabilities::new();
         if self.sampling.is_some() {
@@ -191,7 +192,7 @@ impl ClientHandlers {
                 let Some(handler) = &self.form else { return undeclared("forms") };
                 let schema = form.requested_schema.clone();
                 let mut result = handler(form, cx).await.map_err(failed)?;
-                fit_to_form(&mut result, &schema)
+                complete_form(&mut result, &schema)
                     .await
                     .map_err(|reason| InputFailure::InvalidForm { method, reason })?;
                 encode(method, &result)
@@ -254,7 +255,7 @@ impl InputFailure {
     }
 }
 
-/// The error response to a server with a handshake.
+/// Converts the failure to an error response, for revisions before 2026-07-28.
 impl From<InputFailure> for ErrorObject {
     fn from(failure: InputFailure) -> Self {
         match failure {
@@ -272,12 +273,12 @@ fn encode(method: &'static str, result: &impl Serialize) -> Result<RawJson, Inpu
 }
 
 /// Fills in the defaults of an accepted form and validates it against its schema.
-async fn fit_to_form(answer: &mut ElicitResult, schema: &turms_proto::types::FormSchema) -> Result<(), String> {
-    if answer.action != ElicitAction::Accept {
-        answer.content = None;
+async fn complete_form(result: &mut ElicitResult, schema: &turms_proto::types::FormSchema) -> Result<(), String> {
+    if result.action != ElicitAction::Accept {
+        result.content = None;
         return Ok(());
     }
-    let content = answer.content.get_or_insert_default();
+    let content = result.content.get_or_insert_default();
     for (name, field) in &schema.properties {
         if !content.contains(name)
             && let Some(default) = field.default_value()
@@ -303,7 +304,7 @@ async fn fit_to_form(answer: &mut ElicitResult, schema: &turms_proto::types::For
     run_blocking(check).await.unwrap_or_else(|| Err("the validation of the form was not finished".to_owned()))
 }
 
-/// Checks that every tool use has its result in the next message, and that nothing else stands there (client/sampling, "Message
+/// Checks that the message after a tool use contains all tool results and nothing else (client/sampling, "Message
 /// constraints").
 fn check_tool_messages(messages: &[SamplingMessage]) -> Result<(), String> {
     let mut open: Vec<&str> = Vec::new();
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_form_takes_its_defaults_and_is_checked() {
+    async fn a_form_gets_its_defaults_and_is_validated() {
         let result = filled(r#"{"name":"Ann"}"#).await.unwrap();
         assert_eq!(result.as_str(), r#"{"action":"accept","content":{"name":"Ann","active":true}}"#);
         let failure = filled(r#"{"age":1.5}"#).await.unwrap_err();
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_undeclared_request_is_refused_as_the_revision_defines() {
+    async fn an_undeclared_request_is_rejected_with_the_specified_code() {
         let refused = |handlers: ClientHandlers, request: InputRequest| async move {
             ErrorObject::from(handlers.respond(request, cx()).await.unwrap_err()).code
         };
@@ -398,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn the_uses_and_results_of_tools_belong_together() {
+    fn tool_uses_and_results_must_match() {
         let used = || SamplingMessage::assistant(Content::ToolUse(Box::new(ToolUse::new("1", "add", Object::new()))));
         let result = |id: &str| Content::ToolResult(Box::new(ToolResultContent::new(id, Vec::new())));
         assert!(check_tool_messages(&[used(), SamplingMessage::user(result("1"))]).is_ok());

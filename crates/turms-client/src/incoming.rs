@@ -88,13 +88,13 @@ impl IncomingHandler {
         self.events.publish(&event);
     }
 
-    /// Forgets everything, because notifications may have been missed.
+    /// Clears all caches, because notifications may have been missed.
     pub(crate) fn forget_all(&self) {
         self.cache.invalidate(Changed::Everything);
         self.tools.forget();
     }
 
-    /// Forgets what a notification makes stale.
+    /// Invalidates the caches that a notification affects.
     pub(crate) fn forget(&self, notification: &Notification) {
         match &*notification.method {
             ToolListChanged::NAME => {
@@ -129,12 +129,12 @@ impl IncomingHandler {
         self.events.publish(&Event::Log(Arc::new(message)));
     }
 
-    /// The context of an input request that came in a response.
+    /// Creates the context of an input request that is part of a response.
     pub(crate) fn input_context(&self, cancellation: CancellationToken) -> RequestContext {
         RequestContext::new(self.server.get(), None, cancellation)
     }
 
-    /// Passes notifications that the protocol does not define to their handlers, one after the other.
+    /// Passes notifications that the protocol does not define to their handlers, one at a time.
     pub(crate) fn handle_notifications(self: Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
         let mut events = self.events.subscribe();
         async move {
@@ -222,7 +222,7 @@ impl fmt::Debug for IncomingHandler {
     }
 }
 
-/// The task of a notification, as the extension defines it.
+/// Returns the task of a notification, in the form of the extension of 2026-07-28.
 pub(crate) fn task_of(notification: &Notification) -> Option<Task> {
     match &*notification.method {
         TaskChanged::NAME => notification.params::<TaskChanged>().ok(),
@@ -231,10 +231,11 @@ pub(crate) fn task_of(notification: &Notification) -> Option<Task> {
     }
 }
 
-/// The data stays JSON, and what JSON leaves of control characters is escaped: a server must not write to a terminal.
+/// Logs a message of the server. The data is logged as JSON, with all control characters escaped, so that a server
+/// cannot send escape sequences to a terminal.
 fn trace(message: &LogMessage) {
     let logger = message.logger.as_deref().unwrap_or_default();
-    let data = turms_core::escape_control(message.data.as_str());
+    let data = turms_core::__internal::escape_control(message.data.as_str());
     macro_rules! log {
         ($level:ident) => {
             tracing::$level!(target: "turms::server_log", logger = ?logger, level = message.level.as_str(), "{data}")

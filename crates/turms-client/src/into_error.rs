@@ -5,6 +5,13 @@ turms_core::__internal::into_error! {
     Connection: crate::PoolError,
     Other: crate::CallError,
     Setup: crate::ConfigError,
+    Setup: crate::EntryError,
+}
+
+impl From<crate::HandlerError> for turms_core::Error {
+    fn from(error: crate::HandlerError) -> Self {
+        Self::new(turms_core::ErrorKind::Other, error.into_boxed())
+    }
 }
 
 #[cfg(feature = "skills")]

@@ -1,7 +1,7 @@
-//! Clients for the Model Context Protocol: for every revision and every transport, of one server or many.
+//! Clients for the Model Context Protocol: for every revision and transport, for one server or many.
 //!
-//! [`Client::builder`] is where to begin. A [`Client`] is connected to a child process, a byte stream or a service in this
-//! process, finds out which revision the server speaks, and offers the same operations for all of them.
+//! Start with [`Client::builder`]. A [`Client`] connects to a child process, a byte stream or an in-process service, or
+//! through any other connector. It negotiates the protocol revision, and has the same API for all revisions.
 //!
 //! # Features
 //!

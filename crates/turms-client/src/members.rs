@@ -1,4 +1,4 @@
-//! The parts that pools and groups share.
+//! Functions and types shared by pools and groups.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::client::Client;
 use crate::layer::track::PendingCalls;
 use crate::subscription::Subscription;
 
-/// The life of a pool or a group: its tasks, and the calls that are pending. The tasks hold the state of their pool or group; the
-/// handles hold a guard, and the tasks end when the last is dropped.
+/// The tasks and the pending calls of a pool or a group. The tasks keep the shared state alive; they end when the last
+/// [guard](Self::guard) is dropped, which only the handles hold.
 #[derive(Debug)]
 pub(crate) struct Lifetime {
-    /// Members can be added from outside a runtime.
+    /// Stored because members can be added from outside a runtime.
     pub(crate) runtime: Handle,
     pub(crate) pending: PendingCalls,
     shutdown: CancellationToken,
@@ -26,17 +26,17 @@ pub(crate) struct Lifetime {
 
 impl Lifetime {
     /// # Panics
-    /// Outside of a runtime.
+    /// Panics outside of a tokio runtime.
     pub(crate) fn new() -> Self {
         Self { runtime: Handle::current(), pending: PendingCalls::default(), shutdown: CancellationToken::new() }
     }
 
-    /// Ends all tasks on drop.
+    /// Returns a guard that ends all tasks when it is dropped.
     pub(crate) fn guard(&self) -> Arc<DropGuard> {
         Arc::new(self.shutdown.clone().drop_guard())
     }
 
-    /// Spawns a task that also ends when its handle is dropped.
+    /// Spawns a task that ends on shutdown or when its handle is dropped.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()> {
         let shutdown = self.shutdown.clone();
         let task = async move { _ = shutdown.run_until_cancelled_owned(task).await };
@@ -44,7 +44,7 @@ impl Lifetime {
     }
 }
 
-/// The sum of the counters of several clients.
+/// Returns the sum of the counters of several clients.
 pub(crate) fn total_stats<'a>(clients: impl IntoIterator<Item = &'a Client>) -> ClientStats {
     clients.into_iter().fold(ClientStats::default(), |mut sum, client| {
         let stats = client.stats();
@@ -54,7 +54,7 @@ pub(crate) fn total_stats<'a>(clients: impl IntoIterator<Item = &'a Client>) -> 
     })
 }
 
-/// The status of the member that is most available; `Closed` if there is none.
+/// Returns the best of several statuses; `Closed` if there is none.
 pub(crate) fn best_status(statuses: impl IntoIterator<Item = ConnectionStatus>) -> ConnectionStatus {
     let rank = |status: &ConnectionStatus| match status {
         ConnectionStatus::Ready => 2,
@@ -64,12 +64,12 @@ pub(crate) fn best_status(statuses: impl IntoIterator<Item = ConnectionStatus>) 
     statuses.into_iter().max_by_key(rank).unwrap_or(ConnectionStatus::Closed)
 }
 
-/// Sends a call to a member whose result does not matter.
+/// Sends a call to a member and discards the result.
 pub(crate) async fn send(client: &Client, call: SessionCall, options: &CallOptions) -> Result<(), CallError> {
     client.backend().call(&call.request().with_options(options.clone())).await.map(drop)
 }
 
-/// Opens a stream of changes at a member.
+/// Opens a subscription with a member.
 pub(crate) async fn listen(
     client: &Client,
     filter: SubscriptionFilter,

@@ -1,4 +1,4 @@
-//! Lists, which come in pages.
+//! Paginated lists.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -92,12 +92,12 @@ struct Pages {
 
 impl Pages {
     fn new(options: CallOptions) -> Self {
-        // The server that gave a cursor knows what it means.
+        // A cursor is valid only at the server that returned it.
         let options = options.with(|options| options.affinity = Some(Affinity::default()));
         Self { options, next: Some(None), read: 0, seen: HashSet::new() }
     }
 
-    /// The items of the next page; `None` after the last.
+    /// Returns the items of the next page; `None` after the last.
     async fn next<L: List>(&mut self, service: &impl CallService) -> Result<Option<Vec<L::Item>>, CallError> {
         let Some(cursor) = self.next.take() else { return Ok(None) };
         let repeated = cursor.as_ref().is_some_and(|cursor| !self.seen.insert(cursor.clone()));
@@ -124,7 +124,7 @@ pub struct Items<T> {
 
 type Fetch<T> = BoxFuture<'static, Result<Fetched<T>, CallError>>;
 
-/// A page, and the fetch of the one after it.
+/// The items of one page, and the request for the next page.
 struct Fetched<T> {
     items: Vec<T>,
     next: Option<Fetch<T>>,
@@ -135,7 +135,7 @@ impl<T: Send + Unpin + 'static> Items<T> {
         Self { ready: VecDeque::new(), fetch: Some(fetch::<L>(client.clone(), Pages::new(CallOptions::default()))) }
     }
 
-    /// The next item; `None` at the end of the list.
+    /// Returns the next item; `None` at the end of the list.
     pub async fn next(&mut self) -> Option<Result<T, CallError>> {
         std::future::poll_fn(|task| self.poll_item(task)).await
     }

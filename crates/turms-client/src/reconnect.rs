@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Exponential backoff with jitter between attempts to connect. See [`ClientBuilder::reconnect`](crate::ClientBuilder::reconnect).
+/// Exponential backoff with jitter between attempts to connect. See
+/// [`ClientBuilder::reconnect`](crate::ClientBuilder::reconnect).
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,7 +30,8 @@ impl Backoff {
         Self { initial_delay: Duration::from_millis(100), max_delay: Duration::from_secs(30), max_attempts: None }
     }
 
-    /// Delay before the second attempt; the first is made at once. Each delay is twice as long as the one before. Default: 100 ms.
+    /// Sets the delay before the second attempt; the first is immediate. Each delay is twice the previous one. Default:
+    /// 100 ms.
     pub fn initial_delay(mut self, delay: Duration) -> Self {
         self.initial_delay = delay;
         self
@@ -47,7 +49,7 @@ impl Backoff {
         self
     }
 
-    /// The delay before an attempt, counted from 1; `None` if it is not to be made.
+    /// Returns the delay before an attempt, counted from 1; `None` if there are no more attempts.
     pub(crate) fn delay(&self, attempt: u32) -> Option<Duration> {
         if self.max_attempts.is_some_and(|max| attempt > max) {
             return None;
@@ -56,7 +58,8 @@ impl Backoff {
             return Some(Duration::ZERO);
         }
         let doubled = self.initial_delay.saturating_mul(2_u32.saturating_pow(attempt - 2)).min(self.max_delay);
-        // Jitter: between half and all of it, so that clients that were disconnected together do not reconnect together.
+        // Jitter: between half and all of it, so that clients that were disconnected together do not reconnect
+        // together.
         Some(doubled.mul_f64(0.5 + fastrand::f64() / 2.0))
     }
 }
@@ -96,8 +99,9 @@ impl HealthCheck {
     }
 }
 
-/// A circuit breaker: refuses calls for a while after several in a row have failed, by a timeout or because there was no connection or
-/// it was lost. An error response is a response. See [`ClientBuilder::circuit_breaker`](crate::ClientBuilder::circuit_breaker).
+/// A circuit breaker: rejects calls for some time after several consecutive failures. Timeouts and lost or missing
+/// connections are failures; error responses are not. See
+/// [`ClientBuilder::circuit_breaker`](crate::ClientBuilder::circuit_breaker).
 #[doc(alias = "breaker")]
 #[derive(Debug, Clone)]
 #[must_use]
@@ -131,8 +135,9 @@ impl Default for CircuitBreaker {
     }
 }
 
-/// Retries of calls that were lost with their connection, if that is safe: requests that were certainly not sent, methods that only
-/// read, and tools that declare to be read-only or idempotent. See [`ClientBuilder::retry`](crate::ClientBuilder::retry).
+/// Retries of calls that were lost with their connection, if that is safe: requests that were certainly not sent,
+/// methods that only read, and tools that declare to be read-only or idempotent. See
+/// [`ClientBuilder::retry`](crate::ClientBuilder::retry).
 #[doc(alias = "retry")]
 #[derive(Debug, Clone)]
 #[must_use]
@@ -154,8 +159,8 @@ impl RetryPolicy {
         self
     }
 
-    /// Budget of retries, so that a failing server is not overloaded: each call adds `ratio` of a retry, up to `reserve`, which is also
-    /// the budget at the start. Default: 0.1 and 10.
+    /// Budget of retries, so that a failing server is not overloaded: each call adds `ratio` of a retry, up to
+    /// `reserve`, which is also the budget at the start. Default: 0.1 and 10.
     pub fn budget(mut self, ratio: f64, reserve: u32) -> Self {
         self.ratio = ratio.max(0.0);
         self.reserve = reserve;

@@ -20,12 +20,12 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    /// The context of a request that is part of a response, or of a notification.
+    /// Creates the context of an input request in a response, or of a notification.
     pub(crate) fn new(server: Arc<ServerIdentity>, meta: Option<Meta>, cancellation: CancellationToken) -> Self {
         Self { server, meta, cancellation, progress: None }
     }
 
-    /// The context of a request with an id of its own.
+    /// Creates the context of a request with its own id.
     pub(crate) fn of_call(server: Arc<ServerIdentity>, cx: &CallContext) -> Self {
         let token = cx.meta().and_then(|meta| Object::from(meta.clone()).get(key::PROGRESS_TOKEN));
         let progress = token.map(|token| RequestProgress { peer: cx.peer().clone(), token });
@@ -33,8 +33,8 @@ impl RequestContext {
         Self { server, meta: cx.meta().cloned(), cancellation, progress }
     }
 
-    /// Returns the name of the server: that of its entry in a [`ClientGroup`](crate::ClientGroup), or else the name that the server
-    /// reports. `"server"` if neither is known.
+    /// Returns the name of the server: that of its entry in a [`ClientGroup`](crate::ClientGroup), or else the name
+    /// that the server reports. `"server"` if neither is known.
     #[must_use]
     pub fn server_name(&self) -> &str {
         let reported = || self.server.info().map(|info| info.name.as_str());
@@ -80,8 +80,8 @@ pub struct RequestProgress {
 }
 
 impl RequestProgress {
-    /// Sends the progress so far, and the total if it is known. The progress must increase with every report. Nothing is sent if the
-    /// connection is closed.
+    /// Sends the progress so far, and the total if it is known. The progress must increase with every report. Nothing
+    /// is sent if the connection is closed.
     pub async fn report(&self, progress: f64, total: impl Into<Option<f64>>) {
         let mut params = Object::new();
         params.insert_raw("progressToken", &self.token);
@@ -101,7 +101,7 @@ impl fmt::Debug for RequestProgress {
     }
 }
 
-/// The identity of a server as it was when a request came.
+/// The identity of a server at the time of a request.
 #[derive(Debug, Default)]
 pub(crate) struct ServerIdentity {
     name: Option<String>,
@@ -114,7 +114,7 @@ impl ServerIdentity {
     }
 }
 
-/// The identity of the server that a client is connected to now.
+/// The identity of the server that a client is currently connected to.
 #[derive(Debug, Default)]
 pub(crate) struct CurrentServer(Mutex<Arc<ServerIdentity>>);
 

@@ -4,7 +4,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use turms_proto::types::Root;
 
-/// The directories and files that a server may list. The server is notified of changes, where its revision has that.
+/// The directories and files that a server may list. The server is notified of changes, if its revision has this
+/// notification.
 #[derive(Debug, Clone)]
 pub struct Roots(Arc<Shared>);
 
@@ -21,13 +22,13 @@ impl Roots {
         Self(Arc::new(Shared { roots, changes: watch::Sender::new(0) }))
     }
 
-    /// All roots.
+    /// Returns all roots.
     #[must_use]
     pub fn list(&self) -> Vec<Root> {
         self.0.roots.lock().clone()
     }
 
-    /// Adds a root, in place of one with the same URI.
+    /// Adds a root. Replaces a root with the same URI.
     pub fn add(&self, root: Root) {
         let mut roots = self.0.roots.lock();
         match roots.iter_mut().find(|old| old.uri == root.uri) {
@@ -38,7 +39,7 @@ impl Roots {
         self.changed();
     }
 
-    /// Removes a root; `false` if there was none with this URI.
+    /// Removes a root. Returns `false` if there is none with this URI.
     #[expect(clippy::must_use_candidate, reason = "done for its effect")]
     pub fn remove(&self, uri: &str) -> bool {
         let mut roots = self.0.roots.lock();

@@ -1,4 +1,4 @@
-//! A client as a service, so that it can be served to others.
+//! [`Service`] for [`Client`]: a server can forward its calls to another server.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Service for Client {
             }
             let mut call = call_of(request, &cx)?.with_options(options_of(&cx));
             if let Some(token) = cx.cancellation() {
-                // Its reason is sent to the server when the future of this call is dropped.
+                // The reason of the cancellation is sent to the server when this future is dropped.
                 call.cancellation = token.clone();
             }
             let mut output = client.backend().call(&call).await.map_err(CallError::into_error_object)?;
@@ -46,7 +46,7 @@ impl Service for Client {
             }
             let raw = output.payload(&call).map_err(CallError::into_error_object)?.into_raw();
             let raw = raw.map_err(|error| ErrorObject::internal(error.to_string()))?;
-            // Services speak the newest revision, whatever the server does.
+            // Services use the newest revision, so the result of an older server is converted.
             let version = client.protocol_version().unwrap_or(ProtocolVersion::LATEST);
             let raised = raise_result(&call.method, &raw, version);
             Ok(Payload::json(raised.map_err(|error| ErrorObject::internal(format!("{}: {error}", call.method)))?))
@@ -56,14 +56,14 @@ impl Service for Client {
     fn notify(&self, notification: Notification, _: CallContext) -> NotifyFuture {
         let client = self.clone();
         Box::pin(async move {
-            // A notification has no response that could say that it was lost.
+            // A notification has no response to report an error in.
             let _ = client.backend().notify(notification).await;
         })
     }
 }
 
 impl Client {
-    /// The response to `server/discover` for a server that has told of itself in its handshake.
+    /// Returns a response to `server/discover`, made from the `initialize` result of an older server.
     fn handshake_result(&self) -> Option<DiscoverResult> {
         let negotiated = self.opened()?;
         let mut server = negotiated.server.clone().filter(|_| !negotiated.dialect.version().has(Ability::Stateless))?;
@@ -72,7 +72,8 @@ impl Client {
     }
 }
 
-/// The call of a request. Those that differ by era are typed, so that they are translated; all others pass as they are.
+/// Converts a request to a call. Methods that differ between revisions are typed, so that the client translates them;
+/// other methods are forwarded unchanged.
 fn call_of(request: Request, cx: &CallContext) -> Result<CallRequest, ServiceError> {
     fn typed<M: Method>(params: Payload) -> Result<CallRequest, ServiceError>
     where
@@ -102,7 +103,7 @@ fn call_of(request: Request, cx: &CallContext) -> Result<CallRequest, ServiceErr
     }
 }
 
-/// The options that the caller's context stands for: its metadata, its progress token, its support of tasks.
+/// Returns the call options for the caller's context: metadata, progress token and support for tasks.
 fn options_of(cx: &CallContext) -> CallOptions {
     let mut options = CallOptions::default();
     if !cx.meta().is_some_and(declares_tasks) {
@@ -118,11 +119,11 @@ fn options_of(cx: &CallContext) -> CallOptions {
         }));
     }
     let mut forwarded = cx.meta().map(forwarded).unwrap_or_default();
-    // Capabilities and levels always serialize.
+    // The `insert`s below cannot fail: capabilities and levels always serialize.
     if let (true, Some(level)) = (cx.session().is_some(), cx.log_level()) {
         let _ = forwarded.insert(key::LOG_LEVEL, &level);
     }
-    // A caller that gives input itself gets the input requests; for others the handlers of this client respond.
+    // A caller that supports input requests gets them. Otherwise the handlers of this client respond to them.
     if let Some(capabilities) = input_capabilities(cx) {
         options.return_input = true;
         let _ = forwarded.insert(key::CLIENT_CAPABILITIES, &capabilities);
@@ -131,7 +132,7 @@ fn options_of(cx: &CallContext) -> CallOptions {
     options
 }
 
-/// The caller of a call: gets its log messages, and the input requests of servers with a handshake.
+/// Forwards the log messages of a call to its caller, and also the requests of servers before 2026-07-28.
 struct CallerObserver(CallContext);
 
 impl CallObserver for CallerObserver {
@@ -141,14 +142,14 @@ impl CallObserver for CallerObserver {
             Log::NAME => notification.params::<Log>().map(|message| message.level),
             _ => return Err(notification),
         };
-        if level.is_ok_and(|level| cx.wants_log(level)) {
+        if level.is_ok_and(|level| cx.log_enabled(level)) {
             let _ = cx.peer().try_notify_raw(notification);
             return Ok(());
         }
         Err(notification)
     }
 
-    /// A caller without a handshake cannot be sent requests.
+    /// Forwards a request of the server. Only a caller with a session can receive requests.
     fn request(&self, request: Request) -> Result<ResponseFuture, Request> {
         let Self(cx) = self;
         let capability = match &*request.method {
@@ -167,8 +168,8 @@ impl CallObserver for CallerObserver {
             let unsupported = |error: String| ErrorObject::internal(format!("{method}: {error}"));
             params.lower_params(&method, cx.version()).map_err(|error| unsupported(error.to_string()))?;
             let params = params.into_raw().map_err(|error| unsupported(error.to_string()))?;
-            // The caller of the server's request runs its clock.
-            let options = RequestOptions::default().for_ever();
+            // The server has its own timeout for its request.
+            let options = RequestOptions::default().without_timeout();
             match cx.peer().request_raw(method.clone(), Some(params), options).await {
                 Ok(response) => Ok(Payload::json(response)),
                 Err(PeerError::Request(RequestError::Peer(error))) => Err((*error).into()),
@@ -178,7 +179,7 @@ impl CallObserver for CallerObserver {
     }
 }
 
-/// The capabilities of a caller without a handshake that responds to input requests.
+/// Returns the capabilities of a stateless caller that supports input requests.
 fn input_capabilities(cx: &CallContext) -> Option<ClientCapabilities> {
     let capabilities = cx.client_capabilities().filter(|_| cx.version().has(Ability::Stateless))?;
     let gives_input =
@@ -192,11 +193,11 @@ fn with_token(progress: &ProgressParams, token: &RawJson) -> Option<RawJson> {
     Some(params.into())
 }
 
-/// The metadata that is not about the caller's own connection.
+/// Returns the metadata without the keys that describe the caller's own connection.
 fn forwarded(meta: &Meta) -> Meta {
     let mut meta = Object::from(meta.clone());
-    let own = [key::PROTOCOL_VERSION, key::CLIENT_CAPABILITIES, key::CLIENT_INFO, key::PROGRESS_TOKEN];
-    meta.retain(|name| !own.contains(&name));
+    let connection_keys = [key::PROTOCOL_VERSION, key::CLIENT_CAPABILITIES, key::CLIENT_INFO, key::PROGRESS_TOKEN];
+    meta.retain(|name| !connection_keys.contains(&name));
     meta.into()
 }
 
@@ -210,7 +211,7 @@ fn without_meta(params: RawJson) -> RawJson {
     }
 }
 
-/// Forwards the changes of a subscription to the caller, until either side ends it.
+/// Forwards the changes of a subscription to the caller, until either side closes it.
 async fn forward_changes(mut subscription: Subscription, cx: &CallContext) -> Result<Payload, ServiceError> {
     let id = cx.id().cloned().unwrap_or(RequestId::Number(0));
     let closed = |_| ErrorObject::internal("the caller closed the connection");
@@ -231,7 +232,8 @@ async fn forward_changes(mut subscription: Subscription, cx: &CallContext) -> Re
     Ok(Payload::new(SubscriptionsListenResult::new().meta(meta)))
 }
 
-/// The notification of a change. Changes of tasks are events and come without their task here.
+/// Returns the notification for a change; `None` for the change of a task, because the change does not contain the
+/// task.
 fn notification_of(change: &Change) -> Option<Notification> {
     let method = match change {
         Change::ToolList => ToolListChanged::NAME,

@@ -1,10 +1,9 @@
-//! Skills: instructions for models, with the files that belong to them (SEP-2640).
+//! Skills: instructions for models, with their files (SEP-2640).
 
 use std::collections::HashSet;
-use std::fmt;
 
 use serde_json::Value;
-use turms_core::error_chain;
+use turms_core::__internal::debug_error;
 use turms_proto::method::Method as _;
 use turms_proto::skill::{digest, is_same, parse_header};
 use turms_proto::types::{
@@ -18,13 +17,12 @@ use crate::call::{Call, CallRequest};
 use crate::client::Client;
 use crate::page::{self, Items, MAX_PAGES};
 
-/// Skills of servers that [declare](Client::server_extension) `io.modelcontextprotocol/skills`. In a group, use the client of each
-/// server ([`ClientGroup::client`](crate::ClientGroup::client)).
+/// Skills, for servers that [declare](Client::server_extension) `io.modelcontextprotocol/skills`. In a group, use the
+/// client of each server ([`ClientGroup::client`](crate::ClientGroup::client)).
 ///
-/// A skill is known by its server and its URI: two servers may have skills of the same URI, and one server several of the same
-/// name. Nothing is read ahead: listing skills reads none of their files. What a skill says is the word of its server and no
-/// more; show people where it comes from, and never grant what its header asks for, such as `allowed-tools`, without asking
-/// them.
+/// Identify a skill by its server and its URI: two servers may use the same URI, and one server may have several skills
+/// of the same name. Listing skills does not read their files. A skill is untrusted content: show users which server it
+/// comes from, and never grant what its header asks for, such as `allowed-tools`, without their consent.
 ///
 /// ```
 /// use turms_client::Client;
@@ -35,7 +33,7 @@ use crate::page::{self, Items, MAX_PAGES};
 /// let client = Client::builder("my-app", "1.0.0").connect_service(server).await?;
 /// for skill in client.list_skills().await? {
 ///     println!("{}: {}", skill.uri, skill.description().unwrap_or_default());
-///     // When the model wants it, and not before:
+///     // Read the skill only when the model asks for it:
 ///     let instructions = client.read_skill(&skill).await?;
 ///     let email = client.read_skill_file(&skill, "skill://refunds/examples/email.md").await?;
 ///     assert_eq!(email.text.as_deref(), Some("Dear"));
@@ -45,23 +43,23 @@ use crate::page::{self, Items, MAX_PAGES};
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
 impl Client {
-    /// All skills that the server lists. It may have more: see [`Client::get_skill`].
+    /// Lists all skills. A server may have skills that it does not list: see [`Client::get_skill`].
     pub fn list_skills(&self) -> Call<Vec<Skill>> {
         page::list::<ListSkills>(self)
     }
 
-    /// One page of skills.
+    /// Lists one page of skills.
     pub fn list_skills_page(&self, cursor: impl Into<Option<Cursor>>) -> Call<ListSkillsResult> {
         page::page::<ListSkills>(self, cursor.into())
     }
 
-    /// All skills, a page at a time as they are read.
+    /// Returns a stream of all skills, which requests further pages as needed.
     #[must_use]
     pub fn stream_skills(&self) -> Items<Skill> {
         Items::new::<ListSkills>(self)
     }
 
-    /// One skill, by the URI of its `SKILL.md`, whether it is listed or not.
+    /// Returns a skill by the URI of its `SKILL.md`, even if the server does not list it.
     pub fn get_skill(&self, uri: impl Into<String>) -> Call<Skill, SkillError> {
         let uri = uri.into();
         Call::steps(self, |client, options| async move {
@@ -74,29 +72,30 @@ impl Client {
         })
     }
 
-    /// Reads the `SKILL.md` of a skill, as [`Client::read_skill_file`] does.
+    /// Reads and verifies the `SKILL.md` of a skill: see [`Client::read_skill_file`].
     pub fn read_skill(&self, skill: &Skill) -> Call<ResourceContents, SkillError> {
         self.read_skill_file(skill, skill.uri.clone())
     }
 
-    /// Reads a file of a skill and holds it against what the skill's entry says: that the file is one of the skill's, its size,
-    /// its digest, and of a `SKILL.md` the header. What does not fit is an error, and nothing of it is handed out; a skill that
-    /// has changed since has to be [got](Client::get_skill) again, and people have to agree to it again.
+    /// Reads a file of a skill and verifies it against `skill`: the file must be listed there, its size and digest must
+    /// match, and so must the header of a `SKILL.md`. A file that does not match is an error, and its contents are not
+    /// returned. If the skill has changed meanwhile, [get](Client::get_skill) it again and ask the user for consent
+    /// again.
     ///
-    /// Of a [dynamic](Skill::is_dynamic) skill only the header can be checked.
+    /// For a [dynamic](Skill::is_dynamic) skill, only the header can be verified.
     pub fn read_skill_file(&self, skill: &Skill, uri: impl Into<String>) -> Call<ResourceContents, SkillError> {
         let (skill, uri) = (skill.clone(), uri.into());
         Call::steps(self, |client, options| read_file(client, skill, uri, options))
     }
 
-    /// All that is in a directory, which is a URI without a slash at the end. Only for servers that declare `directoryRead`.
+    /// Lists all entries of a directory. `uri` has no trailing slash. Only for servers that declare `directoryRead`.
     pub fn read_directory(&self, uri: impl Into<String>) -> Call<Vec<Resource>, SkillError> {
         let uri = uri.into();
         Call::steps(self, |client, options| read_directory(client, uri, options))
     }
 }
 
-/// The error of an operation on skills.
+/// Error of an operation on skills.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SkillError {
@@ -108,15 +107,15 @@ pub enum SkillError {
     Unverified {
         /// The URI of the file.
         uri: String,
-        /// The difference.
+        /// Description of the difference.
         problem: String,
-        /// [`Delivery::NotSent`] if the entry itself is not valid.
+        /// The delivery of the request; [`Delivery::NotSent`] if the entry itself is invalid or does not list the file.
         delivery: Delivery,
     },
 }
 
 impl SkillError {
-    /// The error of the call, if that is what failed.
+    /// Returns the error of the call, if the call failed.
     #[must_use]
     pub fn call_error(&self) -> Option<&CallError> {
         match self {
@@ -125,7 +124,7 @@ impl SkillError {
         }
     }
 
-    /// The delivery of the call.
+    /// Returns the delivery status of the call.
     #[must_use]
     pub fn delivery(&self) -> Delivery {
         match self {
@@ -135,12 +134,7 @@ impl SkillError {
     }
 }
 
-/// The message with its causes, so that an error that leaves `main` reads as a sentence.
-impl fmt::Debug for SkillError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&error_chain(self))
-    }
-}
+debug_error! { SkillError { Call(error), Unverified { uri, problem, delivery } } }
 
 fn unverified(uri: &str, problem: impl Into<String>) -> SkillError {
     SkillError::Unverified { uri: uri.to_owned(), problem: problem.into(), delivery: Delivery::Answered }
@@ -152,12 +146,13 @@ async fn read_file(
     uri: String,
     options: CallOptions,
 ) -> Result<ResourceContents, SkillError> {
-    let unasked = |problem| SkillError::Unverified { uri: uri.clone(), problem, delivery: Delivery::NotSent };
-    skill.check().map_err(|problem| unasked(format!("the entry of the skill is not valid: {problem}")))?;
+    let not_sent = |problem| SkillError::Unverified { uri: uri.clone(), problem, delivery: Delivery::NotSent };
+    skill.check().map_err(|problem| not_sent(format!("the entry of the skill is not valid: {problem}")))?;
     if !is_listed(&skill, &uri) {
-        return Err(unasked(format!("it is not a file of the skill {:?}", skill.uri)));
+        return Err(not_sent(format!("it is not a file of the skill {:?}", skill.uri)));
     }
-    // A cached response may be older than the entry. A URI does not say whose skill it is, so no group may choose the server.
+    // Bypass the cache: a cached response may be older than the entry. `one_server`: a group must not route the call,
+    // because a URI does not identify the server of a skill.
     let options = options.with(|options| (options.bypass_cache, options.one_server) = (true, true));
     let call = CallRequest::multi_round::<ReadResource, _>(ReadResourceParams::new(&uri)).with_options(options);
     let result = client.backend().call(&call).await?.take(&call)?;
@@ -166,6 +161,7 @@ async fn read_file(
     Ok(contents)
 }
 
+/// Returns `true` if the skill lists the file, or is dynamic and its directory contains the file.
 fn is_listed(skill: &Skill, uri: &str) -> bool {
     match skill.files() {
         Some(files) => files.iter().any(|file| file.uri == uri),
@@ -183,7 +179,7 @@ fn only_contents(mut result: ReadResourceResult, uri: &str) -> Result<ResourceCo
 }
 
 fn verify(skill: &Skill, uri: &str, contents: &ResourceContents) -> Result<(), String> {
-    // One of two would be handed out without having been looked at.
+    // With both, only one of them would be verified.
     if contents.text.is_some() == contents.blob.is_some() {
         return Err("a file has either text or a blob".to_owned());
     }
@@ -211,7 +207,7 @@ fn verify(skill: &Skill, uri: &str, contents: &ResourceContents) -> Result<(), S
     }
 }
 
-/// The first member in which two headers differ.
+/// Returns the name of the first member in which two headers differ.
 fn differing(one: &Value, other: &Value) -> Option<String> {
     let names = [one, other].into_iter().filter_map(Value::as_object).flat_map(|members| members.keys());
     let differs = |name: &&String| match (one.get(name.as_str()), other.get(name.as_str())) {

@@ -6,19 +6,19 @@ use turms_proto::session::ConnectionStats;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ClientStats {
-    /// Those of the current connection.
+    /// The counters of the current connection.
     pub connection: ConnectionStats,
-    /// Those of all connections of the client, the current one included.
+    /// The sums over all connections of the client, including the current one.
     pub lifetime: ConnectionStats,
 }
 
-/// A call without a response.
+/// A call that has no response yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PendingCall {
-    /// The id to [cancel](crate::Client::cancel) it by.
+    /// The id for [`Client::cancel`](crate::Client::cancel).
     pub id: u64,
-    /// The method, and the name of the tool, the prompt or the resource: `tools/call "add"`.
+    /// The method, with the name of the tool, prompt or resource, such as `tools/call "add"`.
     pub target: String,
     /// The time since the call began.
     pub elapsed: Duration,

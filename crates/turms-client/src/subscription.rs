@@ -1,5 +1,5 @@
-//! Subscriptions to changes: one `subscriptions/listen` request with a filter since 2026-07-28, unsolicited notifications
-//! before.
+//! Subscriptions to changes. Since 2026-07-28, a `subscriptions/listen` request with a filter; before, notifications
+//! that the server sends on its own.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,7 @@ use crate::event::{Event, Events};
 use crate::incoming::{IncomingHandler, task_of};
 use crate::reconnect::Backoff;
 
-/// A change at the server, as a [`Subscription`] yields it.
+/// A change reported by a [`Subscription`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Change {
@@ -44,10 +44,10 @@ pub enum Change {
     ResourceList,
     /// A resource has changed.
     Resource {
-        /// The URI of the resource, or of a part of it.
+        /// The URI of the resource, or of a sub-resource.
         uri: String,
     },
-    /// The status of a task has changed. The task itself is an [event](Event::TaskUpdated).
+    /// The status of a task has changed. The whole task is in [`Event::TaskUpdated`].
     Task {
         /// The id of the task.
         id: String,
@@ -57,7 +57,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The change of a list that an event reports, if the filter has it.
+    /// Returns the change of a list that an event reports, if the filter includes it.
     pub(crate) fn of_list(event: &Event, filter: &SubscriptionFilter) -> Option<Self> {
         let (wanted, change) = match event {
             Event::ToolsChanged => (filter.tools_list_changed, Self::ToolList),
@@ -69,11 +69,11 @@ impl Change {
     }
 }
 
-/// A stream of changes: see [`Client::subscribe`](crate::Client::subscribe). Dropping it ends the subscription.
+/// A stream of changes, returned by [`Client::subscribe`](crate::Client::subscribe). Dropping it ends the subscription.
 ///
-/// A client that reconnects subscribes again. Changes in between are missed: read the lists and resources again after the events
-/// [`Lost`](crate::ConnectionEvent::Lost) and [`Connected`](crate::ConnectionEvent::Connected). Up to 1024 unread changes are kept;
-/// later ones are dropped.
+/// The client subscribes again after a reconnect. Changes in between are missed: read the lists and resources again
+/// after the events [`Lost`](crate::ConnectionEvent::Lost) and [`Connected`](crate::ConnectionEvent::Connected). The
+/// buffer holds 1024 unread changes; when it is full, new changes are dropped.
 pub struct Subscription {
     changes: mpsc::Receiver<Change>,
     acknowledged: SubscriptionFilter,
@@ -81,10 +81,10 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Maximum number of unread changes; more are dropped.
+    /// Maximum number of unread changes. When the buffer is full, new changes are dropped.
     pub(crate) const CAPACITY: usize = 1024;
 
-    /// The changes that a task sends.
+    /// Creates a subscription from the changes that `task` sends.
     pub(crate) fn new(
         changes: mpsc::Receiver<Change>,
         acknowledged: SubscriptionFilter,
@@ -104,7 +104,7 @@ impl Subscription {
         self.changes.recv().await
     }
 
-    /// Returns `true` if only resources are wanted, and changes of none of them were acknowledged.
+    /// Returns `true` if `wanted` asks only for resources, and the server acknowledged none of them.
     pub(crate) fn offers_none_of(&self, wanted: &SubscriptionFilter) -> bool {
         let mut others = wanted.clone();
         let resources = others.resource_subscriptions.take();
@@ -133,18 +133,18 @@ impl fmt::Debug for Subscription {
     }
 }
 
-/// Opens a stream of changes at a server with listen streams.
+/// Opens a subscription at a server of 2026-07-28 with `subscriptions/listen`.
 pub(crate) async fn listen(shared: &Arc<ServerShared>, filter: SubscriptionFilter) -> Result<Subscription, CallError> {
     let (sender, changes) = mpsc::channel(Subscription::CAPACITY);
     let incoming = shared.incoming.clone();
     let forward = move |notification: Notification| {
         match &*notification.method {
-            // Changes of lists are events only on request: see `request_lists`.
+            // Changed lists become events only on request: see `request_list_changes`.
             ResourceUpdated::NAME | TaskChanged::NAME => incoming.on_notification(notification.clone()),
             _ => incoming.forget(&notification),
         }
         if let Some(change) = change_of(&notification) {
-            // A reader that is too slow has to read the lists anew anyway.
+            // If the buffer is full, the change is dropped, as documented at `Subscription`.
             let _ = sender.try_send(change);
         }
     };
@@ -153,8 +153,8 @@ pub(crate) async fn listen(shared: &Arc<ServerShared>, filter: SubscriptionFilte
     Ok(Subscription::new(changes, acknowledged, task))
 }
 
-/// Filters the events of an older server, which sends changes of lists unasked. `watched` are the resources that it was asked
-/// to watch; `guard` stops that on drop.
+/// Makes a subscription of the filtered events of an older server, which sends changes of lists without a request.
+/// `watched` are the subscribed resources; dropping `guard` unsubscribes.
 pub(crate) fn filter_events(
     events: Events,
     filter: SubscriptionFilter,
@@ -164,7 +164,7 @@ pub(crate) fn filter_events(
 ) -> Subscription {
     let (sender, changes) = mpsc::channel(Subscription::CAPACITY);
     let mut acknowledged = server.map_or_else(|| filter.clone(), |server| supported(&filter, server));
-    // The server has accepted these, whatever it declares.
+    // The server has accepted these subscriptions, so its declared capabilities do not matter.
     acknowledged.resource_subscriptions = filter.resource_subscriptions.clone();
     let task = tokio::spawn(async move {
         let _guard = guard;
@@ -191,23 +191,26 @@ async fn forward(mut events: Events, filter: SubscriptionFilter, sender: mpsc::S
     }
 }
 
-/// Returns `true` if a changed URI is a resource or a part of it; `memo://10` is no part of `memo://1`.
-pub(crate) fn is_within(uri: &str, whole: &str) -> bool {
-    let rest = uri.strip_prefix(whole);
-    rest.is_some_and(|rest| rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '#', '?']))
+/// Returns `true` if `uri` is `resource` or a sub-resource of it. `memo://1/a` is a sub-resource of `memo://1`;
+/// `memo://10` is not.
+pub(crate) fn is_within(uri: &str, resource: &str) -> bool {
+    let rest = uri.strip_prefix(resource);
+    rest.is_some_and(|rest| rest.is_empty() || resource.ends_with('/') || rest.starts_with(['/', '#', '?']))
 }
 
-/// The log level and subscriptions that every connection must have, and the one listen stream for them since 2026-07-28.
+/// The log level and subscriptions to restore on every new connection. Since 2026-07-28, one listen stream serves all
+/// of them.
 #[derive(Debug, Default)]
 pub(crate) struct DesiredState {
     log_level: Mutex<Option<LoggingLevel>>,
-    /// Changes of lists are wanted as events.
-    lists: AtomicBool,
-    /// The watched resources, and by how many.
+    /// `true` once changed lists were requested as events.
+    list_changes: AtomicBool,
+    /// The subscribed resources, with the number of their subscribers.
     watched: Mutex<BTreeMap<String, usize>>,
-    /// Held while the server gets a change of the counts, so that both agree.
+    /// Held while a changed count is sent to the server, so that concurrent changes reach the server in order.
     pub(crate) turns: tokio::sync::Mutex<()>,
-    /// Held while the stream is replaced, so that two changes come one after the other.
+    /// The task of the listen stream. The lock is held while the stream is replaced, so that concurrent changes do not
+    /// interleave.
     stream: tokio::sync::Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
@@ -228,7 +231,7 @@ impl DesiredState {
         self.watched.lock().keys().cloned().collect()
     }
 
-    /// Counts one more watcher of a resource, until the guard is dropped without being kept.
+    /// Counts one more subscriber of a resource. Dropping the guard without [`keep`](WatchGuard::keep) undoes it.
     pub(crate) fn watch<'a>(&'a self, uri: &'a str) -> WatchGuard<'a> {
         let mut watched = self.watched.lock();
         let count = watched.entry(uri.to_owned()).or_default();
@@ -236,7 +239,7 @@ impl DesiredState {
         WatchGuard { desired: self, uri, is_first: *count == 1, kept: false }
     }
 
-    /// Counts one watcher less. Returns `true` if it was the last.
+    /// Counts one subscriber less. Returns `true` if it was the last.
     pub(crate) fn unwatch(&self, uri: &str) -> bool {
         let mut watched = self.watched.lock();
         match watched.get_mut(uri) {
@@ -251,13 +254,13 @@ impl DesiredState {
 
     fn filter(&self, capabilities: Option<&ServerCapabilities>) -> SubscriptionFilter {
         let mut filter = SubscriptionFilter::new();
-        if self.lists.load(Ordering::Relaxed) {
+        if self.list_changes.load(Ordering::Relaxed) {
             let all = SubscriptionFilter::new()
                 .tools_list_changed(true)
                 .prompts_list_changed(true)
                 .resources_list_changed(true);
-            // A server with one list may come to have another: the first item of a kind can be added at any time. A server without
-            // any does not know the method.
+            // Ask for all lists if the server supports one of them: the first item of another kind may be added at any
+            // time. A server that supports none does not know the method.
             let notifies = capabilities.is_none_or(|capabilities| !is_empty(&supported(&all, capabilities)));
             filter = if notifies { all } else { filter };
         }
@@ -266,20 +269,20 @@ impl DesiredState {
     }
 }
 
-/// Requests changes of lists as events: a server of 2026-07-28 only sends them on request.
-pub(crate) fn request_lists(shared: &Arc<ServerShared>) {
-    let first = !shared.desired.lists.swap(true, Ordering::Relaxed);
+/// Requests changed lists as events. Since 2026-07-28, a server sends them only on request.
+pub(crate) fn request_list_changes(shared: &Arc<ServerShared>) {
+    let first = !shared.desired.list_changes.swap(true, Ordering::Relaxed);
     let listens = shared.current().is_some_and(|connected| connected.version().has(Ability::ListenStreams));
     if first && listens {
         let shared = shared.clone();
         tokio::spawn(async move { try_renew(&shared).await });
     } else if !first {
-        // It may have failed before.
+        // The stream may have failed the first time.
         resume(shared);
     }
 }
 
-/// Opens the stream on a new connection, unless it is open or about to open itself.
+/// Opens the listen stream on a new connection, unless its task is still running and opens it itself.
 pub(crate) fn resume(shared: &Arc<ServerShared>) {
     let wanted = !is_empty(&shared.desired.filter(None));
     let listens = shared.current().is_some_and(|connected| connected.version().has(Ability::ListenStreams));
@@ -287,9 +290,9 @@ pub(crate) fn resume(shared: &Arc<ServerShared>) {
         let shared = shared.clone();
         tokio::spawn(async move {
             let stream = shared.desired.stream.lock().await;
-            let continues = stream.as_ref().is_some_and(|task| !task.is_finished());
+            let is_running = stream.as_ref().is_some_and(|task| !task.is_finished());
             drop(stream);
-            if !continues {
+            if !is_running {
                 try_renew(&shared).await;
             }
         });
@@ -302,7 +305,7 @@ async fn try_renew(shared: &Arc<ServerShared>) {
     }
 }
 
-/// Opens the stream with the filter that is wanted now, and only then closes the one before. Returns the acknowledged resources.
+/// Opens a listen stream with the current filter, then closes the previous one. Returns the acknowledged resources.
 pub(crate) async fn renew(shared: &Arc<ServerShared>, timeout: Option<Duration>) -> Result<Vec<String>, CallError> {
     let mut stream = shared.desired.stream.lock().await;
     let connected = shared.ready(Listen::NAME, timeout).await?;
@@ -318,7 +321,7 @@ pub(crate) async fn renew(shared: &Arc<ServerShared>, timeout: Option<Duration>)
     Ok(acknowledged.resource_subscriptions.unwrap_or_default())
 }
 
-/// One watcher of a resource. Dropped before it is kept, it is not counted.
+/// One subscriber of a resource. Dropping it without [`keep`](Self::keep) removes it from the count.
 pub(crate) struct WatchGuard<'a> {
     desired: &'a DesiredState,
     uri: &'a str,
@@ -340,7 +343,7 @@ impl Drop for WatchGuard<'_> {
     }
 }
 
-/// The part of a filter that a server declares to support.
+/// Returns the part of a filter that the server declares to support.
 fn supported(wanted: &SubscriptionFilter, server: &ServerCapabilities) -> SubscriptionFilter {
     let mut filter = wanted.clone();
     let declares = |declared: Option<bool>| declared == Some(true);
@@ -362,7 +365,8 @@ fn is_empty(filter: &SubscriptionFilter) -> bool {
 
 type Forward = Arc<dyn Fn(Notification) + Send + Sync>;
 
-/// Listens in a task, again after every loss. Waits for the acknowledgement, at most for the timeout.
+/// Spawns the task of a listen stream, which opens the stream again after every loss. Waits for the acknowledgement, up
+/// to the timeout.
 async fn start(
     shared: &Arc<ServerShared>,
     filter: SubscriptionFilter,
@@ -371,7 +375,7 @@ async fn start(
 ) -> Result<(AbortOnDropHandle<()>, SubscriptionFilter), CallError> {
     let (acknowledge, acknowledged) = oneshot::channel();
     let shutdown = shared.shutdown.clone();
-    let listening = keep_listening(shared.clone(), filter, forward, acknowledge);
+    let listening = run_stream(shared.clone(), filter, forward, acknowledge);
     let task = tokio::spawn(async move { _ = shutdown.run_until_cancelled_owned(listening).await });
     let task = AbortOnDropHandle::new(task);
     let acknowledged = match timeout {
@@ -389,13 +393,14 @@ async fn start(
 
 type Acknowledge = oneshot::Sender<Result<SubscriptionFilter, CallError>>;
 
-/// The work when the server acknowledges the filter.
+/// The actions to run when the server acknowledges the filter.
 #[derive(Default)]
 struct OnAcknowledged {
     acknowledge: Option<Acknowledge>,
-    /// Changes were missed since the last stream.
+    /// The handler whose caches are cleared, because changes were missed since the last stream.
     stale: Option<Arc<IncomingHandler>>,
     broken: Option<BrokenStream>,
+    /// `true` if the server has acknowledged the filter.
     done: bool,
 }
 
@@ -411,16 +416,12 @@ impl OnAcknowledged {
     }
 }
 
-async fn keep_listening(
-    shared: Arc<ServerShared>,
-    filter: SubscriptionFilter,
-    forward: Forward,
-    acknowledge: Acknowledge,
-) {
+/// Opens a listen stream, and opens it again whenever it ends.
+async fn run_stream(shared: Arc<ServerShared>, filter: SubscriptionFilter, forward: Forward, acknowledge: Acknowledge) {
     let mut waiting = OnAcknowledged { acknowledge: Some(acknowledge), ..OnAcknowledged::default() };
     let mut attempt = 0;
     loop {
-        // Without a connection, dropping the sender says so.
+        // If the client is closed, dropping the sender reports it to `start`.
         let Ok(connected) = shared.ready(Listen::NAME, None).await else { return };
         let state = Arc::new(Mutex::new(waiting));
         let since = Instant::now();
@@ -435,9 +436,9 @@ async fn keep_listening(
             return;
         }
         attempt = if since.elapsed() < MIN_UPTIME { attempt + 1 } else { 1 };
-        // The loss of the connection itself is for the supervisor to report.
+        // A lost connection is reported by the supervisor of the connection, not as a broken stream.
         let lost = matches!(&ended, Err(error) if error.is_disconnected() && !error.is_transport());
-        let ended_well = ended.is_ok();
+        let ended_cleanly = ended.is_ok();
         let broken = broken.filter(|broken| broken.is_of(&connected));
         let broken = match ended {
             Err(error) if !done && !lost => broken.or_else(|| Some(BrokenStream::new(&shared, &connected, &error))),
@@ -445,8 +446,8 @@ async fn keep_listening(
         };
         waiting = OnAcknowledged { stale: Some(shared.incoming.clone()), broken, ..OnAcknowledged::default() };
         drop(connected);
-        // A stream that broke is opened again at once; a server that ended it well may have reasons to.
-        pause(if ended_well { attempt + 1 } else { attempt }, &shared.responded).await;
+        // A broken stream is opened again immediately. If the server ended it cleanly, wait at least one delay.
+        pause(if ended_cleanly { attempt + 1 } else { attempt }, &shared.responded).await;
     }
 }
 
@@ -455,16 +456,17 @@ fn invalid(problem: impl fmt::Display) -> CallError {
     CallError::answered(Listen::NAME, CallErrorKind::Decode(cause))
 }
 
-/// Waits before the stream is opened again, but not after the server has responded to something else. At most 3 s, because
-/// changes are missed meanwhile.
+/// Waits before the stream is opened again. Returns early when the server responds to another call. At most 3 s,
+/// because changes are missed meanwhile.
 async fn pause(attempt: u32, responded: &Notify) {
     const MIN_DELAY: Duration = Duration::from_millis(100);
     let backoff = Backoff::new().initial_delay(MIN_DELAY).max_delay(Duration::from_secs(3));
     let delay = backoff.delay(attempt).unwrap_or_default();
-    let back = responded.notified();
-    // A server that responds but refuses streams is not asked with every call.
+    let next_response = responded.notified();
+    // The minimum delay applies always: a server that responds to calls but rejects streams must not get one attempt
+    // per call.
     tokio::time::sleep(delay.min(MIN_DELAY)).await;
-    let _ = tokio::time::timeout(delay.saturating_sub(MIN_DELAY), back).await;
+    let _ = tokio::time::timeout(delay.saturating_sub(MIN_DELAY), next_response).await;
 }
 
 async fn listen_once(
@@ -482,7 +484,7 @@ async fn listen_once(
     };
     let request = OutgoingRequest::new(ByteString::from_static(Listen::NAME), params)
         .meta(meta)
-        .options(RequestOptions::default().for_ever())
+        .options(RequestOptions::default().without_timeout())
         .observer(Some(Arc::new(observer) as Arc<dyn CallObserver>));
     tokio::select! {
         biased;
@@ -499,7 +501,7 @@ async fn listen_once(
 struct ListenObserver {
     wanted: SubscriptionFilter,
     forward: Forward,
-    /// Gets what the server acknowledges beyond the filter.
+    /// Receives the part of the acknowledgement that the filter does not ask for.
     refuse: mpsc::Sender<String>,
     waiting: Arc<Mutex<OnAcknowledged>>,
 }
@@ -532,7 +534,7 @@ impl ListenObserver {
     }
 }
 
-/// Returns `true` if the filter asks for this notification. Those that no filter is about are not judged.
+/// Returns `true` if the filter asks for this notification, or filters do not apply to its method.
 fn is_wanted(filter: &SubscriptionFilter, notification: &Notification) -> bool {
     match &*notification.method {
         ToolListChanged::NAME => filter.tools_list_changed == Some(true),
@@ -547,7 +549,7 @@ fn is_wanted(filter: &SubscriptionFilter, notification: &Notification) -> bool {
     }
 }
 
-/// A part of an acknowledgement that the filter does not ask for.
+/// Returns a part of the acknowledgement that the filter does not ask for, if there is one.
 fn excess(acknowledged: &SubscriptionFilter, filter: &SubscriptionFilter) -> Option<String> {
     let lists = [
         ("toolsListChanged", acknowledged.tools_list_changed, filter.tools_list_changed),
@@ -587,7 +589,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_lists_of_the_filter_change() {
+    fn changes_outside_the_filter_are_dropped() {
         let filter = SubscriptionFilter::new().tools_list_changed(true).prompts_list_changed(false);
         assert_eq!(Change::of_list(&Event::ToolsChanged, &filter), Some(Change::ToolList));
         assert_eq!(Change::of_list(&Event::PromptsChanged, &filter), None);
@@ -596,7 +598,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_is_opened_again_soon_and_at_once_when_the_server_responds() {
+    async fn the_pause_ends_early_when_the_server_responds() {
         let (responded, begun) = (Notify::new(), Instant::now());
         pause(1, &responded).await;
         assert_eq!(begun.elapsed(), Duration::ZERO);

@@ -1,4 +1,4 @@
-//! Handles of calls that outlast their request.
+//! Handles of tasks: calls that continue to run after the response.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,10 +19,11 @@ use crate::client::Client;
 use crate::layer::task::{TaskWatch, get_task, not_found};
 use crate::page;
 
-/// A call of a tool that goes on after the server has answered, or went on in an earlier run of the program.
+/// A handle of a task: a tool call that continues to run after the response.
 ///
-/// Clones are the same task. A handle keeps the client connected as a clone of the client does. Dropping it leaves the task as
-/// it is: [cancel](TaskHandle::cancel) it, or keep its [id](TaskHandle::id) and come back with [`Client::task`].
+/// Clones refer to the same task. A handle keeps the client connected, like a clone of the client. Dropping it does not
+/// affect the task: [cancel](TaskHandle::cancel) the task, or store its [id](TaskHandle::id) and get another handle
+/// with [`Client::task`], even after a restart of the program.
 ///
 /// ```no_run
 /// # async fn example(client: turms_client::Client) -> Result<(), turms_client::CallError> {
@@ -36,7 +37,7 @@ use crate::page;
 pub struct TaskHandle(Arc<HandleState>);
 
 enum HandleState {
-    /// The server responded at once.
+    /// The server responded with a result instead of a task.
     Done(CallToolResult),
     Running(Running),
 }
@@ -44,16 +45,16 @@ enum HandleState {
 struct Running {
     watch: Arc<TaskWatch>,
     owner: TaskOwner,
-    /// The call that created the task, as its server knows it.
+    /// The call that created the task, as it was sent to its server.
     call: CallRequest,
     /// Keeps the connection open.
     _client: Client,
 }
 
-/// The server that owns a task, behind whatever pool or group was called.
+/// The server that runs a task, also if the call went through a pool or a group.
 pub(crate) struct TaskOwner {
     backend: ServerBackend,
-    /// The call as that server knows it, if it has another name there.
+    /// The call as it was sent to that server, if a group changed the name of the tool.
     call: Option<CallRequest>,
 }
 
@@ -62,7 +63,7 @@ impl TaskOwner {
         Self { backend, call: None }
     }
 
-    /// Sets the call as the owner knows it, if it is not set.
+    /// Sets the call as it was sent to the server, unless it is already set.
     pub(crate) fn set_call(&mut self, call: CallRequest) {
         self.call.get_or_insert(call);
     }
@@ -75,11 +76,11 @@ impl fmt::Debug for TaskOwner {
 }
 
 impl Client {
-    /// Calls a tool and does not wait for its result, if the server makes a task of the call. Whether it does is for the server
-    /// to decide: one that responds at once gives a handle of a task that has ended.
+    /// Calls a tool as a task, without waiting for its result. The server decides whether the call becomes a task; if
+    /// it responds with a result, the handle is that of an ended task.
     ///
-    /// Needs no [`ClientBuilder::enable_tasks`](crate::ClientBuilder::enable_tasks). A server of 2025-11-25 is asked for a task where it
-    /// declares that it runs tools as tasks, and the tool that it runs as one.
+    /// Does not require [`ClientBuilder::enable_tasks`](crate::ClientBuilder::enable_tasks). In 2025-11-25, a task is
+    /// requested if the server declares tasks for tools, and the tool declares support for tasks.
     pub fn call_tool_as_task(&self, name: impl Into<String>, arguments: impl Serialize) -> Call<TaskHandle> {
         let params = tool_params(name.into(), &arguments);
         let call = params.map(CallRequest::multi_round::<CallTool, _>);
@@ -93,7 +94,7 @@ impl Client {
         })
     }
 
-    /// Returns a handle of a task whose id is known, perhaps from an earlier run, and reads its state.
+    /// Returns a handle of an existing task by its id, and reads its state.
     pub fn task(&self, id: impl Into<String>) -> Call<TaskHandle> {
         let id = id.into();
         Call::steps(self, |client, options| async move {
@@ -120,8 +121,8 @@ impl Client {
 }
 
 impl Call<TaskHandle> {
-    /// Time to keep the task, counted from its creation. Only servers of 2025-11-25 can be asked that, and each may decide
-    /// otherwise.
+    /// Sets the time to live of the task, counted from its creation. Only sent to servers of 2025-11-25, which may
+    /// choose another.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options_mut().task_ttl = Some(ttl);
         self
@@ -129,29 +130,30 @@ impl Call<TaskHandle> {
 }
 
 impl TaskHandle {
-    /// The id of the task; `None` if the server responded at once and there is no task.
+    /// Returns the id of the task. `None` if the server responded with a result: there is no task then, and [`Client::task`] finds none
+    /// under any id.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         self.running().map(|running| running.watch.id.as_str())
     }
 
-    /// The task as it was last seen; `None` if there is none.
+    /// Returns the last known state of the task; `None` if there is no task.
     #[must_use]
     pub fn task(&self) -> Option<Task> {
         self.running().map(|running| running.watch.task())
     }
 
-    /// The status of the task when it was last seen.
+    /// Returns the last known status of the task.
     #[must_use]
     pub fn status(&self) -> TaskStatus {
         self.running().map_or(TaskStatus::Completed, |running| running.watch.status())
     }
 
-    /// Reads the state of the task; `None` if there is none. A server of 2025-11-25 does not return the result here:
-    /// [wait](TaskHandle::wait) for that.
+    /// Reads the state of the task from the server; `None` if there is no task. In 2025-11-25, the state does not
+    /// contain the result: use [`wait`](TaskHandle::wait).
     ///
     /// # Errors
-    /// When the server does not know the task, or cannot be reached.
+    /// Returns an error if the server does not know the task, or cannot be reached.
     pub async fn refresh(&self) -> Result<Option<Task>, CallError> {
         let Some(running) = self.running() else { return Ok(None) };
         let call = get_task(&running.watch.id);
@@ -159,14 +161,14 @@ impl TaskHandle {
         output.take(&call).map(Some)
     }
 
-    /// Waits for the end of the task, and responds to its input requests. The server is polled as often as it says; the timeout of
-    /// the call counts for each poll, and not for the whole.
+    /// Waits until the task has ended, responds to its input requests, and returns its result. Polls at the interval
+    /// that the server suggests. The timeout of the call applies to each poll, not to the whole wait.
     ///
-    /// Dropping the future leaves the task as it is, and it can be waited for again.
+    /// Dropping the future does not affect the task. `wait` can be called again.
     ///
     /// # Errors
-    /// When the task failed, was cancelled or is not known any more, when it requests input that this client does not give, and
-    /// when the server cannot be reached.
+    /// Returns an error if the task failed, was cancelled or is no longer known, if it requests input that this client
+    /// cannot provide, or if the server cannot be reached.
     pub async fn wait(&self) -> Result<CallToolResult, CallError> {
         match &*self.0 {
             HandleState::Done(result) => Ok(result.clone()),
@@ -177,10 +179,10 @@ impl TaskHandle {
         }
     }
 
-    /// Cancels the task. It may end with a result all the same; one that has ended stays as it is.
+    /// Requests the cancellation of the task. The task may still end with a result. Has no effect on an ended task.
     ///
     /// # Errors
-    /// When the server cannot be reached, does not know the task, or does not cancel tasks.
+    /// Returns an error if the server cannot be reached, does not know the task, or does not support cancellation.
     pub async fn cancel(&self) -> Result<(), CallError> {
         match self.running() {
             Some(running) if !running.watch.status().is_terminal() => {

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use turms_core::run_blocking;
+use turms_core::__internal::run_blocking;
 use turms_proto::header::ParamHeaders;
 use turms_proto::types::{CallToolResult, TaskSupport, Tool};
 use turms_proto::{Object, RawJson};
 use turms_schema::{Trust, Validator};
 
-/// The tools that the server listed last: annotations, output schema, task support.
+/// The last listed tools of a server: annotations, output schema, task support.
 #[derive(Debug)]
 pub(crate) struct ToolIndex {
     known: Mutex<HashMap<String, Arc<KnownTool>>>,
@@ -21,16 +21,16 @@ pub(crate) struct ToolIndex {
 #[derive(Debug)]
 pub(crate) struct KnownTool {
     safe: bool,
-    /// Its support of tasks; `None` if it is not in the list.
+    /// The task support of the tool; `None` if the server does not list the tool.
     tasks: Option<TaskSupport>,
     output: Option<Object>,
-    /// Made when it is first needed; `None` in it if the schema cannot be used.
+    /// Compiled on first use; contains `None` if the schema is invalid.
     validator: OnceLock<Option<Validator>>,
     max_steps: u64,
 }
 
 impl ToolIndex {
-    /// Maximum number of tools; a list may be endless.
+    /// Maximum number of tools, because a server may list any number.
     const CAPACITY: usize = 100_000;
 
     pub(crate) fn new(max_validation_steps: u64) -> Self {
@@ -52,7 +52,7 @@ impl ToolIndex {
         }
     }
 
-    /// Takes note that a tool is not in the list, so that it is not looked for again.
+    /// Records that the server does not list a tool, so that it is not looked up again.
     pub(crate) fn learn_missing(&self, name: &str) {
         let unknown = || {
             let (validator, max_steps) = (OnceLock::new(), self.max_validation_steps);
@@ -79,20 +79,21 @@ impl KnownTool {
         self.safe
     }
 
-    /// Its support of tasks (2025-11-25), if that is known.
+    /// Returns the task support of the tool (2025-11-25), if it is known.
     pub(crate) fn task_support(&self) -> Option<&TaskSupport> {
         self.tasks.as_ref()
     }
 
-    /// Returns `true` if a result is checked on a thread of its own: it is large, or its schema is and was not compiled yet.
+    /// Returns `true` if a result must be validated on a separate thread, because the result or a not yet compiled
+    /// schema is large.
     pub(crate) fn is_large(&self, result: &CallToolResult) -> bool {
         let (Some(schema), Some(content)) = (&self.output, &result.structured_content) else { return false };
         let is_large = |text: &str| text.len() > Validator::MAX_INLINE_BYTES;
         is_large(content.as_str()) || is_large(schema.as_str()) && self.validator.get().is_none()
     }
 
-    /// Checks a result against the schema that the tool declares. Returns what is wrong; empty if nothing is. A failure needs no
-    /// output.
+    /// Validates a result against the output schema of the tool, and returns the violations. A result with `isError`
+    /// needs no structured output.
     pub(crate) fn violations(&self, name: &str, result: &CallToolResult) -> Vec<String> {
         let Some(schema) = self.output.as_ref().filter(|_| !result.is_error()) else { return Vec::new() };
         let Some(content) = &result.structured_content else {
@@ -113,7 +114,7 @@ impl KnownTool {
         }
     }
 
-    /// Checks a result as [`KnownTool::violations`], on a thread of its own.
+    /// Like [`KnownTool::violations`], on a separate thread.
     pub(crate) async fn violations_apart(self: Arc<Self>, name: &str, result: &CallToolResult) -> Vec<String> {
         let (name, result) = (name.to_owned(), result.clone());
         let checked = run_blocking(move || self.violations(&name, &result)).await;
@@ -130,11 +131,12 @@ fn usable(name: &str, schema: &Object) -> Option<Validator> {
         .ok()
 }
 
-/// Removes the tools that cannot be called because their header declarations are not valid (server/tools, "x-mcp-header").
+/// Removes the tools that cannot be called because their header declarations are not valid (server/tools,
+/// "x-mcp-header").
 pub(crate) fn remove_invalid(tools: &mut Vec<Tool>) {
     tools.retain(|tool| {
         let schema = RawJson::from(tool.input_schema.clone());
-        // Nearly no tool has the keyword, and looking for it is cheaper than reading the schema.
+        // Few tools have the keyword, and searching the text is cheaper than decoding the schema.
         if !schema.as_str().contains("x-mcp-header") {
             return true;
         }

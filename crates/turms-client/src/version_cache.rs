@@ -9,18 +9,18 @@ use tokio::time::Instant;
 use turms_proto::session::{Dialect, Negotiated};
 use turms_proto::types::{CacheScope, DiscoverResult};
 
-/// The protocol revision of each server, so that the next connection need not negotiate it.
+/// A cache of the protocol revision of each server, so that the next connection does not need to negotiate it.
 ///
-/// Clients share one for the whole process unless they are given another. They may have different credentials, so nothing else
-/// that a server tells of itself is kept, unless the server allows everyone to reuse it (`cacheScope` public), and only for as
-/// long as it does (`ttlMs`).
+/// All clients of a process share one cache, unless the builder sets another. Clients may have different credentials,
+/// so the cache stores a `server/discover` result only if the server allows sharing it (`cacheScope` is `public`), and
+/// only for its `ttlMs`.
 #[derive(Clone, Default)]
-pub struct VersionCache(Arc<Mutex<HashMap<String, Known>>>);
+pub struct VersionCache(Arc<Mutex<HashMap<String, CachedVersion>>>);
 
 #[derive(Debug, Clone)]
-struct Known {
+struct CachedVersion {
     dialect: Dialect,
-    /// A result of `server/discover` that anyone may reuse, and until when.
+    /// A `server/discover` result with public cache scope, and its expiry time.
     server: Option<(DiscoverResult, Instant)>,
 }
 
@@ -28,26 +28,26 @@ impl VersionCache {
     /// Maximum number of servers.
     const CAPACITY: usize = 1024;
 
-    /// An empty cache.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The cache that all clients of this process share.
+    /// Returns the cache that the clients of this process share by default.
     #[must_use]
     pub fn shared() -> Self {
         static SHARED: LazyLock<VersionCache> = LazyLock::new(VersionCache::new);
         SHARED.clone()
     }
 
-    /// The dialect of a server, by its [identity](turms_core::Connector::identity).
+    /// Returns the dialect of a server, by its [identity](turms_core::Connector::identity).
     #[must_use]
     pub fn dialect(&self, server: &str) -> Option<Dialect> {
         self.0.lock().get(server).map(|known| known.dialect)
     }
 
-    /// Forgets a server.
+    /// Removes a server.
     pub fn forget(&self, server: &str) {
         self.0.lock().remove(server);
     }
@@ -68,7 +68,7 @@ impl VersionCache {
             let ttl = Duration::from_millis(u64::try_from(server.ttl_ms?).ok()?);
             Some((server.clone(), Instant::now().checked_add(ttl)?))
         });
-        known.insert(server.to_owned(), Known { dialect: opened.dialect, server: reusable });
+        known.insert(server.to_owned(), CachedVersion { dialect: opened.dialect, server: reusable });
     }
 }
 

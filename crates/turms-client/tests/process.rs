@@ -216,7 +216,7 @@ fn a_thousand_connections_that_are_lost_and_made_again_leave_nothing() {
 fn mortal(router: &Router) -> (StreamConnector, impl Fn() + Send + use<>) {
     let serving: Arc<Mutex<Option<AbortHandle>>> = Arc::default();
     let (router, newest) = (router.clone(), serving.clone());
-    let connector = StreamConnector::each("the server", move || {
+    let connector = StreamConnector::from_fn("the server", move || {
         let ((near, far), router) = (memory(), router.clone());
         let task = tokio::spawn(async move { router.serve(far.0, far.1).await });
         *serving.lock().unwrap() = Some(task.abort_handle());

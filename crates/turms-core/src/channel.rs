@@ -11,10 +11,10 @@ use turms_proto::session::{ClientOptions, ConnectionStats, Negotiated, OpenError
 use turms_proto::types::{Meta, ProgressParams};
 use turms_proto::{EncodeError, Notification, Object, RawJson, format_duration};
 
+use crate::__internal::debug_error;
 use crate::cancellation::CancellationToken;
 use crate::clock::CallClock;
 use crate::connection::OpenFailure;
-use crate::error::debug_report;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, PeerError};
 use crate::service::{Request, ResponseFuture, Service};
@@ -75,7 +75,7 @@ impl OutgoingRequest {
     /// Returns the options of the request without its timeouts, for a session that leaves them to the caller.
     #[must_use]
     pub fn untimed_options(&self) -> RequestOptions {
-        let mut options = RequestOptions::default().for_ever();
+        let mut options = RequestOptions::default().without_timeout();
         options.progress = self.wants_progress;
         options
     }
@@ -582,18 +582,16 @@ fn is_network_error(error: &(dyn std::error::Error + 'static)) -> bool {
     })
 }
 
-/// The message and a line for each cause, so that an error that leaves `main` reads as sentences.
-impl fmt::Debug for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if f.alternate() {
-            let source = std::error::Error::source(self);
-            return f
-                .debug_struct("ConnectError")
-                .field("message", &self.to_string())
-                .field("source", &source)
-                .finish_non_exhaustive();
-        }
-        debug_report(self, f)
+debug_error! {
+    ConnectError {
+        Unreachable { server, source },
+        Rejected { server, source },
+        Negotiation(error),
+        Closed(info),
+        Lost(info),
+        Timeout { server, limit },
+        InvalidExtension { id, problem },
+        AlreadyUsed,
     }
 }
 

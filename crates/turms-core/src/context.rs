@@ -38,7 +38,7 @@ impl CallContext {
     /// Creates the context of a call within this process: the newest revision, and no peer.
     #[must_use]
     pub fn in_process() -> Self {
-        Self::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::nobody())
+        Self::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::disconnected())
     }
 
     /// Sets the id of the request.
@@ -63,6 +63,7 @@ impl CallContext {
     }
 
     /// Sets the details that the transport has of the request.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_request_info(mut self, request: Arc<dyn RequestInfo>) -> Self {
         self.request = Some(request);
@@ -86,7 +87,7 @@ impl CallContext {
     /// Replaces the peer, for layers that observe what handlers send: every notification and every request to the client.
     #[must_use]
     pub fn map_peer(mut self, map: impl FnOnce(Peer) -> Peer) -> Self {
-        self.peer = map(std::mem::replace(&mut self.peer, Peer::nobody()));
+        self.peer = map(std::mem::replace(&mut self.peer, Peer::disconnected()));
         self
     }
 
@@ -170,7 +171,7 @@ impl CallContext {
 
     /// Returns `true` if the client wants log messages of this level.
     #[must_use]
-    pub fn wants_log(&self, level: LoggingLevel) -> bool {
+    pub fn log_enabled(&self, level: LoggingLevel) -> bool {
         self.log_level().is_some_and(|wanted| level >= wanted)
     }
 
@@ -182,6 +183,12 @@ impl CallContext {
     #[must_use]
     pub fn principal(&self) -> Option<&Principal> {
         self.extension()
+    }
+
+    /// Returns `true` if the call came over a network: the transport has attached [`Remote`].
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        self.extension::<Remote>().is_some()
     }
 
     /// The token that is cancelled if the peer cancels the call; `None` for transports that only drop its future.
@@ -210,11 +217,18 @@ impl CallContext {
     }
 
     /// The details that the transport has of the request.
+    #[doc(hidden)]
     #[must_use]
     pub fn request_info(&self) -> Option<&dyn RequestInfo> {
         self.request.as_deref()
     }
 }
+
+/// Mark of calls that came over a network. Transports over a network attach it to their calls as an extension. A caller without a
+/// principal then counts as one without scopes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a mark and nothing else")]
+pub struct Remote;
 
 /// The details that a transport has of a request. Handlers see them as [extensions](CallContext::extension), created on demand.
 pub trait RequestInfo: Send + Sync + 'static {

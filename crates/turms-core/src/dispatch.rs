@@ -55,7 +55,8 @@ impl Future for Dispatch {
     type Output = CallResult;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<CallResult> {
-        let result = ready!(Pin::new(&mut self.call).poll(task)).unwrap_or_else(|panicked| Err(panicked.into()));
+        let result =
+            ready!(Pin::new(&mut self.call).poll(task)).unwrap_or_else(|panicked| Err(panicked.into_service_error()));
         let Some(version) = self.lower_to else { return Poll::Ready(result) };
         Poll::Ready(match result {
             Ok(mut payload) => match payload.lower_result(&self.method, version) {

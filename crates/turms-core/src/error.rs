@@ -5,12 +5,14 @@ use std::fmt;
 use std::io;
 
 use tokio::task::JoinError;
-use turms_proto::revision::UnknownVersionError;
+use turms_proto::revision::{UnknownVersionError, UnsupportedFeatureError};
+use turms_proto::session::{OpenError, RequestError, SessionError};
+use turms_proto::types::{Base64Error, MissingCapabilityError, SkillProblem, ToolFailedError};
 use turms_proto::uri_template::TemplateError;
-use turms_proto::{DecodeError, ErrorObject};
+use turms_proto::{CanonicalError, DecodeError, EncodeError, ErrorObject, InvalidMessage, SyntaxError};
 
 use crate::channel::ConnectError;
-use crate::connection::ConnectionError;
+use crate::connection::{ConnectionError, OpenFailure};
 use crate::peer::PeerError;
 use crate::registry::{RegisterError, RegistryError, ServiceCallError, ServiceNameError};
 use crate::service_error::ServiceError;
@@ -104,14 +106,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if f.alternate() {
-            return f.debug_struct("Error").field("kind", &self.0.kind).field("error", &self.0.error).finish();
-        }
-        debug_report(self, f)
-    }
-}
+crate::__debug_error! { Error |error| { kind: error.0.kind, error: error.0.error } }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
@@ -133,6 +128,43 @@ pub fn debug_report(error: &(dyn StdError + 'static), f: &mut fmt::Formatter<'_>
     Ok(())
 }
 
+/// Implements `Debug` for an error: the message and a line for each cause, and all fields with `{:#?}`. A program whose `main` returns
+/// the error then ends with sentences.
+///
+/// Takes an enum with the fields of its variants, `debug_error! { PoolError { Unreachable { tried, last }, Timeout(limit), Closed } }`,
+/// or a struct with expressions, `debug_error! { Error |error| { kind: error.0.kind } }`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __debug_error {
+    ($error:ident { $($variant:ident $({ $($field:ident),+ })? $(( $($value:ident),+ ))?),+ $(,)? }) => {
+        impl ::std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                if !f.alternate() {
+                    return $crate::__internal::debug_report(self, f);
+                }
+                match self {$(
+                    Self::$variant $({ $($field),+ })? $(( $($value),+ ))? => f
+                        .debug_struct(concat!(stringify!($error), "::", stringify!($variant)))
+                        $($(.field(stringify!($field), $field))+)?
+                        $($(.field(stringify!($value), $value))+)?
+                        .finish(),
+                )+}
+            }
+        }
+    };
+    ($error:ident |$this:ident| { $($name:ident: $value:expr),+ $(,)? }) => {
+        impl ::std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                if !f.alternate() {
+                    return $crate::__internal::debug_report(self, f);
+                }
+                let $this = self;
+                f.debug_struct(stringify!($error))$(.field(stringify!($name), &$value))+.finish()
+            }
+        }
+    };
+}
+
 /// Converts errors into [`Error`]s of a kind: `into_error! { Other: CallError, Setup: ConfigError }`.
 #[doc(hidden)]
 #[macro_export]
@@ -149,21 +181,32 @@ macro_rules! __into_error {
 __into_error! {
     Connection: ConnectionError,
     Connection: ConnectError,
+    Connection: OpenError,
+    Connection: OpenFailure,
     Connection: SpawnError,
+    Other: Base64Error,
+    Other: CanonicalError,
     Other: DecodeError,
+    Other: EncodeError,
     Other: ErrorObject,
+    Other: InvalidMessage,
     Other: JoinError,
+    Other: MissingCapabilityError,
     Other: PeerError,
     Other: RegisterError,
     Other: RegistryError,
+    Other: RequestError,
     Other: ServiceCallError,
     Other: ServiceError,
     Other: ServiceNameError,
+    Other: SessionError,
+    Other: SkillProblem,
     Other: StoreError,
+    Other: SyntaxError,
     Other: TemplateError,
-    Other: turms_proto::EncodeError,
-    Other: turms_proto::types::ToolFailedError,
+    Other: ToolFailedError,
     Other: UnknownVersionError,
+    Other: UnsupportedFeatureError,
     Other: io::Error,
     Other: BoxError,
 }

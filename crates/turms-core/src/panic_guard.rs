@@ -15,9 +15,11 @@ pub struct PanicGuard<F>(Option<F>);
 #[non_exhaustive]
 pub struct HandlerPanicked;
 
-impl From<HandlerPanicked> for ServiceError {
-    fn from(panicked: HandlerPanicked) -> Self {
-        Self::internal(ErrorOrigin::Panic, panicked.to_string())
+impl HandlerPanicked {
+    /// Converts into the error for the caller.
+    #[must_use]
+    pub fn into_service_error(self) -> ServiceError {
+        ServiceError::internal(ErrorOrigin::Panic, self.to_string())
     }
 }
 
@@ -57,7 +59,7 @@ mod tests {
         let at_once = PanicGuard::<BoxFuture<'_, ()>>::new(|| panic!("at once"));
         let polled = PanicGuard::<BoxFuture<'_, ()>>::new(|| Box::pin(async { panic!("when polled") }));
         for guard in [at_once, polled] {
-            let error = ServiceError::from(guard.now_or_never().unwrap().unwrap_err());
+            let error = guard.now_or_never().unwrap().unwrap_err().into_service_error();
             assert_eq!((error.origin(), error.message.as_str()), (ErrorOrigin::Panic, "the handler panicked"));
             assert_eq!(error.code, turms_proto::ErrorCode::INTERNAL_ERROR);
         }

@@ -137,6 +137,7 @@ impl Payload {
     }
 
     /// Returns the value if it is shared and a `T`.
+    #[doc(hidden)]
     #[must_use]
     pub fn share<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         match &self.0 {
@@ -193,6 +194,7 @@ impl Payload {
     }
 
     /// Returns the number of bytes that [`Payload::write`] appends, or 0 if that is not known.
+    #[doc(hidden)]
     #[must_use]
     pub fn size_hint(&self) -> usize {
         self.as_raw().map_or(0, |json| json.as_str().len())
@@ -202,6 +204,7 @@ impl Payload {
     ///
     /// # Errors
     /// If it is JSON and not a valid result of the method.
+    #[doc(hidden)]
     pub fn lower_result(&mut self, method: &str, to: ProtocolVersion) -> Result<(), DecodeError> {
         self.make_owned();
         match &mut self.0 {
@@ -216,6 +219,7 @@ impl Payload {
     ///
     /// # Errors
     /// If they are JSON and not valid parameters of the method.
+    #[doc(hidden)]
     pub fn lower_params(&mut self, method: &str, to: ProtocolVersion) -> Result<(), DecodeError> {
         self.make_owned();
         match &mut self.0 {

@@ -28,7 +28,7 @@ pub trait PeerTransport: Send + Sync + 'static {
 }
 
 /// Error of a request or a notification to a peer.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
     /// There is no connection, or it is closed.
@@ -60,6 +60,18 @@ pub enum PeerError {
     Decode(#[from] turms_proto::DecodeError),
 }
 
+crate::__internal::debug_error! {
+    PeerError {
+        Closed,
+        Session(error),
+        Request(error),
+        Unreachable { sent, source },
+        Unauthorized(source),
+        Encode(error),
+        Decode(error),
+    }
+}
+
 impl From<EncodeError> for PeerError {
     fn from(error: EncodeError) -> Self {
         Self::Encode(Arc::new(error))
@@ -73,7 +85,7 @@ pub struct Peer(Option<Arc<dyn PeerTransport>>);
 impl Peer {
     /// Creates a peer without a connection: notifications are dropped and requests fail.
     #[must_use]
-    pub fn nobody() -> Self {
+    pub fn disconnected() -> Self {
         Self(None)
     }
 
@@ -90,7 +102,7 @@ impl Peer {
 
     /// Returns `true` if there is a connection.
     #[must_use]
-    pub fn is_somebody(&self) -> bool {
+    pub fn is_connected(&self) -> bool {
         self.0.is_some()
     }
 
@@ -152,7 +164,7 @@ impl Peer {
 
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Peer" } else { "Peer::nobody" })
+        f.write_str(if self.0.is_some() { "Peer" } else { "Peer::disconnected" })
     }
 }
 

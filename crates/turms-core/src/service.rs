@@ -20,13 +20,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// Creates a request of a known method, with a value of this process as its parameters.
+    /// Creates a request of a typed method. The parameters are not encoded.
     #[must_use]
     pub fn new<M: Method>(params: M::Params) -> Self {
         Self { method: ByteString::from_static(M::NAME), params: Payload::new(params) }
     }
 
-    /// Creates a request of any method.
+    /// Creates a request with any method name.
     pub fn raw(method: impl Into<ByteString>, params: impl Into<Payload>) -> Self {
         Self { method: method.into(), params: params.into() }
     }
@@ -40,9 +40,9 @@ impl From<turms_proto::Request> for Request {
     }
 }
 
-/// Responds to requests and handles notifications: a router, a layer around one, a client that is served.
+/// Responds to requests and handles notifications. Routers, layers and clients are services.
 ///
-/// Transports call a service through [`dispatch`](crate::dispatch). The revisions and limits of a server are part of its
+/// Transports catch panics and translate results, so a service need not. The revisions and limits of a server are part of its
 /// [`Endpoint`](crate::Endpoint), so a layer has only these two methods to forward.
 ///
 /// ```
@@ -65,25 +65,21 @@ impl From<turms_proto::Request> for Request {
 pub trait Service: Send + Sync + 'static {
     /// Calls a method.
     ///
-    /// Nothing happens before the future is polled. Dropping it cancels the call. The future does not borrow the service, so
-    /// that a transport can move a call that takes long into a task.
+    /// Nothing happens before the future is polled. Dropping it cancels the call. The future does not borrow the
+    /// service, so that a transport can move a long call into its own task.
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture;
 
     /// Handles a notification. As with [`Service::call`], nothing happens before the future is polled.
     fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture;
 }
 
-/// `Arc<dyn Service>`, which says what it is.
-#[doc(hidden)]
-pub type SharedService = Arc<dyn Service>;
-
 /// The result of a call.
 pub type CallResult = Result<Payload, ServiceError>;
 
-/// The future of a call.
+/// The future returned by [`Service::call`].
 pub type ResponseFuture = BoxFuture<'static, CallResult>;
 
-/// The future of a notification that is being handled.
+/// The future returned by [`Service::notify`].
 pub type NotifyFuture = BoxFuture<'static, ()>;
 
 impl<S: Service + ?Sized> Service for Arc<S> {

@@ -106,7 +106,7 @@ impl SessionHandle {
 
     /// Returns `true` if the client wants log messages of this level. Without `logging/setLevel`, it wants `info` and above.
     #[must_use]
-    pub fn wants_log(&self, level: LoggingLevel) -> bool {
+    pub fn log_enabled(&self, level: LoggingLevel) -> bool {
         level as u8 >= self.log_level.load(Ordering::Relaxed)
     }
 
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_state_is_created_once_and_notified_once() {
-        let session = SessionHandle::new(Peer::nobody());
+        let session = SessionHandle::new(Peer::disconnected());
         assert!(session.existing_state::<Recorded>().is_none());
         let state = session.state(|| Arc::new(Recorded::default())).unwrap();
         assert!(Arc::ptr_eq(&state, &session.state(|| Arc::new(Recorded::default())).unwrap()));
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_session_that_is_dropped_is_lost() {
-        let session = SessionHandle::new(Peer::nobody());
+        let session = SessionHandle::new(Peer::disconnected());
         let state = session.state(|| Arc::new(Recorded::default())).unwrap();
         drop(session);
         assert_eq!(*state.0.lock(), [CloseReason::Lost]);
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_closed_session_takes_no_state() {
-        let session = SessionHandle::new(Peer::nobody());
+        let session = SessionHandle::new(Peer::disconnected());
         session.close(CloseReason::Idle);
         assert!(session.state(|| Arc::new(Recorded::default())).is_none());
     }
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_state_is_notified_once_if_its_session_is_closed_at_the_same_time() {
         for _ in 0..2_000 {
-            let session = SessionHandle::new(Peer::nobody());
+            let session = SessionHandle::new(Peer::disconnected());
             let state = Arc::new(Recorded::default());
             std::thread::scope(|scope| {
                 scope.spawn(|| {

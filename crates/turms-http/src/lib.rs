@@ -2,7 +2,7 @@
 //!
 //! # Servers
 //!
-//! Servers and endpoints are served with [`ServeHttp`]: as a `tower` service in an application, or with a listener of
+//! [`ServeHttp`] serves a server or an endpoint: as a `tower` service in an application, or with the [`Listener`] of
 //! this crate. Clients of every revision use the same URL.
 //!
 //! ```no_run
@@ -15,17 +15,18 @@
 //! # }
 //! ```
 //!
-//! The defaults are safe: only loopback hosts are accepted ([`HttpService::allowed_hosts`]), and bodies, heads, streams, sessions and
-//! connections have limits and timeouts ([`HttpService`], [`SessionOptions`], [`Listener`]).
+//! The defaults are safe: only loopback hosts are accepted ([`HttpService::allowed_hosts`]), and bodies, heads,
+//! streams, sessions and connections have limits and timeouts ([`HttpService`], [`SessionOptions`], [`Listener`]).
 //!
 //! Handlers can read the HTTP request of their call: its `http::HeaderMap`, its `http::Uri`, its [`PeerAddress`], and
-//! the extensions that the application's middleware adds. A `Principal` extension binds a session to the principal that
-//! started it.
+//! the extensions that the application's middleware adds. If the middleware adds a `Principal` extension, a session is
+//! bound to the principal that started it.
 //!
 //! # Clients
 //!
-//! [`ConnectHttp`] adds `connect_http(url)` to the builder of clients. [`HttpConnector`] has options and detects the protocol revision. [`HttpTransport`] does so for the
-//! URLs of a configuration. An [`Authorizer`] provides credentials.
+//! [`ConnectHttp`] adds `connect_http(url)` to the client builder. An [`HttpConnector`] has options, such as timeouts
+//! and headers. An [`HttpTransport`] makes connectors for the URLs of a configuration file. An [`Authorizer`] provides
+//! credentials.
 //!
 //! Types of other crates in the public API: `bytes` 1, `http` 1, `url` 2, and `tower-service` 0.3 and `http-body` 1 for
 //! custom HTTP clients.
@@ -36,8 +37,8 @@
 //! |---|---|---|
 //! | `client` | yes | [`HttpConnector`] and [`HttpTransport`] |
 //! | `server` | yes | [`ServeHttp`], [`HttpService`] and [`Listener`] |
-//! | `http2` | | HTTP/2 for servers with a [`Listener`]; enables `server` |
-//! | `tls` | | TLS for servers with a [`Listener`]; enables `http2` |
+//! | `server-http2` | | HTTP/2 for servers with a [`Listener`]; enables `server` |
+//! | `server-tls` | | TLS for servers with a [`Listener`]; enables `server-http2` |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -61,11 +62,16 @@ pub mod __internal {
     #[cfg(feature = "client")]
     pub use crate::client::{DialOptions, DialOptionsError, DialProtocol, DialedStream, Dialer, RouteStream};
     #[cfg(feature = "server")]
-    pub use crate::server::{AccessDenied, AccessPolicy, BodyError, BodyLimit, HttpHandler, RequestHead};
+    pub use crate::server::{
+        AccessDenied, AccessPolicy, BodyError, BodyLimit, HttpHandler, RequestHead, SharedGuard, sleep_until,
+    };
     pub use crate::sse::{EventTooLong, SseDecoder, SseEvent};
 }
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use self::server::fuzzing;
 #[cfg(feature = "server")]
-pub use self::server::{HttpBody, HttpService, Listener, PeerAddress, ServeHttp, SessionOptions, StreamControl};
+pub use self::server::{
+    Guard, GuardDocument, GuardRejection, GuardRequest, HttpBody, HttpService, Listener, PeerAddress, ServeHttp,
+    SessionOptions, StreamControl,
+};

@@ -1,12 +1,12 @@
-//! Futures in a thread of a model.
+//! Running futures in a thread of a model.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Runs a future in a thread of a model. Each poll has a waker of its own, as if the future had moved to another task: the code
-/// that wakes it must keep the last waker.
+/// Runs a future in a thread of a model. Each poll gets a new waker, as if the future had moved to another task, and
+/// only the waker of the last poll wakes the thread. This finds code that keeps an old waker.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let thread = Arc::new(Thread { woken: loom::sync::Notify::new(), polls: AtomicUsize::new(0) });
@@ -52,7 +52,8 @@ mod tests {
         waker: Option<Waker>,
     }
 
-    /// Waits for a flag that another thread sets. The waker of the first poll is kept, or that of the last.
+    /// Waits for a flag that another thread sets. Stores the waker of the first poll if `keeps_first`, else that of the
+    /// last.
     fn wait_for_flag(keeps_first: bool) {
         model(move || {
             let flag = Arc::new(Mutex::new(Flag::default()));
@@ -75,7 +76,7 @@ mod tests {
                     return Poll::Ready(());
                 }
                 if polls == 1 {
-                    // The future is polled again though nothing has happened.
+                    // Cause a spurious second poll.
                     task.waker().wake_by_ref();
                 }
                 if !keeps_first || flag.waker.is_none() {
@@ -94,7 +95,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "deadlock")]
-    fn a_future_that_keeps_the_first_waker_waits_for_ever() {
+    fn a_future_that_keeps_the_first_waker_deadlocks() {
         wait_for_flag(true);
     }
 }

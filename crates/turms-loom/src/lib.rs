@@ -1,8 +1,8 @@
 //! Locks that loom schedules, for unit tests.
 //!
-//! A crate takes its locks from a module `sync`: those of `parking_lot` and the standard library, and in its unit tests the types of
-//! this crate. They behave the same, except inside of [`model`]: there a test runs once for each order in which its threads can
-//! take the locks, with a bound on interruptions, and fails if a thread waits for ever.
+//! A crate imports its locks from its own module `sync`. That module re-exports `parking_lot` and the standard library,
+//! and in unit tests the types of this crate. They behave the same, except inside of [`model`]: there a test runs once
+//! for each order in which its threads can take the locks, with a bound on preemptions, and fails on a deadlock.
 
 mod block_on;
 mod lock;
@@ -12,11 +12,11 @@ use std::cell::Cell;
 pub use crate::block_on::block_on;
 pub use crate::lock::{Mutex, MutexGuard, OnceLock};
 
-/// Size of the stack of a thread, in words. The default of loom, 4096, is too small for unoptimised code.
+/// Stack size of a thread, in words. The default of loom, 4096, is too small for unoptimised code.
 const STACK_SIZE: usize = 64 * 1024;
 
-/// Maximum number of times that a thread is interrupted while it could go on, unless `LOOM_MAX_PREEMPTIONS` says otherwise. Two find
-/// almost all mistakes; with three, a model of three threads takes ten times as long.
+/// Maximum number of preemptions in one execution, unless `LOOM_MAX_PREEMPTIONS` is set. Two find almost all bugs; with
+/// three, a model of three threads takes ten times as long.
 const MAX_PREEMPTIONS: usize = 2;
 
 thread_local! {
@@ -24,11 +24,11 @@ thread_local! {
     static IS_MODEL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a test once for each order in which its threads can take the locks that they share, with at most two interruptions. The test
-/// creates what it uses, and starts further threads with [`spawn`].
+/// Runs a test once for each order in which its threads can take their shared locks, with at most two preemptions. The
+/// test must create its locks inside the closure. It starts further threads with [`spawn`].
 ///
 /// # Panics
-/// If the test panics, or a thread waits for ever, in one of these orders.
+/// Panics if the test panics or deadlocks in one of these orders.
 pub fn model(test: impl Fn() + Clone + Send + Sync + 'static) {
     let _model = InModel::enter();
     let mut model = loom::model::Builder::new();
@@ -42,7 +42,7 @@ pub fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Jo
     JoinHandle(thread.expect("a thread of a model is a coroutine"))
 }
 
-/// A thread of a model.
+/// The handle of a thread of a model.
 #[derive(Debug)]
 pub struct JoinHandle<T>(loom::thread::JoinHandle<T>);
 
@@ -50,7 +50,7 @@ impl<T> JoinHandle<T> {
     /// Waits for the thread, and returns its result.
     ///
     /// # Panics
-    /// If the thread has panicked.
+    /// Panics if the thread has panicked.
     #[expect(clippy::must_use_candidate, reason = "most threads return nothing")]
     pub fn join(self) -> T {
         self.0.join().expect("a panic of a thread ends the model")
@@ -61,6 +61,7 @@ fn is_model() -> bool {
     IS_MODEL.get()
 }
 
+/// Marks this thread as running a model, until it is dropped.
 struct InModel;
 
 impl InModel {

@@ -23,7 +23,7 @@ impl<T> Mutex<T> {
         })
     }
 
-    /// Waits until no other thread holds the lock, and takes it.
+    /// Acquires the lock. Blocks while another thread holds it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard(match &self.0 {
             MutexKind::Plain(mutex) => GuardKind::Plain(mutex.lock()),
@@ -40,7 +40,7 @@ impl<T: Default> Default for Mutex<T> {
     }
 }
 
-/// The lock, until it is dropped.
+/// The guard of a [`Mutex`]. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct MutexGuard<'a, T>(GuardKind<'a, T>);
 
@@ -70,7 +70,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// A `std::sync::OnceLock`. Inside of a model each access is one that loom schedules.
+/// A `std::sync::OnceLock`. Inside of a model, loom schedules each access.
 #[derive(Debug)]
 pub struct OnceLock<T> {
     value: std::sync::OnceLock<T>,
@@ -93,7 +93,7 @@ impl<T> OnceLock<T> {
     /// Sets the value.
     ///
     /// # Errors
-    /// The value, if there is one already.
+    /// Returns the value if the cell is already set.
     pub fn set(&self, value: T) -> Result<(), T> {
         let _access = self.access.lock();
         self.value.set(value)
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outside_of_a_model_they_are_plain_locks() {
+    fn outside_of_a_model_the_locks_are_plain() {
         let (mutex, cell) = (Mutex::new(1), OnceLock::new());
         *mutex.lock() += 1;
         assert_eq!(*mutex.lock(), 2);

@@ -24,8 +24,8 @@ fn text(attribute: &Attribute) -> Option<String> {
     }
 }
 
-/// Returns the lines of one comment. Lines of a block may begin with a star, and the first line after `/**` has no
-/// common indentation with them.
+/// Returns the lines of one comment. In a block comment, the lines may begin with a star, and the first line, after
+/// `/**`, has its own indentation.
 fn lines(text: &str) -> Vec<&str> {
     let Some((first, rest)) = text.split_once('\n') else {
         return vec![text];
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_read_without_its_frame() {
+    fn block_comments_lose_their_stars() {
         let text = description(&parse_quote! {
             /** Adds.
              *

@@ -26,8 +26,8 @@ pub(crate) fn used_by(types: &[&Type], generics: &Generics) -> Generics {
     own
 }
 
-/// Adds bounds. A parameter with inline bounds is extended, because clippy warns about parameters that are bound in
-/// two places.
+/// Adds bounds. They are added inline to the parameter if possible, because clippy warns about parameters that have
+/// bounds in two places.
 pub(crate) fn bind(generics: &mut Generics, bounds: impl IntoIterator<Item = WherePredicate>) {
     for bound in bounds {
         match parameter_of(generics, &bound) {
@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn bounds_go_with_the_parameters_that_are_used() {
+    fn the_bounds_of_used_parameters_are_kept() {
         let used = used_by(&[&parse_quote!(T::Item), &parse_quote!([u8; N])], &generics());
         assert_eq!(written(&used), "< T : Store , const N : usize > where T :: Item : Clone");
         assert_eq!(written(&used_by(&[&parse_quote!(u8)], &generics())), "");
     }
 
     #[test]
-    fn a_parameter_is_bound_in_one_place() {
+    fn a_parameter_has_its_bounds_in_one_place() {
         let mut bound = generics();
         bind(&mut bound, [parse_quote!(T: Send), parse_quote!(U: Send), parse_quote!(T::Item: Send)]);
         let expected = "< T : Store + Into < U > + Send , U , const N : usize > \

@@ -16,7 +16,7 @@ use crate::generics::{bind, mentions};
 use crate::item_attribute::{ItemAttribute, default_crate, parse_crate};
 use crate::parameter::Parameter;
 
-/// Removes our attributes from the block, and adds the `impl` that registers its methods.
+/// Removes the attributes of this crate from the block, and adds the `impl Handlers` that registers its methods.
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     match syn::parse2(item) {
         Ok(Item::Impl(block)) => expand_block(attribute, block),
@@ -59,7 +59,7 @@ fn no_methods(block: &ItemImpl) -> Error {
     Error::new_spanned(&block.self_ty, problem)
 }
 
-/// A method with one of our attributes.
+/// A method with one of the attributes of this crate.
 struct MarkedMethod {
     /// `let server = server.tool(..);`
     statement: TokenStream,
@@ -67,7 +67,7 @@ struct MarkedMethod {
 }
 
 impl MarkedMethod {
-    /// Parses a method and removes our attributes; `None` if it has none.
+    /// Parses a method and removes the attributes of this crate; `None` if it has none.
     fn take(
         method: &mut ImplItemFn,
         generics: &Generics,
@@ -155,7 +155,7 @@ fn check_no_generics(method: &ImplItemFn) -> Result<()> {
     }
 }
 
-/// Returns the signatures of the methods without our attributes, which may complete arguments.
+/// Returns the signatures of all methods of the block. `#[complete(Self::method)]` may name any of them.
 fn completers(block: &ItemImpl) -> HashMap<Ident, Signature> {
     let methods = block.items.iter().filter_map(|item| match item {
         ImplItem::Fn(method) => Some((method.sig.ident.clone(), method.sig.clone())),
@@ -164,8 +164,8 @@ fn completers(block: &ItemImpl) -> HashMap<Ident, Signature> {
     methods.collect()
 }
 
-/// Expands to the completion handler. A method of the block is called on the shared object; any other path is that of
-/// an async function.
+/// Expands to the completion handler. A method of the block is called on the shared object; any other path names an
+/// async function.
 fn completer(path: &Path, methods: &HashMap<Ident, Signature>) -> TokenStream {
     let is_method = path.segments.len() == 2 && path.segments[0].ident == "Self";
     let Some(method) = path.segments.last().filter(|_| is_method).and_then(|last| methods.get(&last.ident)) else {

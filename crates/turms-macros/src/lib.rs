@@ -1,7 +1,7 @@
-//! The attributes of Turms: `#[tool]`, `#[prompt]`, `#[resource]` and `#[handlers]`.
+//! The attribute macros of Turms: `#[tool]`, `#[prompt]`, `#[resource]` and `#[handlers]`.
 //!
-//! They expand to calls of the builders in `turms-server`, which can also be written by hand. Use them through the
-//! `turms` crate: the expansion refers to it, and its documentation has examples.
+//! They expand to calls of the builders in `turms-server`. Use them through the `turms` crate: the generated code
+//! refers to it, and its documentation has examples.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -23,9 +23,9 @@ use crate::item_attribute::ItemKind;
 /// Turns a function into a tool: `fn add(a: f64, b: f64) -> f64` becomes `fn add() -> Tool`, to be passed to
 /// `Server::tool`.
 ///
-/// Keys: `name`, `title`, `description` (strings); `read_only`, `idempotent`, `blocking` (flags); `destructive`, `open_world`
-/// (flags, optionally with `= true` or `= false`); `task`, `task = "required"`, `task = "deferred"`; `icon`, `meta`
-/// (expressions); `crate` (a path).
+/// Keys: `name`, `title`, `description` (strings); `read_only`, `idempotent`, `blocking` (flags); `destructive`,
+/// `open_world` (flags, optionally with `= true` or `= false`); `task`, `task = "required"`, `task = "deferred"`;
+/// `icon`, `meta` (expressions); `crate` (a path).
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(ItemKind::Tool, attribute.into(), item.into()).into()

@@ -21,7 +21,7 @@ pub(crate) enum Parameter {
 }
 
 impl Parameter {
-    /// Parses the parameters except `self`, and removes our attributes from the signature.
+    /// Parses the parameters except `self`, and removes the attributes of this crate from the signature.
     pub(crate) fn take_all(attribute: &ItemAttribute, signature: &mut Signature) -> Result<Vec<Self>> {
         let mut errors = Errors::default();
         let mut parameters = Vec::new();
@@ -35,7 +35,7 @@ impl Parameter {
         Ok(parameters)
     }
 
-    /// Removes our attributes from a signature that is not parsed.
+    /// Removes the attributes of this crate from the signature of a method that is not parsed.
     pub(crate) fn strip(signature: &mut Signature) {
         for input in &mut signature.inputs {
             if let FnArg::Typed(typed) = input {
@@ -79,7 +79,7 @@ impl Parameter {
         }
     }
 
-    /// Returns `true` if the compiler may reject the type.
+    /// Returns `true` if the generated code may not compile with this type.
     pub(crate) fn may_cause_type_error(&self) -> bool {
         match self {
             Self::Argument(argument) => !is_plain(&argument.ty),
@@ -211,7 +211,7 @@ fn is_args(ty: &Type) -> bool {
 fn outer(ty: &Type) -> Option<&PathSegment> {
     match ty {
         Type::Path(path) => path.path.segments.last(),
-        // From the expansion of a `macro_rules!` macro.
+        // A type that comes from a `macro_rules!` macro.
         Type::Group(group) => outer(&group.elem),
         _ => None,
     }

@@ -172,7 +172,7 @@ impl FetchError {
 
 impl fmt::Debug for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&turms_core::error_chain(self))
+        f.write_str(&turms_core::__internal::error_chain(self))
     }
 }
 
@@ -425,7 +425,7 @@ impl Fetcher {
             }
         });
         let dialer = dial.build(uri, DialProtocol::Http, None);
-        let dialer = dialer.map_err(|error| FetchErrorKind::Setup(turms_core::error_chain(&error)))?;
+        let dialer = dialer.map_err(|error| FetchErrorKind::Setup(turms_core::__internal::error_chain(&error)))?;
         let mut builder = Client::builder(TokioExecutor::new());
         builder.timer(TokioTimer::new()).pool_timer(TokioTimer::new()).pool_max_idle_per_host(4);
         Ok(cell.get_or_init(|| builder.build(dialer)))

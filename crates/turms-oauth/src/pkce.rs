@@ -1,6 +1,6 @@
 //! Proof Key for Code Exchange (RFC 7636), with S256 only.
 
-use turms_core::random_bytes;
+use turms_core::__internal::random_bytes;
 
 use crate::jws::{encode, sha256};
 use crate::secret::Secret;

@@ -41,7 +41,7 @@ fn constructor(object: &ObjectType<'_>) -> TokenStream {
             Shape::Optional(_) | Shape::Any(_) => quote! { Some(#name.into()) },
         };
         let doc = format!("Sets `{name}`.");
-        // The bare name of a flag is that of its getter.
+        // A field `is_…` has the setter `with_is_…`: a method `is_…` is a getter by convention.
         let name_of_setter =
             if name.to_string().starts_with("is_") { format_ident!("with_{name}") } else { name.clone() };
         quote! {
@@ -58,7 +58,7 @@ fn constructor(object: &ObjectType<'_>) -> TokenStream {
         impl #ident {
             #[doc = #doc]
             #[must_use]
-            #[allow(clippy::new_without_default, reason = "there is a Default where nothing is required")]
+            #[allow(clippy::new_without_default, reason = "`Default` is generated if no member is required")]
             pub fn new(#(#parameters),*) -> Self {
                 Self { #(#values,)* #unknown: crate::Object::new() }
             }
@@ -108,7 +108,7 @@ fn decode(object: &ObjectType<'_>) -> TokenStream {
     });
     quote! {
         #[derive(Debug, Default)]
-        #[allow(unnameable_types, reason = "seen through `DecodeObject::Partial` alone")]
+        #[allow(unnameable_types, reason = "used only as `DecodeObject::Partial`")]
         #[doc(hidden)]
         pub struct #partial {
             #(#fields,)*
@@ -228,7 +228,7 @@ fn translation(object: &ObjectType<'_>) -> TokenStream {
                 #(#lower)*
             }
 
-            /// Completes the members with what the newest revision requires.
+            /// Adds the values that the newest revision requires to the members.
             #[allow(unused_variables, dead_code, reason = "not every object has members")]
             pub(crate) fn raise_members(&mut self, from: crate::ProtocolVersion) {
                 #(#raise)*

@@ -9,7 +9,7 @@ pub(crate) struct ObjectType<'a> {
     pub(crate) ident: &'a Ident,
     /// A member with a constant value: its name and the value.
     pub(crate) tag: Option<(LitStr, LitStr)>,
-    /// `Translate` is implemented by hand.
+    /// `true` if `Translate` is implemented by hand.
     pub(crate) custom_translate: bool,
     pub(crate) members: Vec<Member<'a>>,
     /// The field for unknown members.
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn names_on_the_wire_are_camel_case_unless_they_are_given() {
+    fn wire_names_are_camel_case_by_default() {
         let input: DeriveInput = parse_quote! {
             struct Page {
                 next_cursor: Option<Cursor>,
@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn a_required_member_is_defined_by_every_revision() {
+    fn a_member_with_a_range_must_be_optional() {
         let input = parse_quote! { struct Page { #[object(since = V2025_06_18)] title: String } };
         assert_eq!(problem(&input), "a member that not every revision defines must be an Option");
     }
 
-    /// Ensures that a misspelt revision does not compile.
+    /// A misspelt revision is an error of the compiler: the variant does not exist.
     #[test]
-    fn a_range_names_the_variants_of_the_version() {
+    fn a_range_expands_to_version_variants() {
         let input = parse_quote! {
             struct Page {
                 #[object(since = V2025_06_81)]
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_keeps_unknown_members() {
+    fn an_object_needs_a_field_for_unknown_members() {
         let input = parse_quote! { struct Page { title: String } };
         assert_eq!(problem(&input), "an object needs a field with #[object(unknown)]");
     }

@@ -1,6 +1,6 @@
 //! The Model Context Protocol without I/O: every revision from 2024-11-05 to 2026-07-28.
 //!
-//! - [`jsonrpc`]: ids, errors, the envelope and messages, decoded in one pass and encoded into a buffer of the caller.
+//! - [`jsonrpc`]: ids, errors, envelopes and messages, decoded in one pass and encoded into the caller's buffer.
 //! - [`types`]: parameters and results, one file per page of the specification, and a marker for every [`method`].
 //! - [`revision`]: the features of each revision, and the translation between the newest revision and older ones.
 //! - [`header`] and [`uri_template`]: the rules for mirrored HTTP headers and for resource templates.
@@ -49,11 +49,17 @@ pub mod skill;
 pub mod types;
 pub mod uri_template;
 
+/// For other crates of Turms. Not part of the API.
+#[doc(hidden)]
+pub mod __internal {
+    pub use crate::json::JsonVisitor;
+}
+
 #[doc(hidden)]
 pub use self::duration::format_duration;
 pub use self::json::{
-    CanonicalError, DecodeError, DecodeErrorKind, EncodeError, JsonVisitor, MAX_DEPTH, Members, Number, Object,
-    Problem, RawJson, SyntaxError, decode, decode_strings, decode_value,
+    CanonicalError, DecodeError, DecodeErrorKind, EncodeError, MAX_DEPTH, Members, Number, Object, RawJson,
+    SyntaxError, SyntaxErrorKind, decode, decode_strings, decode_value,
 };
 pub use self::jsonrpc::{
     DEFAULT_BATCH_LIMIT, Envelope, Envelopes, ErrorCode, ErrorObject, Incoming, InvalidKind, InvalidMessage,

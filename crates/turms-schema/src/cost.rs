@@ -4,10 +4,10 @@
 use crate::node::{Node, NodeId};
 use crate::validator::SchemaError;
 
-/// Maximum number of subschemas, with all references followed.
+/// Maximum number of subschemas, counted with all references expanded.
 const MAX_COST: u64 = 200_000;
 
-/// Maximum number of levels, with all references followed.
+/// Maximum nesting depth, counted with all references expanded.
 const MAX_LEVELS: usize = 256;
 
 /// Checks that the work of a compiled schema is bounded.
@@ -32,9 +32,9 @@ struct CostMeter<'a> {
 #[derive(Debug, Clone, Copy)]
 enum NodeState {
     New,
-    /// Being computed.
+    /// Being computed: a reference to it is recursive.
     Open,
-    /// The cost and the number of levels.
+    /// The cost and the height in levels.
     Known(u64, usize),
 }
 
@@ -47,7 +47,7 @@ impl CostMeter<'_> {
         }
         match known {
             NodeState::Known(cost, height) => return Ok((cost, height)),
-            // The value decides how often a recursive schema is followed.
+            // A recursive reference counts once: the depth of the value limits how often it is followed.
             NodeState::Open => return Ok((1, 1)),
             NodeState::New => {}
         }
@@ -87,6 +87,7 @@ fn check_recursion(nodes: &[Node], node: NodeId, depth: usize, seen: &mut [Visit
     Ok(())
 }
 
+/// Returns the nodes that a node refers to; with `only_same_value`, only those that apply to the same value.
 fn next_of(nodes: &[Node], node: NodeId, only_same_value: bool) -> Vec<NodeId> {
     let mut next = Vec::new();
     for rule in &nodes[node as usize].rules {

@@ -107,7 +107,7 @@ impl Checker<'_> {
                 }
             }
             Rule::AllOf(nodes) => nodes.iter().for_each(|node| self.explain(*node, at, explanation)),
-            // A violation of an optional value is explained by its own schema, not by the alternative `null`.
+            // For an optional value (`anyOf` with `null`), explain the violation of the non-null schema.
             Rule::AnyOf(nodes) if kind != PartKind::Null && self.other_than_null(nodes).is_some() => {
                 self.other_than_null(nodes).into_iter().for_each(|node| self.explain(node, at, explanation));
             }
@@ -192,7 +192,7 @@ impl Checker<'_> {
         matches!(&*self.nodes.nodes[node as usize].rules, [Rule::Never])
     }
 
-    /// Returns the schema for other values, if there are two schemas and the other one is for null.
+    /// For two schemas, one of which is `{"type": "null"}`, returns the other one.
     fn other_than_null(&self, nodes: &[NodeId]) -> Option<NodeId> {
         let is_null = |node: NodeId| match &*self.nodes.nodes[node as usize].rules {
             [Rule::Type(types)] => types.names().eq(["null"]),

@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use turms_proto::{JsonVisitor, MAX_DEPTH, RawJson};
+use turms_proto::__internal::JsonVisitor;
+use turms_proto::{MAX_DEPTH, RawJson};
 
 use crate::budget::Budget;
 use crate::validator::ValidationError;

@@ -1,12 +1,13 @@
-//! JSON Schema validation with a bound on work. Schemas are compiled once, and values are checked as JSON text.
+//! JSON Schema validation with a limit on work. Schemas are compiled once, and values are checked as JSON text.
 //!
 //! - [`Validator::new`] compiles a schema, [`Validator::check`] checks a value. Nothing is fetched: a schema must be
 //!   self-contained.
 //! - Work is counted in steps. A value that exceeds the maximum is [rejected](ValidationError::TooExpensive), so that
 //!   neither a schema nor a value from a peer can block a thread.
 //!
-//! This crate exists because a bound on work cannot be added to another implementation: with `jsonschema` 0.60, a
-//! small schema and a value nested 100 levels deep took more than 20 s, and twice that with each further level.
+//! This crate exists because existing implementations have no such limit, and it cannot be added from outside: with
+//! `jsonschema` 0.60, a small schema and a value nested 100 levels deep took more than 20 s, and the time doubles with
+//! each further level.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -73,11 +73,11 @@ pub(crate) enum Rule {
 #[derive(Debug)]
 pub(crate) struct EnumValues {
     pub(crate) values: Box<[Value]>,
-    /// Indexes of the strings, sorted by string.
+    /// Indexes of the strings in `values`, sorted by string.
     texts: Box<[u32]>,
     /// The integers, sorted.
     integers: Box<[i128]>,
-    /// Indexes of all other values.
+    /// Indexes of all other values in `values`.
     others: Box<[u32]>,
 }
 
@@ -129,8 +129,7 @@ pub(crate) struct MemberRules {
 
 impl MemberRules {
     pub(crate) fn named(&self, name: &str) -> Option<NodeId> {
-        // Names of different length are distinguished without a comparison, so a linear scan is faster for short
-        // lists.
+        // Strings of different length are unequal without comparing bytes, so a linear scan is faster for short lists.
         const SHORT: usize = 16;
         if self.named.len() <= SHORT {
             return self.named.iter().find(|(other, _)| **other == *name).map(|(_, node)| *node);
@@ -198,7 +197,7 @@ pub(crate) struct Types(u8);
 impl Types {
     const NAMES: [&'static str; 7] = ["null", "boolean", "number", "string", "array", "object", "integer"];
     const INTEGER: u8 = 6;
-    /// `true` for draft 4, where `1.0` is not an integer.
+    /// Bit for draft 4, where `1.0` is not an integer.
     const AS_WRITTEN: u8 = 1 << 7;
 
     pub(crate) fn new(value: &Value, draft: Draft) -> Self {
@@ -237,7 +236,7 @@ impl Types {
 }
 
 impl Rule {
-    /// Returns the keyword of the rule; of several, the first.
+    /// Returns the keyword of the rule, or the first if it combines several.
     pub(crate) fn keyword(&self) -> &'static str {
         match self {
             Self::Never => "false",
@@ -285,36 +284,37 @@ impl Rule {
         matches!(self, Self::AllOf(nodes) | Self::AnyOf(nodes) | Self::OneOf(nodes) if nodes.is_empty())
     }
 
-    /// Calls `show` with all nodes that the rule refers to, and whether they apply to the same value.
-    pub(crate) fn each_node(&self, mut show: impl FnMut(NodeId, SameValue)) {
+    /// Calls `visit` with each node that the rule refers to, and `true` if the node applies to the same value.
+    pub(crate) fn each_node(&self, mut visit: impl FnMut(NodeId, SameValue)) {
         match self {
             Self::Members(members) => {
-                members.named.iter().for_each(|(_, node)| show(*node, false));
-                members.patterns.iter().for_each(|(_, node)| show(*node, false));
-                members.others.iter().for_each(|node| show(*node, false));
+                members.named.iter().for_each(|(_, node)| visit(*node, false));
+                members.patterns.iter().for_each(|(_, node)| visit(*node, false));
+                members.others.iter().for_each(|node| visit(*node, false));
             }
-            Self::Items(items) => items.first.iter().chain(&items.others).for_each(|node| show(*node, false)),
-            Self::Contains(contains) => show(contains.node, false),
+            Self::Items(items) => items.first.iter().chain(&items.others).for_each(|node| visit(*node, false)),
+            Self::Contains(contains) => visit(contains.node, false),
             Self::MemberNames(node) | Self::UnevaluatedMembers(node) | Self::UnevaluatedItems(node) => {
-                show(*node, false)
+                visit(*node, false)
             }
-            Self::DependentSchemas(schemas) => schemas.iter().for_each(|(_, node)| show(*node, true)),
+            Self::DependentSchemas(schemas) => schemas.iter().for_each(|(_, node)| visit(*node, true)),
             Self::AllOf(nodes) | Self::AnyOf(nodes) | Self::OneOf(nodes) => {
-                nodes.iter().for_each(|node| show(*node, true))
+                nodes.iter().for_each(|node| visit(*node, true))
             }
-            Self::Not(node, _) | Self::Reference(node) => show(*node, true),
+            Self::Not(node, _) | Self::Reference(node) => visit(*node, true),
             Self::If(choice) => {
-                show(choice.condition, true);
-                choice.then.iter().chain(&choice.otherwise).for_each(|node| show(*node, true));
+                visit(choice.condition, true);
+                choice.then.iter().chain(&choice.otherwise).for_each(|node| visit(*node, true));
             }
-            // The target, and whether it is recursive, depends on the path.
+            // The target depends on the path, and so does whether it is recursive.
             Self::Dynamic(dynamic) => {
-                dynamic.targets.iter().for_each(|(_, node)| show(*node, false));
-                show(dynamic.otherwise, false);
+                dynamic.targets.iter().for_each(|(_, node)| visit(*node, false));
+                visit(dynamic.otherwise, false);
             }
             _ => {}
         }
     }
 }
 
+/// `true` if a node applies to the same value as its rule, `false` if it applies to a part of the value.
 pub(crate) type SameValue = bool;

@@ -23,8 +23,8 @@ pub struct Validator {
     formats_are_annotations: bool,
 }
 
-/// Origin of a schema. It decides about patterns that cannot be matched in linear time: those with look-around or
-/// back-references, and those that are too large.
+/// Origin of a schema. It determines the handling of patterns that cannot be matched in linear time: patterns with
+/// look-around or back-references, and patterns that are too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trust {
@@ -72,7 +72,7 @@ pub struct Violation {
 pub struct SchemaError(String);
 
 impl SchemaError {
-    /// Returns the reason, without the sentence that the schema is unusable.
+    /// Returns the reason, without the prefix "not a usable JSON Schema".
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.0
@@ -107,8 +107,8 @@ impl Validator {
         Ok(Self { nodes: compile::compile(schema, trust)?, formats_are_annotations: false })
     }
 
-    /// Treats `format` as an annotation in 2019-09 and 2020-12, which is their default: a string of another format
-    /// causes a warning, not a violation. In earlier drafts, it stays a violation.
+    /// Treats `format` as an annotation in 2019-09 and 2020-12, which is the default of these drafts: a string that
+    /// does not have the format causes a warning, not a violation. In earlier drafts, it stays a violation.
     #[must_use]
     pub fn formats_as_annotations(mut self) -> Self {
         self.formats_are_annotations = true;
@@ -133,7 +133,7 @@ impl Validator {
     }
 
     /// Checks a value like [`Validator::check_within`], and also returns the number of steps.
-    #[allow(clippy::missing_errors_doc, reason = "the result is one of two things that are returned")]
+    #[allow(clippy::missing_errors_doc, reason = "returns a tuple; the errors are those of `check_within`")]
     pub fn check_counted(&self, value: &RawJson, max_steps: u64) -> (u64, Result<Vec<Violation>, ValidationError>) {
         let mut budget = Budget::new(max_steps);
         let checked = self.check_with(value, &mut budget);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dialect_is_what_the_schema_says() {
+    fn the_schema_declares_its_dialect() {
         // In draft 7, `items` may be a list. In 2020-12, that is `prefixItems`.
         let old = r#"{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"string"}]}"#;
         let violations = violations(&validator(old).unwrap(), "[1]");
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_stands_for_endless_work_is_refused() {
+    fn a_schema_with_exponential_work_is_rejected() {
         let doubling = |last: &str| {
             let mut defs = serde_json::Map::new();
             for level in 0..40 {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_holds_itself_is_as_good_as_any() {
+    fn recursive_schemas_are_supported() {
         let tree = validator(
             r##"{"$defs":{"tree":{"type":"object","properties":{"sons":{"type":"array","items":{"$ref":"#/$defs/tree"}}}}},"$ref":"#/$defs/tree"}"##,
         );
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_fetched() {
+    fn external_references_are_rejected() {
         assert!(validator(r#"{"$ref":"https://example.com/schema.json"}"#).is_err());
         assert!(validator(r#"{"$ref":"file:///etc/passwd"}"#).is_err());
     }

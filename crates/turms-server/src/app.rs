@@ -94,7 +94,7 @@ impl App {
 /// ```
 /// use turms_server::{App, Apps, Server, Tool};
 ///
-/// # fn main() -> Result<(), turms_server::ServeError> {
+/// # fn main() -> Result<(), turms_core::Error> {
 /// let view = App::new("ui://weather/view.html", "<!doctype html><title>Weather</title>").prefers_border(true);
 /// let weather = Tool::builder("weather").app("ui://weather/view.html").handler_sync(|| "Sunny, 20 degrees.");
 /// let refresh = Tool::builder("refresh").app_only().handler_sync(|| "Sunny, 21 degrees.");
@@ -172,7 +172,7 @@ impl Context {
         }
         let settings = self.client_extension(APPS_EXTENSION);
         let capability = settings.and_then(|settings| settings.decode::<AppsCapability>().ok());
-        capability.is_some_and(|capability| capability.shows_html())
+        capability.is_some_and(|capability| capability.supports_html())
     }
 }
 

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use turms_core::__internal::debug_error;
+
 /// The error of [`Server::build`](crate::Server::build). It has one entry for each problem.
 ///
 /// ```
@@ -43,12 +45,7 @@ impl fmt::Display for BuildError {
     }
 }
 
-/// Same as [`Display`](fmt::Display).
-impl fmt::Debug for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+debug_error! { BuildError |error| { server: error.server, problems: error.problems } }
 
 impl Error for BuildError {}
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use turms_core::__internal::{debug_error, error_chain, random_id};
 use turms_core::store::{StoreError, TaskAnswer};
-use turms_core::{CallContext, CancellationToken, Peer, PeerError, error_chain, random_id};
+use turms_core::{CallContext, CancellationToken, Peer, PeerError};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{Translate as _, UnsupportedFeatureError, lower_elicitation};
 use turms_proto::session::{RequestError, RequestOptions};
@@ -99,7 +100,7 @@ impl Context {
         let Some(settings) = self.server().settings() else { return false };
         let resource =
             crate::router::find_in_catalogs(&self.server().catalog(), self, |catalog| catalog.resource(uri).cloned());
-        resource.is_some_and(|resource| settings.check_item(crate::server::Component::Resource(&resource), self))
+        resource.is_some_and(|resource| settings.is_visible(crate::server::Component::Resource(&resource), self))
     }
 
     pub(crate) fn put<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
@@ -237,7 +238,7 @@ impl Context {
     /// Returns `true` if the client requested log messages of this level.
     #[must_use]
     pub fn log_enabled(&self, level: LoggingLevel) -> bool {
-        self.call().wants_log(level)
+        self.call().log_enabled(level)
     }
 
     /// Asks the user to fill in a form. The form is generated from `T`: a struct of strings, numbers, booleans, enums
@@ -254,9 +255,8 @@ impl Context {
     /// use schemars::JsonSchema;
     /// use serde::Deserialize;
     /// use turms_proto::types::ElicitResult;
-    /// use turms_proto::{Object, ProtocolVersion};
-    /// use turms_server::testing::{Script, TestClient};
-    /// use turms_server::{InputError, Context, Server, Tool};
+    /// use turms_server::{Context, InputError, Server, Tool};
+    /// use turms_testing::TestClient;
     ///
     /// #[derive(Deserialize, JsonSchema)]
     /// struct Size {
@@ -274,11 +274,12 @@ impl Context {
     /// }
     ///
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// let server = Server::new("shop", "1.0.0").tool(Tool::builder("order").handler(order)).build()?;
-    /// let size = Object::encode(&serde_json::json!({ "size": 42 }))?;
-    /// let person = Script::new().elicit(move |_| ElicitResult::accept(&size).unwrap());
-    /// let client = TestClient::connect_with(&server, ProtocolVersion::V2026_07_28, person).await;
-    /// assert_eq!(client.call_tool("order", serde_json::json!({})).await?.text(), "size 42");
+    /// let server = Server::new("shop", "1.0.0").tool(Tool::builder("order").handler(order));
+    /// let client = TestClient::builder(server)
+    ///     .client(|client| client.on_form(|_, _| async { Ok(ElicitResult::accept(serde_json::json!({ "size": 42 }))?) }))
+    ///     .connect()
+    ///     .await?;
+    /// assert_eq!(client.call_tool("order", ()).await?.text(), "size 42");
     /// assert_eq!(COUNTED.load(Ordering::Relaxed), 2, "the handler ran twice");
     /// assert_eq!(RESERVED.load(Ordering::Relaxed), 1, "the side effect happened once");
     /// # Ok(())
@@ -403,7 +404,7 @@ impl Context {
         let (Some(rounds), None) = (self.rounds(), self.running_task()) else {
             return Ok(work.await);
         };
-        if let Some(outcome) = rounds.outcome(self.principal_subject(), key).await {
+        if let Some(outcome) = rounds.outcome(self.principal_key(), key).await {
             return Ok(outcome.decode()?);
         }
         let outcome = work.await;
@@ -412,13 +413,13 @@ impl Context {
         Ok(outcome)
     }
 
-    fn principal_subject(&self) -> Option<&str> {
-        self.principal().map(|principal| principal.subject.as_str())
+    fn principal_key(&self) -> Option<&str> {
+        self.principal().map(Principal::key)
     }
 
     /// Rejects a `requestState` that was not issued for the request.
     pub(crate) fn check_rounds(&self) -> Result<(), ErrorObject> {
-        self.rounds().map_or(Ok(()), |rounds| rounds.check(self.principal_subject()))
+        self.rounds().map_or(Ok(()), |rounds| rounds.check(self.principal_key()))
     }
 
     fn require(&self, capability: ClientCapability<'_>) -> Result<(), InputError> {
@@ -448,7 +449,7 @@ impl Context {
             result.raise(self.protocol_version());
             return Ok(result);
         };
-        let principal = self.principal_subject();
+        let principal = self.principal_key();
         let key = options.key.unwrap_or_else(|| rounds.next_key(principal, kind));
         let mut question = question(params);
         question.lower(self.protocol_version());
@@ -503,7 +504,7 @@ pub(crate) const ASK_TIMEOUT: std::time::Duration = std::time::Duration::from_se
 #[doc(alias = "elicitation")]
 #[doc(alias = "form")]
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "handlers decide on each of the three actions of the specification")]
 pub enum Elicited<T> {
     /// The user submitted the form.
     Accepted(T),
@@ -524,7 +525,7 @@ impl<T> Elicited<T> {
 }
 
 /// The error of an input request to the client.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
     /// The client did not declare the required capability.
@@ -549,6 +550,18 @@ pub enum InputError {
     /// The response could not be decoded.
     #[error("the client's response could not be decoded: {0}")]
     Decode(#[from] DecodeError),
+}
+
+debug_error! {
+    InputError {
+        Unsupported(error),
+        UnsupportedByProtocol(error),
+        Schema(message),
+        Peer(error),
+        Store(error),
+        TaskEnded,
+        Decode(error),
+    }
 }
 
 impl InputError {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::layer::Layer;
-use turms_core::{CloseReason, Payload, Service, ServiceError, SharedService};
+use turms_core::{CloseReason, Payload, Service, ServiceError};
 use turms_proto::types::{ClientCapability, Meta, ResultType, is_extension_id};
 use turms_proto::{ErrorObject, Object, RawJson};
 
@@ -30,9 +30,10 @@ use crate::tool::IntoTool;
 /// use std::sync::Arc;
 ///
 /// use serde::{Deserialize, Serialize};
+/// use serde_json::json;
 /// use turms_proto::{ErrorCode, ErrorObject, Object, ProtocolVersion};
-/// use turms_server::testing::{Script, TestClient};
 /// use turms_server::{Context, ExtensionBuilder, Server, ServerExtension};
+/// use turms_testing::TestClient;
 ///
 /// /// Serves the prices of articles.
 /// struct Prices;
@@ -67,17 +68,17 @@ use crate::tool::IntoTool;
 /// }
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let server = Server::new("shop", "1.0.0").extension(Prices).build()?;
-/// let article = Object::parse(r#"{"article":"tea"}"#)?;
+/// let server = || Server::new("shop", "1.0.0").extension(Prices);
+/// let article = json!({ "article": "tea" });
 /// for version in ProtocolVersion::ALL {
-///     let script = Script::new().extension(ID, Object::new());
-///     let client = TestClient::connect_with(&server, version, script).await;
-///     let price = client.request_raw("com.example/prices/get", article.clone()).await?;
+///     let client = TestClient::builder(server()).protocol_version(version);
+///     let client = client.client(|client| client.declare_extension(ID, Object::new())).connect().await?;
+///     let price = client.request_raw("com.example/prices/get", &article).await?;
 ///     assert_eq!(price.member("cents").unwrap().as_str(), "250");
 /// }
-/// let stranger = TestClient::connect(&server, ProtocolVersion::LATEST).await;
-/// let refused = stranger.request_raw("com.example/prices/get", article).await.unwrap_err();
-/// assert_eq!(refused.server_error().code, ErrorCode::MISSING_CLIENT_CAPABILITY);
+/// let stranger = TestClient::connect(server()).await?;
+/// let refused = stranger.request_raw("com.example/prices/get", &article).await.unwrap_err();
+/// assert_eq!(refused.error_response().unwrap().code, ErrorCode::MISSING_CLIENT_CAPABILITY);
 /// # Ok(())
 /// # }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
@@ -312,7 +313,7 @@ impl ExtensionBuilder {
     /// Adds a layer around all requests and notifications of the server.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
-        L: Layer<SharedService> + Send + Sync + 'static,
+        L: Layer<Arc<dyn Service>> + Send + Sync + 'static,
         L::Service: Service,
     {
         self.server = self.server.layer(layer);

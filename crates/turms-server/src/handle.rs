@@ -174,7 +174,7 @@ impl ServerHandle {
             return;
         };
         for handle in self.0.subscriptions.sessions() {
-            if handle.wants_log(level)
+            if handle.log_enabled(level)
                 && let Some(session) = handle.existing_state()
             {
                 try_notify(&session, notification.clone());
@@ -309,7 +309,7 @@ impl ServerHandle {
 }
 
 /// Error for a tool, a prompt or a resource that cannot be added to a server.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistrationError {
     /// There is an item with the same name or URI.
@@ -333,6 +333,8 @@ pub enum RegistrationError {
         reason: String,
     },
 }
+
+turms_core::__internal::debug_error! { RegistrationError { Duplicate { kind, name }, Invalid { kind, name, reason } } }
 
 pub(crate) fn require_new(is_new: bool, kind: &'static str, name: &str) -> Result<(), RegistrationError> {
     if is_new { Ok(()) } else { Err(RegistrationError::Duplicate { kind, name: name.to_owned() }) }

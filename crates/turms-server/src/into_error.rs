@@ -2,9 +2,16 @@
 
 turms_core::__internal::into_error! {
     Build: crate::BuildError,
+    Build: crate::ComponentError,
     Build: crate::RegistrationError,
     Other: crate::InputError,
-    Other: crate::testing::TestError,
+    Other: crate::Rejection,
+}
+
+impl From<crate::ToolError> for turms_core::Error {
+    fn from(error: crate::ToolError) -> Self {
+        Self::new(turms_core::ErrorKind::Other, error.into_boxed())
+    }
 }
 
 #[cfg(feature = "skills")]

@@ -5,32 +5,30 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use turms_core::layer::Layer;
-use turms_core::{
-    CallContext, CallResult, ErrorOrigin, NotifyFuture, Request, ResponseFuture, Service, ServiceError, SharedService,
-};
+use turms_core::{CallContext, CallResult, ErrorOrigin, NotifyFuture, Request, ResponseFuture, Service, ServiceError};
 use turms_proto::Notification;
 
 use crate::context::Context;
 
 /// A stack of layers, outermost last.
 #[derive(Default)]
-pub(crate) struct LayerStack(Vec<Box<dyn Fn(SharedService) -> SharedService + Send + Sync>>);
+pub(crate) struct LayerStack(Vec<Box<dyn Fn(Arc<dyn Service>) -> Arc<dyn Service> + Send + Sync>>);
 
 impl LayerStack {
     pub(crate) fn push<L>(&mut self, layer: L)
     where
-        L: Layer<SharedService> + Send + Sync + 'static,
+        L: Layer<Arc<dyn Service>> + Send + Sync + 'static,
         L::Service: Service,
     {
         self.0.push(Box::new(move |inner| Arc::new(layer.layer(inner))));
     }
 
     /// Wraps a service in the layers. Returns `None` if there are no layers.
-    pub(crate) fn wrap(&self, service: impl Service) -> Option<SharedService> {
+    pub(crate) fn wrap(&self, service: impl Service) -> Option<Arc<dyn Service>> {
         if self.0.is_empty() {
             return None;
         }
-        Some(self.0.iter().fold(Arc::new(service) as SharedService, |inner, layer| layer(inner)))
+        Some(self.0.iter().fold(Arc::new(service) as Arc<dyn Service>, |inner, layer| layer(inner)))
     }
 }
 
@@ -43,7 +41,7 @@ impl fmt::Debug for LayerStack {
 /// Calls an item through its layers. The layers receive the client's request, and the item receives what they make of
 /// it.
 pub(crate) async fn call_layered<R: DeserializeOwned + 'static>(
-    service: SharedService,
+    service: Arc<dyn Service>,
     request: Request,
     context: Context,
 ) -> Result<R, ServiceError> {

@@ -1,6 +1,6 @@
-//! Building blocks for Model Context Protocol servers: tools, resources, prompts, tasks and extensions.
+//! Servers for the Model Context Protocol: tools, resources, prompts, tasks and extensions.
 //!
-//! Write plain functions, describe them, and serve them to clients of every protocol revision:
+//! A server consists of plain functions, and serves clients of every protocol revision:
 //!
 //! ```no_run
 //! use schemars::JsonSchema;
@@ -13,7 +13,7 @@
 //!     b: f64,
 //! }
 //!
-//! # async fn example() -> Result<(), turms_server::ServeError> {
+//! # async fn example() -> Result<(), turms_core::Error> {
 //! let add = Tool::builder("add")
 //!     .description("Adds two numbers.")
 //!     .handler(|Args(add): Args<Add>| async move { add.a + add.b });
@@ -23,15 +23,16 @@
 //!
 //! # Logging
 //!
-//! Failed calls are reported as `tracing` events with the target `turms::server`: a panic in a handler at level error, an error of a
-//! handler at level info, a rejected request at level debug. The fields are `method`, `tool` (or `prompt`, `resource`), `session`,
-//! the request `id` and the error `code`; arguments and results are never logged. Without a subscriber they cost nothing.
+//! Failed calls are reported as `tracing` events with the target `turms::server`: a panic in a handler at level error,
+//! an error of a handler at level info, a rejected request at level debug. The fields are `method`, `tool` (or
+//! `prompt`, `resource`), `session`, the request `id` and the error `code`; arguments and results are never logged.
+//! Without a subscriber they cost nothing.
 //!
 //! # Features
 //!
 //! | feature | default | enables |
 //! |---|---|---|
-//! | `anyhow` | | protocol errors inside an `anyhow::Error` that a handler returns |
+//! | `anyhow` | | `ToolError` finds protocol errors inside an `anyhow::Error` |
 //! | `skills` | | `Skills`, the extension for skills |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -66,9 +67,6 @@ mod skill;
 mod subscriptions;
 mod sync;
 mod task;
-/// A client with raw requests, for the tests of this crate. Users have `turms::testing`.
-#[doc(hidden)]
-pub mod testing;
 mod text_arguments;
 mod tool;
 mod tool_error;
@@ -92,7 +90,6 @@ pub use self::prompt::{IntoPrompt, Prompt, PromptBuilder};
 pub use self::resource::{IntoResource, Resource, ResourceBuilder, ResourceUri};
 pub use self::respond::{IntoCallToolResult, IntoCompletion, IntoGetPromptResult, IntoReadResourceResult, Json};
 pub use self::router::Router;
-pub use self::schema::SchemaError;
 pub use self::seal::RequestStateKey;
 pub use self::server::{Component, Handlers, Server};
 pub use self::session::Session;
@@ -102,4 +99,4 @@ pub use self::subscriptions::ListKind;
 pub use self::task::TaskOptions;
 pub use self::tool::{IntoTool, Tool, ToolBuilder};
 pub use self::tool_error::ToolError;
-pub use turms_core::{CancellationToken, CloseReason, Principal, ServeError, SharedService};
+pub use turms_core::{CancellationToken, CloseReason, InsufficientScopeError, Principal};

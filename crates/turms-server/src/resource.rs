@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use turms_core::layer::Layer;
-use turms_core::{BoxFuture, Payload, Request, Service, ServiceError, SharedService};
+use turms_core::{BoxFuture, Payload, Request, Service, ServiceError};
 use turms_proto::ErrorObject;
 use turms_proto::types::{
     Annotations, CacheScope, Completion, Icon, Meta, ReadResource, ReadResourceParams, ReadResourceResult,
@@ -37,7 +37,7 @@ use crate::uri_spelling::normalized;
 pub struct Resource {
     core: Arc<ResourceCore>,
     /// The resource wrapped in its layers, if it has any.
-    layered: Option<SharedService>,
+    layered: Option<Arc<dyn Service>>,
 }
 
 /// A resource without its layers.
@@ -48,7 +48,8 @@ struct ResourceCore {
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
     shown_if: Option<ShownIf>,
-    /// The registration error. It is reported when the server is built, not when the resource is read.
+    scopes: Vec<String>,
+    /// The error of an invalid definition. It is reported when the server is built.
     fault: Option<String>,
 }
 
@@ -87,6 +88,7 @@ impl Resource {
             cache: None,
             shown_if: None,
             layers: LayerStack::default(),
+            scopes: Vec::new(),
             fault,
         }
     }
@@ -104,6 +106,12 @@ impl Resource {
     #[must_use]
     pub fn is_template(&self) -> bool {
         matches!(self.core.definition, ResourceEntry::Template(..))
+    }
+
+    /// Returns the scopes that callers need.
+    #[must_use]
+    pub fn scopes(&self) -> &[String] {
+        &self.core.scopes
     }
 
     pub(crate) fn fault(&self) -> Option<&str> {
@@ -154,7 +162,7 @@ impl ResourceCore {
         let uri = params.uri;
         let variables = match &self.definition {
             ResourceEntry::Resource(_) => BTreeMap::new(),
-            // The literals of a template may be percent-encoded differently.
+            // The URI may percent-encode the literals of the template differently.
             ResourceEntry::Template(..) => {
                 let variables = self.variables(&normalized(&uri)).or_else(|| self.variables(&uri));
                 variables.ok_or_else(|| ErrorObject::resource_not_found(&uri))?
@@ -221,6 +229,7 @@ pub struct ResourceBuilder {
     cache: Option<(i64, CacheScope)>,
     shown_if: Option<ShownIf>,
     layers: LayerStack,
+    scopes: Vec<String>,
     fault: Option<String>,
 }
 
@@ -247,7 +256,7 @@ impl ResourceBuilder {
         mime_type: String;
         /// Sets the annotations: audience, priority and modification time.
         annotations: Box<Annotations>;
-        /// Protocol metadata (`_meta`).
+        /// Sets the protocol metadata (`_meta`).
         meta: Meta;
     }
 
@@ -284,7 +293,7 @@ impl ResourceBuilder {
         self
     }
 
-    /// Sets a visibility check for each URI of a resource template.
+    /// Sets a function that decides for each URI of a resource template whether the caller may see it.
     #[cfg(feature = "skills")]
     pub(crate) fn shown_if(mut self, shown_if: impl Fn(&str, &Context) -> bool + Send + Sync + 'static) -> Self {
         self.shown_if = Some(Box::new(shown_if));
@@ -300,10 +309,17 @@ impl ResourceBuilder {
         self
     }
 
+    /// Sets the scopes that callers over a network need for this resource: to read it, to subscribe to it, and to complete its variables. Default: none. A caller without them gets an error that names
+    /// them, with HTTP status 403. Calls over stdio and within the process are checked only if they have a principal.
+    pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.scopes = scopes.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Adds a layer around this resource. The layer added last is the outermost.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
-        L: Layer<SharedService> + Send + Sync + 'static,
+        L: Layer<Arc<dyn Service>> + Send + Sync + 'static,
         L::Service: Service,
     {
         self.layers.push(layer);
@@ -342,8 +358,9 @@ impl ResourceBuilder {
                 (None, Some(self.fault.unwrap_or_else(reason)))
             }
         };
-        let Self { definition, completers, cache, shown_if, layers, .. } = self;
-        let core = Arc::new(ResourceCore { definition, constraints, handler, completers, cache, shown_if, fault });
+        let Self { definition, completers, cache, shown_if, layers, scopes, .. } = self;
+        let core =
+            Arc::new(ResourceCore { definition, constraints, handler, completers, cache, shown_if, scopes, fault });
         let innermost = core.clone();
         let layered = layers.wrap(Innermost(move |request: Request, context| {
             let core = innermost.clone();
@@ -361,7 +378,7 @@ impl fmt::Debug for ResourceBuilder {
 
 /// Extracts the URI that is being read, for handlers of resource templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
+#[expect(clippy::exhaustive_structs, reason = "a newtype will not get more fields")]
 pub struct ResourceUri(pub String);
 
 impl FromCall for ResourceUri {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
-use turms_core::run_blocking;
+use turms_core::__internal::run_blocking;
 use turms_proto::{Object, RawJson};
-pub use turms_schema::SchemaError;
+pub(crate) use turms_schema::SchemaError;
 use turms_schema::{Trust, Validator, shortened};
 
 /// A schema that is compiled when its tool is registered.

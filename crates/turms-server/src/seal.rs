@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
-use turms_core::random_bytes;
+use turms_core::__internal::random_bytes;
 
 /// A key that encrypts request state. Replicas that share keys accept each other's request state.
 #[derive(Clone, PartialEq, Eq)]

@@ -450,9 +450,9 @@ mod tests {
             .on_session_end(move |_, reason| reasons.lock().push(reason))
             .build()
             .unwrap();
-        let handle = SessionHandle::new(Peer::nobody());
+        let handle = SessionHandle::new(Peer::disconnected());
         let version = ProtocolVersion::V2025_11_25;
-        let cx = CallContext::new(Dialect::Handshake(version), Peer::nobody()).with_session(handle.clone());
+        let cx = CallContext::new(Dialect::Handshake(version), Peer::disconnected()).with_session(handle.clone());
         let client =
             InitializeParams::new(version.as_str(), ClientCapabilities::default(), Implementation::new("c", "1"));
         let starting = tokio::spawn(router.call(turms_core::Request::new::<Initialize>(client), cx));

@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn a_session_that_has_ended_subscribes_to_nothing() {
         let server = Server::new("s", "1").handle();
-        let handle = SessionHandle::new(Peer::nobody());
+        let handle = SessionHandle::new(Peer::disconnected());
         let session = Arc::new(SessionCore::new(handle.peer().clone(), handle.serial(), server.clone()));
         handle.state(|| session.clone()).unwrap();
         server.subscriptions().join(&handle);

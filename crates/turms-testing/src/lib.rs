@@ -42,9 +42,10 @@ use turms_proto::ProtocolVersion;
 /// Timeout of [`TestClient::expect_event`].
 const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client that is connected to a server in the same process. It derefs to [`Client`].
+/// A client that is connected to a server in the same process. It dereferences to [`Client`].
 ///
-/// Messages travel over a byte stream in memory, encoded as over any transport. The connection closes when the client is dropped.
+/// Messages are encoded and sent over an in-memory byte stream, as with a real transport. The connection closes when
+/// the client is dropped.
 pub struct TestClient {
     client: Client,
     events: Mutex<Events>,
@@ -58,19 +59,20 @@ impl TestClient {
         TestClientBuilder { endpoint: server.into_endpoint(), client, extensions: Extensions::new() }
     }
 
-    /// Connects to this server in the newest revision, with the defaults of a client.
+    /// Connects to this server with the newest revision and default client options.
     ///
     /// # Errors
-    /// If the server cannot be built or refuses the client.
+    /// Returns an error if the server cannot be built or rejects the client.
     pub async fn connect(server: impl IntoEndpoint) -> Result<Self, Error> {
         Self::builder(server).connect().await
     }
 
-    /// Waits for an event of the server that `find` recognizes, such as a log message or a changed list. Events since the client
-    /// connected are looked at in their order, each once.
+    /// Waits for an event for which `find` returns `Some`, such as a log message or a changed list, and returns its
+    /// value. Looks at all events since the client connected, in order. Each event is passed to `find` only once, also
+    /// over several calls.
     ///
     /// # Panics
-    /// If there is none within 10 s.
+    /// Panics if there is no such event within 10 s.
     pub async fn expect_event<T>(&self, mut find: impl FnMut(Event) -> Option<T>) -> T {
         let found = async {
             let mut events = self.events.lock().await;
@@ -114,18 +116,19 @@ pub struct TestClientBuilder {
 }
 
 impl TestClientBuilder {
-    /// Speaks this revision. Default: the newest.
+    /// Sets the protocol revision. Default: the newest.
     pub fn protocol_version(mut self, version: ProtocolVersion) -> Self {
         self.client = self.client.protocol_versions(VersionChoice::Only(version));
         self
     }
 
-    /// Sets the authenticated caller, as if a token had been checked. Default: none.
+    /// Sets the authenticated caller, as authentication middleware would. Default: none.
     pub fn principal(self, principal: impl Into<Principal>) -> Self {
         self.extension(principal.into())
     }
 
-    /// Attaches a value to every request, as middleware of an HTTP server would. Handlers extract it with `Extension<T>`.
+    /// Attaches a value to every request, as middleware of an HTTP server would. Handlers extract it with
+    /// `Extension<T>`.
     pub fn extension<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         self.extensions.insert(value);
         self
@@ -148,10 +151,10 @@ impl TestClientBuilder {
         self
     }
 
-    /// Connects.
+    /// Connects to the server.
     ///
     /// # Errors
-    /// If the server cannot be built or refuses the client.
+    /// Returns an error if the server cannot be built or rejects the client.
     pub async fn connect(self) -> Result<TestClient, Error> {
         let endpoint = self.endpoint?;
         let (near, far) = memory();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Counters by name. A counter that was never added to is 0.
+/// Counters by name. A counter starts at 0.
 #[derive(Debug, Default)]
 pub struct CallCounters(watch::Sender<BTreeMap<String, i64>>);
 
@@ -42,7 +42,7 @@ fn value_of(counters: &BTreeMap<String, i64>, counter: &str) -> i64 {
     counters.get(counter).copied().unwrap_or_default()
 }
 
-/// Adds to a counter when it is dropped.
+/// A guard that adds to a counter when it is dropped.
 #[derive(Debug)]
 pub struct CountOnDrop {
     counters: Arc<CallCounters>,

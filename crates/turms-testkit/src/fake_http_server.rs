@@ -202,7 +202,7 @@ impl FakeHttpServer {
     }
 
     /// The methods of the received requests.
-    pub fn asked(&self) -> Vec<String> {
+    pub fn methods(&self) -> Vec<String> {
         self.received().iter().map(|request| request.what().to_owned()).collect()
     }
 

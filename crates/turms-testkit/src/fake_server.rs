@@ -74,12 +74,12 @@ impl FakeServer {
     }
 
     /// Sends a notification.
-    pub async fn tell(&mut self, method: &str, params: Value) {
+    pub async fn notify(&mut self, method: &str, params: Value) {
         self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
     }
 
     /// Sends a request.
-    pub async fn ask(&mut self, id: impl Into<Value>, method: &str, params: Value) {
+    pub async fn request(&mut self, id: impl Into<Value>, method: &str, params: Value) {
         self.send(&json!({ "jsonrpc": "2.0", "id": id.into(), "method": method, "params": params })).await;
     }
 

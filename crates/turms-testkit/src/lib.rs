@@ -1,6 +1,6 @@
 //! Helpers shared by the integration tests of Turms. Not published.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
-#![allow(clippy::needless_pass_by_value, reason = "messages are written where they are sent")]
+#![allow(clippy::needless_pass_by_value, reason = "callers pass messages as literals")]
 #![allow(
     clippy::exhaustive_structs,
     clippy::must_use_candidate,
@@ -33,6 +33,8 @@ pub mod raw_http;
 pub mod raw_ws;
 mod schema;
 mod software;
+#[cfg(feature = "server")]
+pub mod test_client;
 #[cfg(feature = "tls")]
 pub mod tls;
 #[cfg(feature = "server")]

@@ -1,4 +1,4 @@
-//! Servers that misbehave, as real processes, and checks that none of their processes is left.
+//! Misbehaving servers as child processes, and checks that none of their processes is left running.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use crate::process::left_of;
 /// A command that starts misbehaving servers, and the file in which they write their process ids.
 #[derive(Debug)]
 pub struct MisbehavingServer {
-    /// The command that starts it.
+    /// The command that starts the server.
     pub command: ChildCommand,
     id_file: PathBuf,
 }
 
 impl MisbehavingServer {
-    /// Creates a server with a mode for each start, separated by commas; `era` is `old` or `new`.
+    /// Creates a server. `modes` is a comma-separated list with the mode of each start; `era` is `old` or `new`.
     pub fn new(modes: &str, era: &str) -> Self {
         let program =
             std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples/misbehaving_server");

@@ -1,4 +1,4 @@
-//! A small HTTP proxy: it forwards plain requests and opens tunnels.
+//! A small HTTP proxy: forwards plain requests, and opens tunnels for `CONNECT`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub const DOMAIN: &str = "turms-test.invalid";
 /// A proxy that runs until its runtime is shut down.
 #[derive(Debug, Clone)]
 pub struct Proxy {
-    /// Its address.
+    /// The address of the proxy.
     pub address: SocketAddr,
     received: Arc<Mutex<Vec<Proxied>>>,
 }
@@ -41,7 +41,7 @@ pub struct Proxied {
 type ProxyBody = Either<Incoming, Empty<Bytes>>;
 
 impl Proxy {
-    /// Starts a proxy. With `credentials`, requests need them as `Proxy-Authorization`.
+    /// Starts a proxy. If `credentials` are set, requests must send them as `Proxy-Authorization`.
     pub async fn start(credentials: Option<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = Self { address: listener.local_addr().unwrap(), received: Arc::default() };
@@ -57,7 +57,7 @@ impl Proxy {
         proxy
     }
 
-    /// The received requests.
+    /// Returns the received requests.
     pub fn received(&self) -> Vec<Proxied> {
         self.received.lock().clone()
     }
@@ -105,7 +105,7 @@ async fn tunnel(target: &str, request: Request<Incoming>) -> Response<ProxyBody>
 async fn forward(mut request: Request<Incoming>) -> Result<Response<ProxyBody>, hyper_util::client::legacy::Error> {
     let target = resolve(&request.uri().to_string());
     *request.uri_mut() = target.parse().unwrap();
-    // The client sets a `Host` that the server accepts.
+    // Remove `Host`: hyper's client sets it again, to the resolved address, which the server accepts.
     request.headers_mut().remove(HOST);
     let client: Client<HttpConnector, Incoming> = Client::builder(TokioExecutor::new()).build_http();
     Ok(client.request(request).await?.map(Either::Left))

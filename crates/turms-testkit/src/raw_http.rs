@@ -1,4 +1,4 @@
-//! A raw HTTP client: requests are sent as they are written, and responses are parsed here, independently of the tested code.
+//! A raw HTTP client: sends requests byte for byte, and parses responses without the tested code.
 
 use std::net::SocketAddr;
 
@@ -138,7 +138,7 @@ impl Head {
         value
     }
 
-    /// The media type, without its parameters.
+    /// Returns the media type, without its parameters.
     pub fn media_type(&self) -> Option<&str> {
         self.header("content-type").map(|value| value.split(';').next().unwrap().trim())
     }
@@ -180,7 +180,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// The status code.
+    /// Returns the status code.
     pub fn status(&self) -> u16 {
         self.head.status
     }
@@ -204,7 +204,7 @@ impl Response {
         std::iter::from_fn(|| parser.next()).collect()
     }
 
-    /// All messages of a JSON body or an event stream.
+    /// Returns all messages of a JSON body or an event stream.
     pub fn messages(&self) -> Vec<Value> {
         if !self.head.is_stream() {
             return vec![self.json()];
@@ -212,7 +212,7 @@ impl Response {
         self.events().iter().filter_map(Event::message).collect()
     }
 
-    /// The last message, which must be a JSON-RPC response.
+    /// Returns the last message, which must be a JSON-RPC response.
     pub fn answer(&self) -> Value {
         assert_eq!(self.status(), 200, "{self}");
         let response = self.messages().pop().unwrap_or_else(|| panic!("there is no message: {self}"));
@@ -220,18 +220,18 @@ impl Response {
         response
     }
 
-    /// The result of the last message.
+    /// Returns the result of the last message.
     pub fn result(&self) -> Value {
         let response = self.answer();
         response.get("result").cloned().unwrap_or_else(|| panic!("{response}"))
     }
 
-    /// The text of a tool's result.
+    /// Returns the text of a tool result.
     pub fn text(&self) -> String {
         self.result()["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// Asserts that the request with this id was refused, with this status and error code.
+    /// Asserts that the request with this id was rejected with this status and error code.
     #[track_caller]
     pub fn assert_refused(&self, status: u16, code: i64, id: &Value) {
         assert_eq!(self.status(), status, "{self}");
@@ -267,7 +267,7 @@ pub struct Event {
     pub data: Option<String>,
     /// The field `retry`.
     pub retry: Option<u64>,
-    /// `true` if it has a comment.
+    /// `true` if the block has a comment.
     pub comment: bool,
 }
 
@@ -307,7 +307,7 @@ impl Event {
 #[derive(Debug, Default)]
 struct EventParser {
     buffer: Vec<u8>,
-    /// Number of bytes that were searched for the end of an event.
+    /// Number of bytes already searched for the end of an event.
     searched: usize,
 }
 
@@ -342,12 +342,13 @@ impl Connection {
         Self { socket: within("a connection", TcpStream::connect(address)).await.unwrap(), buffer: Vec::new() }
     }
 
-    /// Sends a request. Errors are ignored: a server that refuses a request need not read it all.
+    /// Sends a request. Write errors are ignored: a server that rejects a request may close the connection without
+    /// reading all of it.
     pub async fn send(&mut self, request: &Request) {
         let _ = within("a write", self.socket.write_all(&request.bytes())).await;
     }
 
-    /// Writes bytes, all of which the server has to read.
+    /// Writes bytes. Panics if the server closes the connection before it has read them.
     pub async fn write(&mut self, bytes: &[u8]) {
         within("a write", self.socket.write_all(bytes)).await.unwrap();
     }
@@ -355,7 +356,7 @@ impl Connection {
     /// Reads more into the buffer. Returns `false` at the end of the connection.
     async fn fill(&mut self) -> bool {
         let mut piece = [0; 16 * 1024];
-        // A server that refuses a request without reading it may reset the connection.
+        // A server that rejects a request without reading it may reset the connection.
         let read = self.socket.read(&mut piece).await.unwrap_or(0);
         self.buffer.extend_from_slice(&piece[..read]);
         read > 0

@@ -1,4 +1,4 @@
-//! TLS for the servers of tests.
+//! TLS for test servers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// A self-signed certificate for `localhost` and 127.0.0.1, which no system trusts.
+/// A self-signed certificate for `localhost` and 127.0.0.1.
 pub const CERTIFICATE: &[u8] = include_bytes!("../../turms-http/tests/server/tls/certificate.pem");
 
 const KEY: &[u8] = include_bytes!("../../turms-http/tests/server/tls/key.pem");

@@ -1,4 +1,4 @@
-//! Tools that more than one fixture server has, and their arguments.
+//! Tools that several fixture servers share, and their arguments.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -17,7 +17,7 @@ use hyper::client::conn::http1;
 use hyper::upgrade::Upgraded;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use turms_core::escape_control;
+use turms_core::__internal::escape_control;
 use turms_http::__internal::{DialOptionsError, DialedStream, Dialer};
 
 use crate::body::WsBody;

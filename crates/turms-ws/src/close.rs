@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use turms_core::__internal::escape_control;
 #[cfg(feature = "client")]
 use turms_core::CloseInfo;
-use turms_core::escape_control;
 use turms_proto::format_duration;
 
 /// The state of closing a connection: the close frame to send, and why the peer has closed.

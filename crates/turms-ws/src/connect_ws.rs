@@ -1,8 +1,9 @@
-use turms_core::{ConnectClient, ConnectError};
+use turms_core::__internal::ConnectClient;
+use turms_core::ConnectError;
 
 use crate::connector::WsConnector;
 
-/// Extension trait for connecting a client over WebSocket. Implemented for the builder of clients, and for no other type.
+/// Extension trait for connecting a client over WebSocket. Implemented for the client builder only.
 pub trait ConnectWs: ConnectClient {
     /// Connects to the server at a URL, `ws://…` or `wss://…`, with the default options of [`WsConnector`]. Use
     /// `connect(WsConnector::new(url)?)` for other options.

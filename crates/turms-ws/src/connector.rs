@@ -206,7 +206,7 @@ impl Connector for WsConnector {
             let stream = TokioIo::new(stream);
             let socket = WsByteStream::new(stream, Role::Client, limit, self.heartbeat, close.clone()).await;
             let (reader, writer) = tokio::io::split(socket);
-            let stream = StreamConnector::new(reader, writer).options(self.limits.clone());
+            let stream = StreamConnector::new(reader, writer).limits(self.limits.clone());
             match stream.connect(cx).await {
                 Ok(OpenChannel { channel, control: inner, negotiated, .. }) => {
                     Ok(OpenChannel::new(channel, Arc::new(WsControl { inner, close }), negotiated))

@@ -19,7 +19,7 @@ impl Default for HeartbeatOptions {
     }
 }
 
-/// Pings a silent peer, and detects one that does not respond.
+/// Decides when to ping an idle peer, and when a peer has timed out.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     options: HeartbeatOptions,
@@ -28,12 +28,12 @@ pub(crate) struct Heartbeat {
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
-/// The action for a silent peer.
+/// The action for an idle peer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HeartbeatAction {
     /// Send a ping.
     Ping,
-    /// Close the connection: the peer did not respond to a ping. With the time since its last message.
+    /// Close the connection: the peer did not respond to a ping. Contains the time since its last message.
     TimedOut(Duration),
 }
 
@@ -48,7 +48,7 @@ impl Heartbeat {
         self.pinged = None;
     }
 
-    /// Ready when an action is deadline.
+    /// Ready when an action is due.
     pub(crate) fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<HeartbeatAction> {
         while let Some(deadline) = self.deadline() {
             let now = Instant::now();
@@ -75,7 +75,8 @@ impl Heartbeat {
         HeartbeatAction::Ping
     }
 
-    /// Polls the timer. Messages are more frequent than timeouts, so a deadline that has moved later resets the timer only when it elapses.
+    /// Polls the timer. Messages are more frequent than timeouts, so a later deadline does not reset the timer until it
+    /// elapses.
     fn poll_sleep(&mut self, deadline: Instant, task: &mut TaskContext<'_>) -> Poll<()> {
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
         if sleep.is_elapsed() || deadline < sleep.deadline() {

@@ -1,13 +1,13 @@
 //! WebSocket for the Model Context Protocol: subprotocol `mcp`, one message per text frame.
 //!
-//! This is a custom transport: the specification does not define WebSocket. It requires that a custom transport keeps the messages and the
-//! lifecycle, and documents connections, framing and cancellation, as this page does. The official SDKs for TypeScript and Python use
-//! WebSocket in the same way.
+//! This is a custom transport: the specification does not define WebSocket. It requires that a custom transport
+//! preserves the message format and the lifecycle, and documents connections, framing and cancellation: see [Wire
+//! format](#wire-format). The official SDKs for TypeScript and Python use WebSocket in the same way.
 //!
-//! # A server
+//! # Servers
 //!
-//! [`ServeWs`] adds two methods to a server: `into_ws_service()` returns a tower service for an application on hyper or axum, and `serve_ws(..)` listens
-//! on an address.
+//! [`ServeWs`] adds two methods to a server: `into_ws_service()` returns a tower service for an application on hyper or
+//! axum, and `serve_ws(..)` listens on an address.
 //!
 //! ```no_run
 //! use turms_http::Listener;
@@ -24,7 +24,7 @@
 //! # }
 //! ```
 //!
-//! # A client
+//! # Clients
 //!
 //! [`WsConnector`] connects a client.
 //!
@@ -44,20 +44,23 @@
 //!
 //! # Wire format
 //!
-//! - **Connection.** A `GET` request over HTTP/1.1 is upgraded (RFC 6455). The client requests the subprotocol `mcp` and the server chooses
-//!   it. A request without a subprotocol is accepted; a request with other subprotocols only is rejected. Access is checked here: by `Host`
-//!   and `Origin`, and by middleware in front of the service. A token belongs in the `Authorization` header, never in the URL. After the
-//!   upgrade, the rules of standard input and output apply: a client with a handshake begins with `initialize`, and the connection is its
-//!   session; a client of 2026-07-28 sends all metadata with each request.
-//! - **Framing.** A text message, in one or more frames, is exactly one JSON-RPC message, or a batch in 2025-03-26. It may contain white
-//!   space as any JSON; a message of white space only is ignored. There are no extensions, and so no compression.
+//! - **Connection.** A `GET` request over HTTP/1.1 is upgraded (RFC 6455). The client requests the subprotocol `mcp`
+//!   and the server chooses it. A request without a subprotocol is accepted; a request with only other subprotocols is
+//!   rejected. Access is checked here: by `Host` and `Origin`, and by middleware in front of the service. A token
+//!   belongs in the `Authorization` header, never in the URL. After the upgrade, the rules of stdio apply: before
+//!   2026-07-28, a client begins with `initialize`, and the connection is its session; since 2026-07-28, it sends all
+//!   metadata with each request.
+//! - **Framing.** A text message, in one or more frames, is exactly one JSON-RPC message, or a batch in 2025-03-26. It
+//!   may contain white space like any JSON; a message of only white space is ignored. WebSocket extensions, such as
+//!   compression, are not used.
 //! - **Cancellation.** `notifications/cancelled` cancels a call. Closing the connection cancels all of its calls.
-//! - **Heartbeat.** A peer that has sent nothing for 30 seconds is pinged. If it sends nothing for another 30, the connection is closed.
+//! - **Heartbeat.** A peer that has sent nothing for 30 seconds is pinged. If it sends nothing for another 30, the
+//!   connection is closed.
 //! - **Close.** The side that closes the connection sends a close frame and waits up to 2 seconds for that of the peer.
 //!
 //! | code | when |
 //! |---|---|
-//! | 1000 | the sender does not need the connection any more |
+//! | 1000 | the sender no longer needs the connection |
 //! | 1001 | the server is shutting down |
 //! | 1002 | the peer violated the WebSocket protocol |
 //! | 1003 | the peer sent a binary message |
@@ -69,7 +72,7 @@
 //! | feature | default | enables |
 //! |---|---|---|
 //! | `client` | yes | [`WsConnector`] and [`WsTransport`] |
-//! | `server` | yes | [`ServeWs`] and [`WsService`]; without it, no HTTP server is among the dependencies |
+//! | `server` | yes | [`ServeWs`] and [`WsService`]; without it, the crate does not depend on an HTTP server |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

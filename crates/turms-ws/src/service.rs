@@ -27,16 +27,17 @@ use crate::upgrade::{UpgradeError, UpgradeRequest};
 /// It is a tower service that responds to upgrade requests: mount it in an application on hyper or axum
 /// (`router.route_service("/ws", server.into_ws_service()?)`), or pass it to a [`Listener`].
 ///
-/// A request is rejected, with the reason in the body, unless it requests a WebSocket of version 13, has an allowed host and an allowed
-/// origin, and requests the subprotocol `mcp` or none. Its headers, its URI, and the extensions that middleware has
-/// added are available to the handlers of every call over the connection. Authentication belongs in middleware, before the upgrade.
+/// A request is rejected, with the reason in the body, unless it requests a WebSocket of version 13, has an allowed
+/// host and an allowed origin, and requests the subprotocol `mcp` or none. Its headers, its URI, and the extensions
+/// that middleware has added are available to the handlers of every call over the connection. Authentication belongs in
+/// middleware, before the upgrade.
 #[derive(Clone)]
 #[must_use]
 pub struct WsService {
     endpoint: Endpoint,
     settings: Arc<WsServiceSettings>,
     connection_permits: Arc<Semaphore>,
-    /// Begins with the shutdown of the server, or by [`WsService::shutdown`].
+    /// Begun by the shutdown of the server, or by [`WsService::shutdown`].
     shutdown: Shutdown,
 }
 
@@ -67,9 +68,11 @@ impl WsService {
     }
 
     /// Sets the allowed hosts: `example.com` with any port, `example.com:8443` with that port. Default: loopback hosts
-    /// (`localhost`, `127.0.0.1`, `[::1]`), which this replaces. They are compared with the `Host` header. There are no wildcards.
+    /// (`localhost`, `127.0.0.1`, `[::1]`), which this replaces. They are compared with the `Host` header. There are no
+    /// wildcards.
     ///
-    /// This prevents web pages from accessing a local server by DNS rebinding. It is not authentication: other clients can send any `Host`.
+    /// This prevents web pages from accessing a local server by DNS rebinding. It is not authentication: other clients
+    /// can send any `Host`.
     #[doc(alias = "dns_rebinding")]
     #[doc(alias = "origin")]
     pub fn allowed_hosts<S: Into<String>>(mut self, hosts: impl IntoIterator<Item = S>) -> Self {
@@ -83,8 +86,8 @@ impl WsService {
         self
     }
 
-    /// Sets the origins whose web pages may use the server, in the form of the `Origin` header: `https://app.example.com`. Default: loopback
-    /// origins, which this replaces.
+    /// Sets the origins whose web pages may use the server, in the form of the `Origin` header:
+    /// `https://app.example.com`. Default: loopback origins, which this replaces.
     #[doc(alias = "origin")]
     pub fn allowed_origins<S: Into<String>>(mut self, origins: impl IntoIterator<Item = S>) -> Self {
         self.settings_mut().access.set_origins(origins);
@@ -97,14 +100,14 @@ impl WsService {
         self
     }
 
-    /// Sets the time without messages after which a client is pinged. Default: 30 s. With `None` there are no pings, and a client that has
-    /// disconnected without a close frame is noticed only when a message is sent to it.
+    /// Sets the time without messages after which a client is pinged. Default: 30 s. With `None` there are no pings,
+    /// and a client that has disconnected without a close frame is noticed only when a message is sent to it.
     pub fn ping_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
         self.settings_mut().heartbeat.interval = interval.into();
         self
     }
 
-    /// Sets the timeout for any message after a ping. Default: 30 s. Then the connection is closed.
+    /// Sets the timeout for any message after a ping. When it elapses, the connection is closed. Default: 30 s.
     pub fn ping_timeout(mut self, timeout: Duration) -> Self {
         self.settings_mut().heartbeat.timeout = timeout;
         self
@@ -171,7 +174,7 @@ impl WsService {
         extensions.insert(uri);
         let mut running = pin!(connection.with_extensions(extensions).run(self.endpoint.service().clone()));
         tokio::select! {
-            // The shutdown first, so that no request is accepted after it.
+            // Poll the shutdown first, so that no request is accepted after it.
             biased;
             () = self.shutdown.begun() => {
                 close.begin_shutdown();
@@ -202,8 +205,8 @@ impl<B> tower_service::Service<http::Request<B>> for WsService {
 }
 
 impl WsService {
-    /// Closes every connection and waits until all are closed, so that an application in which the service is mounted can shut down. Running
-    /// calls have the drain timeout of the limits to finish.
+    /// Closes every connection and waits until all are closed, so that an application in which the service is mounted
+    /// can shut down. Running calls have the drain timeout of the limits to finish.
     pub async fn shutdown(&self) {
         self.begin_shutdown();
         self.close().await;
@@ -259,11 +262,11 @@ pub trait ServeWs: IntoEndpoint + Sized {
         self.into_endpoint().map(WsService::new)
     }
 
-    /// Listens on an address and serves clients at any path, until the server is shut down or the process receives a signal (Ctrl-C,
-    /// SIGTERM).
+    /// Listens on an address and serves clients at any path, until the server is shut down or the process receives a
+    /// signal (Ctrl-C, SIGTERM).
     ///
-    /// Only requests to loopback names are accepted, which keeps web pages in browsers from reaching local servers. It does not authenticate
-    /// clients that can reach the address. [`WsService::allowed_hosts`] allows other names.
+    /// Only requests to loopback names are accepted, which keeps web pages in browsers from reaching local servers. It
+    /// does not authenticate clients that can reach the address. [`WsService::allowed_hosts`] allows other names.
     ///
     /// # Errors
     /// If a component of the server is invalid, or the server cannot listen on the address.

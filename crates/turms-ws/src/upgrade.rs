@@ -41,7 +41,7 @@ pub(crate) enum UpgradeError {
 }
 
 impl UpgradeRequest {
-    /// Parses a request. Access is checked first, so that a rejected client learns nothing else.
+    /// Parses a request. Access is checked first, so that the response to a denied client reveals nothing else.
     pub(crate) fn parse(request: &Parts, access: &AccessPolicy) -> Result<Self, UpgradeError> {
         let headers = &request.headers;
         access.check(headers, request.uri.authority())?;
@@ -56,7 +56,7 @@ impl UpgradeRequest {
         }
         let key = single(headers, &SEC_WEBSOCKET_KEY).filter(|key| key.len() == KEY_LENGTH).ok_or(UpgradeError::Key)?;
         let accept = HeaderValue::try_from(derive_accept_key(key.as_bytes())).map_err(|_| UpgradeError::Key)?;
-        // A client without a subprotocol is accepted; a client with other subprotocols single is not.
+        // A client without a subprotocol is accepted; a client with only other subprotocols is not.
         let names_subprotocol = headers.contains_key(SEC_WEBSOCKET_PROTOCOL);
         if names_subprotocol && !tokens(headers, &SEC_WEBSOCKET_PROTOCOL).any(|name| name == SUBPROTOCOL) {
             return Err(UpgradeError::Subprotocol);
@@ -64,7 +64,7 @@ impl UpgradeRequest {
         Ok(Self { accept, names_subprotocol })
     }
 
-    /// The response that upgrades the connection.
+    /// Returns the response that upgrades the connection.
     pub(crate) fn accept(self) -> Response<WsBody> {
         let mut response = Response::new(WsBody::default());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -103,7 +103,7 @@ impl UpgradeError {
         })
     }
 
-    /// The response that rejects the request.
+    /// Returns the response that rejects the request.
     pub(crate) fn response(&self) -> Response<WsBody> {
         let mut response = Response::new(WsBody::from(self.to_string()));
         *response.status_mut() = self.status();

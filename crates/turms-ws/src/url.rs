@@ -32,7 +32,7 @@ pub enum WsUrlError {
 /// Prints the message with its causes, so that an error returned from `main` is readable.
 impl fmt::Debug for WsUrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&turms_core::error_chain(self))
+        f.write_str(&turms_core::__internal::error_chain(self))
     }
 }
 
@@ -56,7 +56,7 @@ impl WsUrl {
         Ok(Self { uri, host, port, tls })
     }
 
-    /// The host, without the brackets that an IPv6 address has in a URL.
+    /// Returns the host, without the brackets of an IPv6 address.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
@@ -65,7 +65,7 @@ impl WsUrl {
         self.port
     }
 
-    /// The URL for the dialer: with the scheme of HTTP and an explicit port.
+    /// Returns the URL for the dialer: with the scheme `http` or `https` and an explicit port.
     pub(crate) fn dial_url(&self) -> Uri {
         let host = self.uri.host().unwrap_or_default();
         let scheme = if self.tls { "https" } else { "http" };
@@ -73,18 +73,18 @@ impl WsUrl {
         format!("{scheme}://{host}:{}/", self.port).parse().unwrap_or_default()
     }
 
-    /// The value of the `Host` header.
+    /// Returns the value of the `Host` header.
     pub(crate) fn authority(&self) -> &str {
         self.uri.authority().map_or("", |authority| authority.as_str())
     }
 
-    /// The request target: path and query.
+    /// Returns the request target: path and query.
     pub(crate) fn target(&self) -> String {
         let query = self.uri.query().map_or_else(String::new, |query| format!("?{query}"));
         format!("{}{query}", self.uri.path())
     }
 
-    /// The whole URL, which identifies the server. It may contain a secret.
+    /// Returns the whole URL, which identifies the server. The query may contain secrets.
     pub(crate) fn full(&self) -> String {
         self.uri.to_string()
     }

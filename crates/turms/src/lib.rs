@@ -1,5 +1,4 @@
-//! A toolkit for the Model Context Protocol. This crate is the one to name in `Cargo.toml`: it has no code of its own and
-//! re-exports the crates that do.
+//! Servers and clients for the Model Context Protocol. Add this crate to `Cargo.toml`; it re-exports the other crates.
 //!
 //! ```no_run
 //! use turms::prelude::*;
@@ -21,28 +20,29 @@
 //! }
 //! ```
 //!
-//! - Functions become part of a server with [`macro@tool`], [`macro@prompt`] and [`macro@resource`], and the methods of an
-//!   object with [`macro@handlers`]. The same can be written by hand with [`Tool::builder`], [`Prompt::builder`] and
+//! - [`macro@tool`], [`macro@prompt`] and [`macro@resource`] turn functions into parts of a server; [`macro@handlers`]
+//!   does the same for the methods of a type. Without macros, use [`Tool::builder`], [`Prompt::builder`] and
 //!   [`Resource::builder`].
-//! - Extractors, which a function takes beside its arguments, implement [`FromCall`]; the values that it returns implement
-//!   [`IntoCallToolResult`], [`IntoGetPromptResult`] or [`IntoReadResourceResult`]. [`ToolError`] is for functions that meet errors of
-//!   several types; with the feature `anyhow` it looks into every `anyhow::Error`, too.
-//! - A [`Client`] talks to servers of every revision: see [`client`].
-//! - Extensions of the protocol are [`ServerExtension`]s and [`ClientExtension`]s; those of your own as well.
-//! - With the feature `http`, servers are reached over HTTP (`serve_http`, or `into_http_service` to mount them in an
-//!   application) and clients connect to URLs (`connect_http`, `http::HttpConnector` with options, and `http::HttpTransport` for those of a configuration).
-//!   The feature `ws` does the same for WebSocket.
-//! - Pages that hosts show are [`App`]s; a client that is a host says so with [`ClientBuilder::enable_apps`].
-//! - [`types`] has the types of the protocol, [`layer`] services and middleware, [`transport`] connections, [`store`] what
-//!   outlasts a request, and [`registry`] services by name. A program that needs the protocol without I/O depends on
-//!   `turms-proto` instead.
+//! - Handlers take arguments and extractors ([`FromCall`]), and return values that implement [`IntoCallToolResult`],
+//!   [`IntoGetPromptResult`] or [`IntoReadResourceResult`]. [`ToolError`] is the error type for handlers that use `?`
+//!   on errors of several types; with the feature `anyhow`, it also finds protocol errors inside an `anyhow::Error`.
+//! - A [`Client`] connects to servers of every protocol revision: see [`client`].
+//! - Protocol extensions implement [`ServerExtension`] and [`ClientExtension`]. You can write your own.
+//! - The feature `http` serves over HTTP (`serve_http`, or `into_http_service` to mount a server in an application) and
+//!   connects to URLs (`connect_http`, `http::HttpConnector` for options, `http::HttpTransport` for the URLs of a
+//!   configuration file). The feature `ws` does the same for WebSocket.
+//! - An [`App`] is a UI that the host application displays. A client that is such a host calls
+//!   [`ClientBuilder::enable_apps`].
+//! - [`types`] has the types of the protocol, [`layer`] services and middleware, [`transport`] connections, [`store`]
+//!   the stores for sessions, events and tasks, and [`registry`] services by name. For the protocol without I/O, depend
+//!   on `turms-proto` instead.
 //!
 //! # Features
 //!
 //! | feature | default | enables |
 //! |---|---|---|
-//! | `client` | yes | [`Client`] and everything that calls servers |
-//! | `server` | yes | [`Server`], the attributes and everything that makes servers |
+//! | `client` | yes | [`Client`] |
+//! | `server` | yes | [`Server`] and the attribute macros |
 //! | `http` | | `http-client` and `http-server` |
 //! | `http-client` | | `http::HttpConnector` and `http::HttpTransport`; enables `client` |
 //! | `http-server` | | `serve_http` and `http::HttpService`; enables `server` |
@@ -51,14 +51,14 @@
 //! | `ws` | | `ws-client` and `ws-server` |
 //! | `ws-client` | | `ws::WsConnector` and `ws::WsTransport`; enables `client` |
 //! | `ws-server` | | `serve_ws` and `ws::WsService`; enables `server` |
-//! | `skills` | | skills of servers, and clients that list, read and verify them |
-//! | `anyhow` | | protocol errors inside an `anyhow::Error` that a handler returns |
+//! | `skills` | | skills: served by servers; listed, read and verified by clients |
+//! | `anyhow` | | `ToolError` finds protocol errors inside an `anyhow::Error` |
 //!
-//! # Types of your own
+//! # Your own types
 //!
-//! Types that travel as arguments derive `serde::Deserialize` and `schemars::JsonSchema`; those that a tool returns as
-//! [`Json`] derive `serde::Serialize` and `schemars::JsonSchema`. Name both crates in your `Cargo.toml` for that: what a
-//! derive writes refers to its crate by name, so the derives cannot be had through this one.
+//! Argument types derive `serde::Deserialize` and `schemars::JsonSchema`. Types that a tool returns as [`Json`] derive
+//! `serde::Serialize` and `schemars::JsonSchema`. Add both crates to your `Cargo.toml`: the generated code refers to
+//! them by name, so this crate cannot re-export the derives.
 //!
 //! ```toml
 //! schemars = "1"
@@ -67,9 +67,9 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-/// Clients for the Model Context Protocol: for every revision and every transport, of one server or many.
+/// Clients for the Model Context Protocol: for every revision and transport, for one server or many.
 ///
-/// [`Client::builder`](crate::Client::builder) is where to begin.
+/// Start with [`Client::builder`](crate::Client::builder).
 #[cfg(feature = "client")]
 pub mod client {
     #[doc(inline)]
@@ -78,7 +78,8 @@ pub mod client {
 
 /// Servers for the Model Context Protocol: tools, resources, prompts, tasks and extensions.
 ///
-/// [`Server::new`](crate::Server::new) is where to begin. An [`Endpoint`](crate::server::Endpoint) serves a service of your own.
+/// Start with [`Server::new`](crate::Server::new). An [`Endpoint`](crate::server::Endpoint) serves your own
+/// [`Service`](crate::layer::Service).
 #[cfg(feature = "server")]
 pub mod server {
     #[doc(inline)]
@@ -103,23 +104,34 @@ pub mod ws {
     pub use turms_ws::*;
 }
 
-/// The types of the protocol: parameters and results of every revision, and a marker for every [`Method`](crate::types::Method).
+/// The types of the protocol: parameters and results of every revision, and a marker for every
+/// [`Method`](crate::types::Method).
 pub mod types {
     #[doc(inline)]
     pub use turms_proto::method::{Method, Notification as NotificationMethod};
     #[doc(inline)]
+    pub use turms_proto::revision::{Translate, UnknownVersionError, UnsupportedFeatureError};
+    #[doc(inline)]
     pub use turms_proto::types::*;
     #[doc(inline)]
-    pub use turms_proto::{Ability, DecodeError, EncodeError, Object, RawJson};
+    pub use turms_proto::uri_template::TemplateError;
+    #[doc(inline)]
+    pub use turms_proto::{
+        Ability, CanonicalError, DecodeError, DecodeErrorKind, EncodeError, Members, Number, Object, RawJson,
+        SyntaxError, SyntaxErrorKind,
+    };
 }
 
-/// JSON-RPC: ids, error codes, messages and their encoding.
+/// JSON-RPC: messages, ids and error codes.
 pub mod jsonrpc {
     #[doc(inline)]
-    pub use turms_proto::jsonrpc::*;
+    pub use turms_proto::jsonrpc::{
+        ErrorCode, ErrorObject, InvalidKind, InvalidMessage, Message, Notification, ProgressToken, Request, RequestId,
+        Response,
+    };
 }
 
-/// Services and the layers around them: timeouts, limits, tracing, and middleware of your own.
+/// Services and layers: timeouts, limits, tracing, and your own middleware.
 ///
 /// A [`Service`](crate::layer::Service) responds to a [`Request`](crate::layer::Request) in a
 /// [`CallContext`](crate::layer::CallContext) with a [`Payload`](crate::layer::Payload).
@@ -131,12 +143,14 @@ pub mod layer {
     pub use turms_core::layer::*;
     #[doc(inline)]
     pub use turms_core::{
-        BoxFuture, CallContext, CallResult, ErrorOrigin, NotifyFuture, Payload, Peer, PeerError, Request,
-        ResponseFuture, Service, ServiceError, SessionHandle,
+        BoxFuture, CallContext, CallResult, ClientRecord, ErrorOrigin, NotifyFuture, Payload, Peer, PeerError, Remote,
+        Request, ResponseFuture, Service, ServiceError, SessionHandle, SessionState,
     };
+    #[doc(inline)]
+    pub use turms_proto::session::{Dialect, RequestOptions};
 }
 
-/// The stores of a server, for what outlasts a request: sessions, the events of their streams, and tasks.
+/// The stores of a server, for state that outlives a request: sessions, the events of their streams, and tasks.
 pub mod store {
     #[doc(inline)]
     pub use turms_core::BoxFuture;
@@ -144,7 +158,7 @@ pub mod store {
     pub use turms_core::store::*;
 }
 
-/// Connections and what opens them: standard input and output, child processes, byte streams, and connectors of your own.
+/// Connections and connectors: stdio, child processes, byte streams, and your own connectors.
 pub mod transport {
     #[doc(inline)]
     pub use turms_core::transport::*;
@@ -156,10 +170,12 @@ pub mod transport {
         ServerUrl, TransportInfo, TransportKind, UrlTransport,
     };
     #[doc(inline)]
-    pub use turms_proto::session::{OpenError, RequestError, SessionError};
+    pub use turms_proto::session::{
+        ClientOptions, Dialect, Negotiated, OpenError, RequestError, RequestOptions, SessionError,
+    };
 }
 
-/// Services by name: a registry to register, call, notify, list and check them.
+/// A registry of services by name: register, call, notify, list and check them.
 pub mod registry {
     #[doc(inline)]
     pub use turms_core::registry::*;
@@ -193,12 +209,13 @@ pub use turms_proto::{ErrorObject, ProtocolVersion};
 pub use turms_server::{
     App, Apps, Args, BuildError, CallParts, CancellationToken, ClientInfo, CloseReason, CompletionRequest, Component,
     ComponentError, Context, Elicited, Extension, ExtensionBuilder, FromCall, Handler, Handlers, InputCall, InputError,
-    IntoCallToolResult, IntoCompletion, IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource,
-    IntoTool, Json, ListKind, LogCall, Principal, Progress, ProgressReport, Prompt, PromptBuilder, RegistrationError,
-    Rejection, RequestStateKey, Resource, ResourceBuilder, ResourceUri, Router, SchemaError, Server, ServerExtension,
-    ServerHandle, Session, State, SyncHandler, TaskOptions, Tool, ToolBuilder, ToolError,
+    InsufficientScopeError, IntoCallToolResult, IntoCompletion, IntoGetPromptResult, IntoPrompt,
+    IntoReadResourceResult, IntoResource, IntoTool, Json, ListKind, LogCall, Principal, Progress, ProgressReport,
+    Prompt, PromptBuilder, RegistrationError, Rejection, RequestStateKey, Resource, ResourceBuilder, ResourceUri,
+    Router, Server, ServerExtension, ServerHandle, Session, State, SyncHandler, TaskOptions, Tool, ToolBuilder,
+    ToolError,
 };
-// What the attributes write refers to, and compile errors name.
+// Used by the code that the attribute macros generate, and named in compile errors.
 #[cfg(feature = "server")]
 #[doc(hidden)]
 pub use turms_server::{Argument, Arguments, FormType};
@@ -229,7 +246,7 @@ pub use turms_macros::resource;
 #[doc = include_str!("../docs/handlers.md")]
 pub use turms_macros::handlers;
 
-/// The names that most programs use: `use turms::prelude::*;`.
+/// Common imports: `use turms::prelude::*;`.
 pub mod prelude {
     #[cfg(feature = "http-client")]
     #[doc(no_inline)]
@@ -259,7 +276,7 @@ pub mod prelude {
     pub use crate::{ChildCommand, Client, ClientGroup};
 }
 
-/// Crates that the expansions of the attributes refer to. Not part of the API.
+/// Crates used by the code that the attribute macros generate. Not part of the API.
 #[cfg(feature = "server")]
 #[doc(hidden)]
 pub mod __private {
@@ -270,7 +287,7 @@ pub mod __private {
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
-/// The examples in the READMEs of the crates that are used through this one.
+/// Runs the examples in the READMEs of the re-exported crates as doc tests.
 #[cfg(all(doctest, feature = "http", feature = "ws"))]
 mod readmes {
     #[doc = include_str!("../README.md")]

@@ -12,23 +12,99 @@ fn every_error_converts_into_the_error_of_main() {
     converts::<std::io::Error>();
     converts::<tokio::task::JoinError>();
     converts::<Box<dyn std::error::Error + Send + Sync>>();
+    {
+        use turms::jsonrpc::{ErrorObject, InvalidMessage};
+        use turms::layer::{PeerError, ServiceError};
+        use turms::registry::{RegisterError, RegistryError, ServiceCallError, ServiceNameError};
+        use turms::transport::{ConnectError, ConnectionError, OpenError, OpenFailure};
+        use turms::transport::{RequestError, SessionError, SpawnError};
+        use turms::types::{
+            Base64Error, CanonicalError, DecodeError, EncodeError, MissingCapabilityError, SkillProblem,
+        };
+        use turms::types::{SyntaxError, TemplateError, ToolFailedError, UnknownVersionError, UnsupportedFeatureError};
+
+        (converts::<ErrorObject>(), converts::<InvalidMessage>());
+        (converts::<PeerError>(), converts::<ServiceError>());
+        (converts::<RegisterError>(), converts::<RegistryError>());
+        (converts::<ServiceCallError>(), converts::<ServiceNameError>());
+        (converts::<ConnectError>(), converts::<ConnectionError>(), converts::<SpawnError>());
+        (converts::<OpenError>(), converts::<OpenFailure>());
+        (converts::<RequestError>(), converts::<SessionError>());
+        (converts::<Base64Error>(), converts::<CanonicalError>(), converts::<SyntaxError>());
+        (converts::<DecodeError>(), converts::<EncodeError>());
+        (converts::<MissingCapabilityError>(), converts::<SkillProblem>(), converts::<ToolFailedError>());
+        (converts::<TemplateError>(), converts::<UnknownVersionError>(), converts::<UnsupportedFeatureError>());
+        converts::<turms::store::StoreError>();
+    }
     #[cfg(feature = "client")]
     {
-        converts::<turms::client::CallError>();
-        converts::<turms::client::ConnectError>();
-        converts::<turms::client::ConfigError>();
-        converts::<turms::client::GroupError>();
-        converts::<turms::client::PoolError>();
+        use turms::client::{CallError, ConfigError, EntryError, GroupError, HandlerError, PoolError};
+
+        (converts::<CallError>(), converts::<HandlerError>());
+        (converts::<ConfigError>(), converts::<EntryError>());
+        (converts::<GroupError>(), converts::<PoolError>());
+        #[cfg(feature = "skills")]
+        converts::<turms::client::SkillError>();
     }
     #[cfg(feature = "server")]
     {
-        converts::<turms::server::InputError>();
-        converts::<turms::server::RegistrationError>();
+        use turms::server::{BuildError, ComponentError, InputError, RegistrationError, Rejection, ToolError};
+
+        (converts::<BuildError>(), converts::<ComponentError>(), converts::<RegistrationError>());
+        (converts::<InputError>(), converts::<Rejection>(), converts::<ToolError>());
+        #[cfg(feature = "skills")]
+        converts::<turms::server::SkillError>();
     }
     #[cfg(feature = "http-client")]
-    converts::<turms::http::HttpError>();
+    {
+        use turms::http::{AuthorizeError, DialError, HttpError};
+
+        (converts::<HttpError>(), converts::<DialError>(), converts::<AuthorizeError>());
+    }
     #[cfg(feature = "ws-client")]
-    converts::<turms::ws::WsConnectError>();
+    (converts::<turms::ws::WsConnectError>(), converts::<turms::ws::WsUrlError>());
+}
+
+/// Set in a process that is to end as a program whose `main` fails.
+#[cfg(feature = "client")]
+const FAILS: &str = "TURMS_TEST_FAILS";
+
+/// The error of a command that does not exist. Does nothing unless the next test runs it in a process of its own.
+#[cfg(feature = "client")]
+#[tokio::test]
+async fn a_program_that_fails() -> turms::Result {
+    if std::env::var_os(FAILS).is_some() {
+        let command = turms::ChildCommand::new("no-such-program-of-turms");
+        turms::Client::builder("test", "1.0.0").connect_command(command).await?;
+    }
+    Ok(())
+}
+
+#[cfg(feature = "client")]
+#[test]
+fn a_program_ends_with_a_line_for_the_error_and_each_cause() {
+    let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = program.args(["--exact", "--nocapture", "a_program_that_fails"]).env(FAILS, "1").output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("Error: "));
+    assert_eq!(lines.next(), Some("Error: cannot reach \"no-such-program-of-turms\""), "{text}");
+    let cause = lines.next().unwrap_or_default();
+    assert!(cause.starts_with("caused by: cannot start \"no-such-program-of-turms\": program not found"), "{text}");
+}
+
+#[cfg(feature = "client")]
+#[test]
+fn debug_of_an_error_is_a_line_for_each_cause_and_all_fields_in_the_long_form() {
+    use turms::client::ConnectError;
+
+    let error = ConnectError::unreachable("http://example.com/", std::io::Error::other("connection refused"));
+    assert_eq!(format!("{error:?}"), "cannot reach http://example.com/\ncaused by: connection refused");
+    let fields = format!("{error:#?}");
+    assert!(fields.starts_with("ConnectError::Unreachable {\n    server: \"http://example.com/\",\n"), "{fields}");
+    assert!(fields.contains("connection refused"), "{fields}");
+    let error = turms::client::GroupError::Connect(error);
+    assert_eq!(format!("{error:?}"), "cannot reach http://example.com/\ncaused by: connection refused");
 }
 
 /// `turms::Result` has defaults for both of its types.

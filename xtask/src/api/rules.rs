@@ -1,4 +1,4 @@
-//! Rules that the public API keeps: foreign types, the first words of doc comments.
+//! Rules that the public API keeps: foreign types, types without a public name, the first words of doc comments.
 
 use std::collections::BTreeMap;
 
@@ -59,6 +59,46 @@ const EXCEPTIONS: &[Exception] = &[
     Exception { name: "rustls::Error", items: 1, reason: "until TLS errors of WebSocket are a source only" },
 ];
 
+/// The error that all others convert into.
+const ERROR: &str = "turms::Error";
+
+/// Hidden types and traits of ours that may be in signatures: users meet them but never write their names.
+const HIDDEN: &[&str] = &[
+    // Sealed: what is served, connected or decoded.
+    "turms_core::connect_client::ConnectClient",
+    "turms_http::server::handler::HttpHandler",
+    "turms_proto::object::DecodeObject",
+    // The result of `layer::from_tower`, which is passed on.
+    "turms_core::layer::tower::Call",
+    "turms_core::layer::tower::FromTower",
+    "turms_core::layer::tower::FromTowerLayer",
+    // Converted inside the crates into a public error.
+    "turms_http::client::dial_options::DialOptionsError",
+    "turms_http::sse::EventTooLong",
+];
+
+/// Enums, and structs with public fields only, that have no `#[non_exhaustive]`: adding to them is a breaking change. At each, the
+/// code says why.
+const EXHAUSTIVE: &[&str] = &[
+    // Wrappers, which handlers take apart in their parameters.
+    "turms::Args",
+    "turms::ClientInfo",
+    "turms::Extension",
+    "turms::Json",
+    "turms::ResourceUri",
+    "turms::State",
+    // Values that programs decide on, each of them.
+    "turms::Elicited",
+    "turms::client::BreakerState",
+    "turms::client::ConfigScope",
+    "turms::client::Delivery",
+    // JSON and JSON-RPC, which do not change.
+    "turms::jsonrpc::ErrorCode",
+    "turms::jsonrpc::Message",
+    "turms::jsonrpc::RequestId",
+    "turms::types::Blocks",
+];
+
 /// Words that no doc comment begins with: it begins with a noun phrase or a verb.
 const OPENINGS: &[&str] =
     &["How", "Nobody", "So", "Somebody", "What", "Where", "Whether", "Which", "Who", "Whom", "Whose", "Why"];
@@ -69,7 +109,58 @@ const MAX_OPENINGS: usize = 20;
 /// Everything that breaks a rule.
 pub(super) fn problems(entries: &[Entry]) -> Vec<String> {
     let mut problems = foreign_types(entries, EXCEPTIONS);
+    problems.extend(unnamed_types(entries, HIDDEN));
+    problems.extend(unconverted_errors(entries));
+    problems.extend(exhaustive_types(entries, EXHAUSTIVE));
     problems.extend(doc_openings(entries, MAX_OPENINGS));
+    problems
+}
+
+/// Types that cannot be extended and are not in the list, and the other way round.
+fn exhaustive_types(entries: &[Entry], listed: &[&str]) -> Vec<String> {
+    let has_fields = |path: &str| {
+        let is_field = |entry: &Entry| entry.path.strip_prefix(path).is_some_and(|rest| rest.starts_with("::"));
+        entries.iter().any(|entry| entry.kind == "field" && is_field(entry))
+    };
+    let is_open =
+        |entry: &Entry| ["#[non_exhaustive]", "{ .. }", "(..)"].iter().any(|it| entry.signature.ends_with(it));
+    let found: Vec<_> = entries
+        .iter()
+        .filter(|entry| entry.kind == "enum" || (entry.kind == "struct" && has_fields(&entry.path)))
+        .filter(|entry| !is_open(entry))
+        .map(|entry| entry.path.as_str())
+        .collect();
+    let unlisted = found.iter().filter(|path| !listed.contains(path));
+    let unlisted =
+        unlisted.map(|path| format!("{path}: no #[non_exhaustive], and not in the list of exhaustive types"));
+    let open = listed.iter().filter(|path| !found.contains(path));
+    unlisted.chain(open.map(|path| format!("{path}: in the list of exhaustive types, and is not one"))).collect()
+}
+
+/// Public errors that do not convert into `turms::Error`. The insides of errors, kinds and causes, need not.
+fn unconverted_errors(entries: &[Entry]) -> Vec<String> {
+    let is_impl = |entry: &&Entry, signature: &str| entry.kind == "impl" && entry.signature == signature;
+    let errors = entries.iter().filter(|entry| is_impl(entry, "error::Error") && entry.path != ERROR);
+    let errors = errors.filter(|error| !error.path.ends_with("Kind") && !error.path.ends_with("Cause"));
+    let is_converted = |error: &Entry| {
+        let conversion = format!("From<{}>", error.path);
+        entries.iter().any(|entry| entry.path == ERROR && is_impl(&entry, &conversion))
+    };
+    errors
+        .filter(|error| !is_converted(error))
+        .map(|error| format!("{} does not convert into {ERROR}", error.path))
+        .collect()
+}
+
+/// Types of ours in signatures that have no path through the façade. They are written with the name of their own crate.
+fn unnamed_types(entries: &[Entry], hidden: &[&str]) -> Vec<String> {
+    let is_part_of_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let mut problems = Vec::new();
+    for entry in entries {
+        let paths = entry.signature.split(|c| !is_part_of_path(c));
+        let unnamed = paths.filter(|path| path.starts_with("turms_") && !hidden.contains(path));
+        problems.extend(unnamed.map(|path| format!("{}: {path} has no public name", entry.path)));
+    }
     problems
 }
 
@@ -131,6 +222,60 @@ mod tests {
             foreign_types(&entries, &exception(1)),
             ["a::g: hyper::Body", "a::h: hyper::Body", "hyper::Body may be in 1 signatures (old)"]
         );
+    }
+
+    #[test]
+    fn a_type_that_cannot_grow_is_listed() {
+        let entry = |path: &str, kind, signature: &str| Entry {
+            path: path.to_owned(),
+            kind,
+            signature: signature.to_owned(),
+            ..Entry::default()
+        };
+        let entries = [
+            entry("a::Closed", "enum", ""),
+            entry("a::Open", "enum", "#[non_exhaustive]"),
+            entry("a::Pair", "struct", ""),
+            entry("a::Pair::0", "field", "u8"),
+            entry("a::Marker", "struct", ""),
+            entry("a::Private", "struct", "<T> { .. }"),
+        ];
+        assert_eq!(exhaustive_types(&entries, &["a::Closed", "a::Pair"]), [""; 0]);
+        assert_eq!(
+            exhaustive_types(&entries, &["a::Closed", "a::Open"]),
+            [
+                "a::Pair: no #[non_exhaustive], and not in the list of exhaustive types",
+                "a::Open: in the list of exhaustive types, and is not one",
+            ]
+        );
+    }
+
+    #[test]
+    fn every_error_but_its_insides_converts_into_the_one_of_programs() {
+        let implements = |path: &str, signature: &str| Entry {
+            path: path.to_owned(),
+            kind: "impl",
+            signature: signature.to_owned(),
+            ..Entry::default()
+        };
+        let is_error = |path| implements(path, "error::Error");
+        let entries = [
+            is_error("turms::Error"),
+            implements("turms::Error", "From<turms::AError>"),
+            is_error("turms::AError"),
+            is_error("turms::AErrorKind"),
+            is_error("turms::BError"),
+        ];
+        assert_eq!(unconverted_errors(&entries), ["turms::BError does not convert into turms::Error"]);
+    }
+
+    #[test]
+    fn a_type_of_ours_in_a_signature_has_a_public_name() {
+        let entry =
+            |signature: &str| Entry { path: "a".to_owned(), signature: signature.to_owned(), ..Entry::default() };
+        let entries =
+            [entry("(&self) -> Option<turms::layer::Peer>"), entry("(a: &turms_core::b::C, d: turms_core::D<u8>)")];
+        assert_eq!(unnamed_types(&entries, &["turms_core::D"]), ["a: turms_core::b::C has no public name"]);
     }
 
     #[test]

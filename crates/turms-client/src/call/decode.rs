@@ -1,4 +1,4 @@
-//! Decoders: from the response of a server of some revision to a result of the newest.
+//! Decoders: convert the response of a server of any revision to a result of the newest revision.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,7 +10,7 @@ use turms_proto::{Ability, DecodeError, ProtocolVersion, RawJson};
 /// Decodes the response to one request: complete, input required, or a task.
 pub(crate) type Decode = fn(Payload, ProtocolVersion) -> Result<Outcome<Payload>, DecodeError>;
 
-/// A result that is always complete.
+/// Decodes a result that is always complete.
 pub(crate) fn complete<R>(payload: Payload, from: ProtocolVersion) -> Result<Outcome<Payload>, DecodeError>
 where
     R: Serialize + DeserializeOwned + Translate + Send + Sync + 'static,
@@ -21,7 +21,7 @@ where
     }
 }
 
-/// A result in whose place input requests or a task may come.
+/// Decodes a result, input requests or a task.
 pub(crate) fn outcome<T>(mut payload: Payload, from: ProtocolVersion) -> Result<Outcome<Payload>, DecodeError>
 where
     T: MultiRound + Serialize + Translate + Send + Sync + 'static,
@@ -40,7 +40,7 @@ where
     })
 }
 
-/// The result of a method of an extension.
+/// Decodes the result of a method of an extension.
 pub(crate) fn extension<R>(payload: Payload, from: ProtocolVersion) -> Result<Outcome<Payload>, DecodeError>
 where
     R: Serialize + DeserializeOwned + Translate + Send + Sync + 'static,
@@ -51,7 +51,7 @@ where
     }
 }
 
-/// Any result, as it came.
+/// Returns any result without changes.
 pub(crate) fn raw(payload: Payload, from: ProtocolVersion) -> Result<Outcome<Payload>, DecodeError> {
     let outcome = any(payload, from)?;
     if let Outcome::Complete(payload) = &outcome
@@ -63,12 +63,13 @@ pub(crate) fn raw(payload: Payload, from: ProtocolVersion) -> Result<Outcome<Pay
     Ok(outcome)
 }
 
-/// Any result, even if it is an input request.
+/// Returns any response without changes, even input requests.
 pub(crate) fn any(payload: Payload, _: ProtocolVersion) -> Result<Outcome<Payload>, DecodeError> {
     payload.into_raw().map(|raw| Outcome::Complete(Payload::json(raw))).map_err(DecodeError::custom)
 }
 
-/// A task, as the extension defines it. Only the response that creates a task has a `resultType`.
+/// Decodes a task, in the form of the extension of 2026-07-28. Only the response that creates a task has a
+/// `resultType`.
 pub(crate) fn task(payload: Payload, from: ProtocolVersion) -> Result<Outcome<Payload>, DecodeError> {
     let mut task = match from.has(Ability::CoreTasks) {
         true => task_of_core(payload.take()?, None),
@@ -78,7 +79,7 @@ pub(crate) fn task(payload: Payload, from: ProtocolVersion) -> Result<Outcome<Pa
     Ok(Outcome::Complete(Payload::new(task)))
 }
 
-/// The response to `tasks/cancel`: empty, or the task.
+/// Decodes the response to `tasks/cancel`: empty, or the task.
 pub(crate) fn cancelled_task(payload: Payload, from: ProtocolVersion) -> Result<Outcome<Payload>, DecodeError> {
     if from.has(Ability::CoreTasks) { task(payload, from) } else { complete::<EmptyResult>(payload, from) }
 }

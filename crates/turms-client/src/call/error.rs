@@ -2,25 +2,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use turms_core::{CloseInfo, ConnectError, PeerError, error_chain};
+use turms_core::__internal::debug_error;
+use turms_core::{CloseInfo, ConnectError, PeerError};
 use turms_proto::session::{RequestError, SessionError};
 use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion, format_duration};
 
-/// The error of a call.
+/// Error of a call.
 ///
-/// A tool that failed is not an error: that is a result, and says so
-/// ([`CallToolResult::is_error`](turms_proto::types::CallToolResult::is_error)).
+/// A tool that fails is not a `CallError`: its result has
+/// [`CallToolResult::is_error`](turms_proto::types::CallToolResult::is_error).
 #[derive(Clone)]
 pub struct CallError(Box<CallErrorInner>);
 
-/// The message with its causes, so that an error that leaves `main` reads as a sentence.
-impl fmt::Debug for CallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&error_chain(self))
-    }
-}
+debug_error! { CallError |error| { target: error.0.target, kind: error.0.kind, delivery: error.0.delivery } }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct CallErrorInner {
     target: String,
     kind: CallErrorKind,
@@ -28,20 +24,20 @@ struct CallErrorInner {
     recovery: Recovery,
 }
 
-/// Facts about repeating the call, beyond its kind and delivery.
+/// A hint for retries, in addition to the kind and the delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Recovery {
     #[default]
     Unknown,
-    /// The HTTP session has expired, and another is opened.
+    /// The HTTP session has expired, and the client opens a new one.
     NewSession,
-    /// The remembered protocol revision was wrong, and the next connection negotiates it.
+    /// The cached protocol revision was wrong, and the next connection negotiates it.
     NewVersion,
-    /// No connection was ready in time: another attempt would wait as long.
+    /// No connection was ready in time. Another attempt would wait again, so do not retry.
     Hopeless,
 }
 
-/// The kind of a [`CallError`]. For decisions use the predicates of the error.
+/// The kind of a [`CallError`]. To decide about retries, prefer the methods of the error.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallErrorKind {
@@ -63,7 +59,7 @@ pub enum CallErrorKind {
     /// The server requires other credentials.
     #[error("not authorized")]
     Unauthorized(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    /// The circuit breaker is open, for this time.
+    /// The circuit breaker is open. Contains the time until the next trial.
     #[error("not sent: circuit breaker is open for another {}", format_duration(*.0))]
     CircuitOpen(Duration),
     /// The server does not support the call.
@@ -81,7 +77,7 @@ pub enum CallErrorKind {
     /// The task of the call has no result.
     #[error(transparent)]
     Task(TaskCause),
-    /// No server of a pool or a group took the call.
+    /// No server of a pool or a group could handle the call.
     #[error(transparent)]
     NoServer(NoServerCause),
 }
@@ -110,11 +106,11 @@ pub enum ClosedCause {
     NotConnected(#[source] Option<ConnectError>),
 }
 
-/// The thing that a server does not support.
+/// The reason that a server does not support a call.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnsupportedCause {
-    /// The protocol revision of the server does not have it.
+    /// The negotiated protocol revision does not have the method.
     #[error("{what} does not exist in revision {version}")]
     Revision {
         /// The method.
@@ -122,7 +118,7 @@ pub enum UnsupportedCause {
         /// The revision of the server.
         version: ProtocolVersion,
     },
-    /// The server did not declare it.
+    /// The server did not declare the capability.
     #[error("the server does not offer {0}")]
     NotOffered(String),
 }
@@ -154,7 +150,7 @@ pub enum DecodeCause {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputCause {
-    /// This client has no response to it.
+    /// This client could not respond to the input request.
     #[error("input request {method:?}: {reason}")]
     Refused {
         /// The method of the input request.
@@ -171,7 +167,7 @@ pub enum InputCause {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskCause {
-    /// The server made a task of a call of a client that did not offer it.
+    /// The server responded with a task, and the client had not declared support for tasks.
     #[error("the server made a task of the call, which this client did not offer")]
     Unexpected,
     /// The task was cancelled at the server.
@@ -190,27 +186,28 @@ pub enum TaskCause {
     },
 }
 
-/// The reason that no server of a pool or a group took a call.
+/// The reason that no server of a pool or a group could handle a call.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoServerCause {
     /// No member of the pool is available.
     #[error("no connection of the pool is available")]
     NoneAvailable,
-    /// No server of the group has it.
+    /// No server of the group has the tool, prompt or resource.
     #[error("no server offers it")]
     NotFound,
-    /// Several servers are connected, and the call is for one of them.
+    /// The call is for one server, and a group cannot choose it. Use
+    /// [`ClientGroup::client`](crate::ClientGroup::client).
     #[error("several servers are connected; use `ClientGroup::client(name)`")]
     Several,
-    /// These servers failed: all that could have taken the call, or some that all had to.
+    /// The errors by server: of all servers that could handle the call, or of some servers for a call that goes to all.
     #[error("{}", each_of(.0))]
     Failed(Vec<(String, CallError)>),
 }
 
-/// The delivery of a request that failed.
+/// The delivery status of a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "a program that decides about a retry considers each")]
 pub enum Delivery {
     /// The request was not sent: the call has not run.
     NotSent,
@@ -271,13 +268,13 @@ impl CallError {
         Self::new(target, kind, delivery)
     }
 
-    /// The same error with another target.
+    /// Replaces the target.
     pub(crate) fn about(mut self, target: impl fmt::Display) -> Self {
         self.0.target = target.to_string();
         self
     }
 
-    /// The error of several servers.
+    /// Creates the error of a call to several servers.
     pub(crate) fn of_servers(target: impl fmt::Display, failures: Vec<(String, Self)>) -> Self {
         let deliveries = || failures.iter().map(|(_, error)| error.delivery());
         let delivery = if deliveries().any(|delivery| delivery == Delivery::Unknown) {
@@ -290,19 +287,19 @@ impl CallError {
         Self::new(target, CallErrorKind::NoServer(NoServerCause::Failed(failures)), delivery)
     }
 
-    /// The method, and the name of the tool, the prompt or the resource.
+    /// Returns the method, with the name of the tool, prompt or resource.
     #[must_use]
     pub fn target(&self) -> &str {
         &self.0.target
     }
 
-    /// The kind of the error.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> &CallErrorKind {
         &self.0.kind
     }
 
-    /// The delivery of the request.
+    /// Returns the delivery status of the request.
     #[must_use]
     pub fn delivery(&self) -> Delivery {
         self.0.delivery
@@ -314,7 +311,7 @@ impl CallError {
         self.0.delivery == Delivery::Unknown
     }
 
-    /// Returns `true` after a timeout; of several servers, if all of those that failed timed out.
+    /// Returns `true` if the call timed out. For several servers: if all errors are timeouts.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         match &self.0.kind {
@@ -333,7 +330,7 @@ impl CallError {
         matches!(self.0.kind, CallErrorKind::Cancelled)
     }
 
-    /// Returns `true` if the connection or the transport failed; of several servers, if it did for all of those that failed.
+    /// Returns `true` if the connection or the transport failed. For several servers: if all errors are of this kind.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         match &self.0.kind {
@@ -348,18 +345,18 @@ impl CallError {
         }
     }
 
-    /// Returns `true` if the transport failed and the connection did not.
+    /// Returns `true` if the transport failed and the connection is still open.
     pub(crate) fn is_transport(&self) -> bool {
         matches!(self.0.kind, CallErrorKind::Transport(_))
     }
 
-    /// Returns `true` if no server of a group has what was called.
+    /// Returns `true` if no server of a group has the tool, prompt or resource.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self.0.kind, CallErrorKind::NoServer(NoServerCause::NotFound))
     }
 
-    /// The error response of the server, if that is what this is.
+    /// Returns the error response of the server; `None` for other errors.
     #[must_use]
     pub fn error_response(&self) -> Option<&ErrorObject> {
         match &self.0.kind {
@@ -368,7 +365,7 @@ impl CallError {
         }
     }
 
-    /// The error response for a caller on whose behalf the call was made.
+    /// Converts to an error response, for a server that forwards its calls with this client.
     #[must_use]
     pub fn into_error_object(self) -> ErrorObject {
         match self.0.kind {
@@ -384,7 +381,7 @@ impl CallError {
         }
     }
 
-    /// The same error of a call of which the server has seen a part.
+    /// Marks the call as sent, because the server has received an earlier part of it.
     pub(crate) fn begun(mut self) -> Self {
         if self.0.delivery == Delivery::NotSent {
             self.0.delivery = Delivery::Unknown;
@@ -401,7 +398,7 @@ impl CallError {
         self
     }
 
-    /// An error of a call that was not sent because there is no connection.
+    /// Creates the error of a call that was not sent because there is no connection.
     pub(crate) fn not_connected(target: impl fmt::Display, cause: Option<ConnectError>) -> Self {
         Self::not_sent(target, CallErrorKind::Closed(ClosedCause::NotConnected(cause)))
     }
@@ -417,7 +414,7 @@ impl CallError {
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.0.kind, self.0.delivery) {
-            // A request that was not sent was not lost.
+            // Without a request sent, the connection was not lost but missing.
             (CallErrorKind::Transport(_), Delivery::NotSent) => {
                 write!(f, "{}: the request could not be sent", self.0.target)?;
             }
@@ -440,7 +437,7 @@ fn because(reason: Option<&str>) -> String {
     reason.map(|reason| format!(": {reason}")).unwrap_or_default()
 }
 
-/// The errors of all servers, each with its own sources.
+/// Formats the errors of all servers, each with its sources.
 fn each_of(failures: &[(String, CallError)]) -> String {
     let each = failures.iter().map(|(server, error)| {
         let mut text = format!("server {server:?}: {}", error.kind());

@@ -26,9 +26,9 @@ use crate::client::Client;
 use crate::subscription::Subscription;
 use crate::task::TaskOwner;
 
-/// A call that is sent when it is awaited. Set its options first.
+/// A call with options. It is sent when it is awaited.
 ///
-/// Dropping the future of a call cancels it: the server is notified in the way that its revision defines.
+/// Dropping the future cancels the call and notifies the server as the revision defines.
 ///
 /// ```no_run
 /// # async fn example(client: turms_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -55,18 +55,18 @@ enum Plan<T, E> {
     Steps(Steps<T, E>),
 }
 
-/// Makes the result of a call.
+/// Converts the output of a call to its result.
 pub(crate) type Finish<T> = fn(&CallRequest, CallOutput) -> Result<T, CallError>;
 
 type Steps<T, E> = Box<dyn FnOnce(Client, CallOptions) -> BoxFuture<'static, Result<T, E>> + Send>;
 
 impl<T, E> Call<T, E> {
-    /// A call that is one request.
+    /// Creates a call that is one request.
     pub(crate) fn new(client: &Client, request: Result<CallRequest, CallError>, finish: Finish<T>) -> Self {
         Self { client: client.clone(), options: CallOptions::default(), plan: Plan::Request(request, finish) }
     }
 
-    /// A call that is several requests, such as the pages of a list.
+    /// Creates a call that is several requests, such as the pages of a list.
     pub(crate) fn steps<F>(client: &Client, steps: impl FnOnce(Client, CallOptions) -> F + Send + 'static) -> Self
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
@@ -75,7 +75,7 @@ impl<T, E> Call<T, E> {
         Self { client: client.clone(), options: CallOptions::default(), plan: Plan::Steps(steps) }
     }
 
-    /// The same call with a changed request. Calls of several requests stay as they are.
+    /// Changes the request of the call. Has no effect on calls of several requests.
     pub(crate) fn map_request(mut self, change: impl FnOnce(CallRequest) -> Result<CallRequest, CallError>) -> Self {
         self.plan = match self.plan {
             Plan::Request(request, finish) => Plan::Request(request.and_then(change), finish),
@@ -88,9 +88,9 @@ impl<T, E> Call<T, E> {
         &mut self.options
     }
 
-    /// Timeout for the response, renewed by each report of progress. Each attempt, each input round, each page of a list, each
-    /// poll of a task and the wait for a connection has this time. [`max_duration`](Self::max_duration) limits what progress can
-    /// add to it.
+    /// Sets the timeout for the response. Each progress notification restarts it. It applies separately to each
+    /// attempt, input round, page of a list, poll of a task, and to the wait for a connection.
+    /// [`max_duration`](Self::max_duration) limits the extension by progress.
     #[doc(alias = "deadline")]
     #[doc(alias = "max_total_timeout")]
     pub fn timeout(mut self, timeout: Duration) -> Self {
@@ -98,9 +98,10 @@ impl<T, E> Call<T, E> {
         self
     }
 
-    /// Timeout for the response that progress does not renew, in place of that of the client
-    /// ([`ClientBuilder::max_duration`](crate::ClientBuilder::max_duration)). It starts anew where [`timeout`](Self::timeout)
-    /// does. It does not apply to subscriptions, nor to the time that a task takes.
+    /// Sets the maximum duration of the wait for a response, which progress does not extend. Overrides
+    /// [`ClientBuilder::max_duration`](crate::ClientBuilder::max_duration). Like [`timeout`](Self::timeout), it applies
+    /// separately to each attempt, input round, page and poll. It does not apply to subscriptions, nor to the duration
+    /// of a task.
     pub fn max_duration(mut self, duration: Duration) -> Self {
         self.options.max_duration = Some(duration);
         self
@@ -112,7 +113,8 @@ impl<T, E> Call<T, E> {
         self
     }
 
-    /// Requests reports of progress. The callback runs where the connection is driven: it must be quick and must not block.
+    /// Requests progress notifications. The callback runs on the task of the connection: it must be quick and must not
+    /// block.
     pub fn on_progress(mut self, callback: impl Fn(&ProgressParams) + Send + Sync + 'static) -> Self {
         self.options.on_progress = Some(Arc::new(callback));
         self
@@ -124,8 +126,8 @@ impl<T, E> Call<T, E> {
         self
     }
 
-    /// Cancels the call when this token is cancelled. Any number of calls can share one; its reason is sent to the server in
-    /// `notifications/cancelled`.
+    /// Cancels the call when this token is cancelled. Any number of calls can share one; its reason is sent to the
+    /// server in `notifications/cancelled`.
     #[doc(alias = "cancel_with")]
     pub fn cancellation_token(mut self, token: &CancellationToken) -> Self {
         self.options.cancellation = Some(token.clone());
@@ -138,8 +140,9 @@ impl<T, E> Call<T, E> {
         self
     }
 
-    /// Allows a retry although the call may have run, because running it twice does no harm. By default this is known of methods that
-    /// only read, and of tools that declare it. See [`ClientBuilder::retry`](crate::ClientBuilder::retry).
+    /// Declares that the call may be retried even if it may have run. By default, this applies to methods that only
+    /// read, and to tools that are annotated as idempotent or read-only. See
+    /// [`ClientBuilder::retry`](crate::ClientBuilder::retry).
     pub fn idempotent(mut self) -> Self {
         self.options.idempotent = Some(true);
         self
@@ -193,15 +196,15 @@ impl<T, E> fmt::Debug for Call<T, E> {
     }
 }
 
-/// The result of one call, as it passes the layers.
+/// The result of one call, as passed through the layers.
 #[derive(Debug)]
 pub(crate) struct CallOutput {
     pub(crate) outcome: Outcome<Payload>,
-    /// The number of the connection that it came from.
+    /// The number of the connection that the result came from.
     pub(crate) generation: u64,
-    /// The server was given input of this client, so that another call may get another result.
+    /// `true` if the result depends on input of this client, so that it must not be cached.
     pub(crate) took_input: bool,
-    /// The owner of the task that the result is, if the caller wants the task.
+    /// The owner of the task, if the caller asked for the task instead of its result.
     pub(crate) task: Option<Box<TaskOwner>>,
     /// The open stream of a `subscriptions/listen`.
     pub(crate) subscription: Option<Box<Subscription>>,
@@ -216,7 +219,7 @@ impl CallOutput {
         Self::new(Outcome::Complete(payload))
     }
 
-    /// A result without contents.
+    /// Creates an empty result.
     pub(crate) fn empty() -> Self {
         Self::complete(Payload::new(EmptyResult::new()))
     }
@@ -225,13 +228,13 @@ impl CallOutput {
         Self { subscription: Some(Box::new(subscription)), ..Self::empty() }
     }
 
-    /// The stream of changes that was opened.
+    /// Returns the subscription that was opened.
     pub(crate) fn into_subscription(self) -> Result<Subscription, CallError> {
         let stream = self.subscription.ok_or_else(|| CallError::not_connected(Listen::NAME, None))?;
         Ok(*stream)
     }
 
-    /// The complete result.
+    /// Returns the complete result.
     pub(crate) fn payload(self, call: &CallRequest) -> Result<Payload, CallError> {
         match self.outcome {
             Outcome::Complete(payload) => Ok(payload),
@@ -240,7 +243,7 @@ impl CallOutput {
         }
     }
 
-    /// The complete result as a `T`.
+    /// Returns the complete result, decoded as a `T`.
     pub(crate) fn take<T: DeserializeOwned + 'static>(self, call: &CallRequest) -> Result<T, CallError> {
         self.payload(call)?.take().map_err(|error| call.invalid(error))
     }

@@ -13,12 +13,12 @@ use crate::layer::task::TaskWatch;
 use crate::pool::MemberId;
 use crate::tool_index::ToolIndex;
 
-/// The options of a call; nothing is allocated as long as all have their defaults.
+/// The options of a call. Allocates only if an option differs from its default.
 #[derive(Clone, Default)]
 pub(crate) struct CallOptions(Option<Arc<Options>>);
 
 impl CallOptions {
-    /// The defaults with this timeout.
+    /// Returns the default options with this timeout.
     pub(crate) fn with_timeout(timeout: Timeout) -> Self {
         match timeout {
             Timeout::Default => Self::default(),
@@ -26,7 +26,7 @@ impl CallOptions {
         }
     }
 
-    /// The same with changes.
+    /// Changes the options.
     pub(crate) fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
         change(&mut self);
         self
@@ -53,25 +53,25 @@ pub(crate) struct Options {
     pub(crate) timeout: Timeout,
     pub(crate) max_duration: Option<Duration>,
     pub(crate) on_progress: Option<Callback<ProgressParams>>,
-    /// The receiver of all else that the server sends for the call.
+    /// Receives all other messages that the server sends for the call.
     pub(crate) observer: Option<Arc<dyn CallObserver>>,
     pub(crate) meta: Option<Meta>,
-    /// The token of the caller, which other calls may share.
+    /// The caller's cancellation token, which other calls may share.
     pub(crate) cancellation: Option<CancellationToken>,
     pub(crate) bypass_cache: bool,
-    /// `None`: known by the method, or declared by the tool.
+    /// Overrides the idempotency of the method or the tool.
     pub(crate) idempotent: Option<bool>,
     pub(crate) affinity: Option<Affinity>,
     pub(crate) task: TaskMode,
-    /// Time to keep the task, as requested from servers of 2025-11-25.
+    /// Time to live of the task, for servers of 2025-11-25.
     pub(crate) task_ttl: Option<Duration>,
-    /// Input requests of the server are returned, not answered.
+    /// `true` to return input requests to the caller instead of passing them to handlers.
     pub(crate) return_input: bool,
-    /// Only one server may take the call, so a group refuses it.
+    /// `true` if the caller must choose the server, so that a group rejects the call.
     pub(crate) one_server: bool,
-    /// Structured output is not checked.
+    /// `true` to skip the validation of structured output.
     pub(crate) unchecked_output: bool,
-    /// The tools that the pool of the call knows.
+    /// The tool index of the pool that makes the call.
     pub(crate) tools: Option<Arc<ToolIndex>>,
     pub(crate) batch: Option<BatchTicket>,
 }
@@ -105,27 +105,27 @@ pub(crate) struct CallTimeouts {
 }
 
 impl CallTimeouts {
-    /// The timeouts of one request.
+    /// Returns the timeouts of one request.
     pub(crate) fn request(&self, options: &Options) -> RequestOptions {
         let timeout = match options.timeout {
             Timeout::Default => self.timeout,
             Timeout::After(timeout) => timeout,
             Timeout::Never => return RequestOptions::default().timeout(None).max_timeout(options.max_duration),
         };
-        // Only a limit that was set cuts a longer timeout short.
+        // A default maximum never shortens a longer timeout; only an explicit one does.
         let max = options.max_duration.or(self.max_duration);
         let max = max.unwrap_or_else(|| timeout.max(RequestOptions::DEFAULT_MAX_TIMEOUT));
         RequestOptions::default().timeout(timeout).max_timeout(max)
     }
 
-    /// The time that a call waits for a connection, or for anything else but a response.
+    /// Returns the time that a call waits for anything other than a response, such as a connection.
     pub(crate) fn wait(&self, options: &Options) -> Option<Duration> {
         let options = self.request(options);
         [options.timeout, options.max_timeout].into_iter().flatten().min()
     }
 }
 
-/// The treatment of a response that is a task, or a call about a task that is known.
+/// The handling of a task in the response, or an operation on an existing task.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum TaskMode {
     /// Polls the task and returns its result.
@@ -135,7 +135,7 @@ pub(crate) enum TaskMode {
     Return,
     /// Does not offer tasks to the server.
     Refuse,
-    /// Sends nothing, and waits for the task of an earlier call.
+    /// Waits for an existing task. No call is sent.
     Wait(Arc<TaskWatch>),
     /// Reads the state of a task.
     Refresh(Arc<TaskWatch>),
@@ -143,19 +143,19 @@ pub(crate) enum TaskMode {
     Cancel(Arc<TaskWatch>),
 }
 
-/// Keeps calls that belong together, such as the pages of a list, with one member of a pool.
+/// Sends related calls, such as the pages of a list, to the same member of a pool.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Affinity(Arc<Mutex<Vec<MemberId>>>);
 
 impl Affinity {
-    /// Moves the calls to this member. A member of an outer pool stays known.
+    /// Adds a member as the latest. Pools can be nested, so earlier members are kept.
     pub(crate) fn join(&self, member: MemberId) {
         let mut members = self.0.lock();
         members.retain(|known| *known != member);
         members.push(member);
     }
 
-    /// The number of members that were joined after this one; `None` if it never was.
+    /// Returns the number of members that were added after this one; `None` if it was never added.
     pub(crate) fn age(&self, member: MemberId) -> Option<usize> {
         self.0.lock().iter().rev().position(|known| *known == member)
     }
@@ -164,7 +164,7 @@ impl Affinity {
 /// The timeout for a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Timeout {
-    /// That of the client.
+    /// The timeout of the client.
     #[default]
     Default,
     After(Duration),

@@ -22,21 +22,21 @@ use super::error::{CallError, CallErrorKind, DecodeCause};
 use super::options::CallOptions;
 use crate::tool_index::ToolIndex;
 
-/// One request in the newest revision. A clone is the same request, for another attempt.
+/// A request in the newest revision. It is cloned for each attempt.
 #[derive(Clone)]
 pub(crate) struct CallRequest {
     pub(crate) method: ByteString,
     pub(crate) params: CallParams,
     pub(crate) options: CallOptions,
     pub(crate) decode: Decode,
-    /// Cancels this call and no other.
+    /// Cancels only this call.
     pub(crate) cancellation: CancellationToken,
-    /// The number of the connection that the request belongs to; any if `None`.
+    /// The number of the connection that the request must be sent on; `None` for any.
     pub(crate) generation: Option<u64>,
 }
 
 impl CallRequest {
-    /// A request whose response is always complete.
+    /// Creates a request whose response is always complete.
     pub(crate) fn new<M: Method>(params: M::Params) -> Self
     where
         M::Params: Clone,
@@ -44,7 +44,7 @@ impl CallRequest {
         Self::typed::<M>(params, decode::complete::<M::Result>)
     }
 
-    /// A request that the server may answer with input requests or a task.
+    /// Creates a request whose response may be input requests or a task.
     pub(crate) fn multi_round<M, T>(params: M::Params) -> Self
     where
         M: Method<Result = Outcome<T>>,
@@ -54,7 +54,7 @@ impl CallRequest {
         Self::typed::<M>(params, decode::outcome::<T>)
     }
 
-    /// A request with its own decoder.
+    /// Creates a request with its own decoder.
     pub(crate) fn typed<M: Method>(params: M::Params, decode: Decode) -> Self
     where
         M::Params: Clone,
@@ -69,20 +69,20 @@ impl CallRequest {
         }
     }
 
-    /// A request of any method.
+    /// Creates a request with any method name.
     pub(crate) fn raw(method: ByteString, params: RawJson) -> Self {
         let params = CallParams::Json(params);
         let (options, cancellation) = (CallOptions::default(), CancellationToken::new());
         Self { method, params, options, decode: decode::raw, cancellation, generation: None }
     }
 
-    /// The same request with these options.
+    /// Sets the options.
     pub(crate) fn with_options(mut self, options: CallOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// The same request with other parameters.
+    /// Returns the same request with other parameters.
     pub(crate) fn with_params<P: Params + 'static>(&self, params: P) -> Self {
         Self { params: CallParams::Typed(Arc::new(params)), ..self.clone() }
     }
@@ -91,7 +91,7 @@ impl CallRequest {
         CallTarget { method: &self.method, name: self.name() }
     }
 
-    /// The name of the tool or the prompt, the URI or the task id.
+    /// Returns the name of the tool or prompt, the URI or the task id.
     pub(crate) fn name(&self) -> Option<&str> {
         match &self.params {
             CallParams::Typed(params) => params.name(),
@@ -103,7 +103,7 @@ impl CallRequest {
         matches!(self.params, CallParams::Json(_))
     }
 
-    /// The parameters as a `P`.
+    /// Returns the parameters, decoded as a `P`.
     pub(crate) fn params_as<P: DeserializeOwned + 'static>(&self) -> Result<P, CallError> {
         self.params
             .payload()
@@ -111,12 +111,12 @@ impl CallRequest {
             .map_err(|error| CallError::not_sent(self.target(), CallErrorKind::Encode(format!("params: {error}"))))
     }
 
-    /// An error about an invalid response.
+    /// Creates the error of an invalid response.
     pub(crate) fn invalid(&self, problem: turms_proto::DecodeError) -> CallError {
         CallError::answered(self.target(), CallErrorKind::Decode(DecodeCause::Invalid(problem)))
     }
 
-    /// The tools that are known for this call: those of the pool that makes it, or `own`.
+    /// Returns the tool index for this call: that of the pool that makes it, or `own`.
     pub(crate) fn tools<'a>(&'a self, own: &'a Arc<ToolIndex>) -> &'a Arc<ToolIndex> {
         self.options.tools.as_ref().unwrap_or(own)
     }
@@ -141,7 +141,7 @@ impl CallRequest {
             | GetPrompt::NAME
             | Complete::NAME
             | GetTask::NAME
-            // A response that has arrived already is ignored (extension io.modelcontextprotocol/tasks, "Task Update Requests").
+            // The server ignores a repeated response (extension io.modelcontextprotocol/tasks, "Task Update Requests").
             | UpdateTask::NAME
             | GetCoreTaskResult::NAME
             | ListCoreTasks::NAME
@@ -159,7 +159,7 @@ impl fmt::Debug for CallRequest {
     }
 }
 
-/// The method and the name of what is called; written only for errors and lists of pending calls.
+/// The target of a call: its method and name. Formatted only for errors and lists of pending calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallTarget<'a> {
     pub(crate) method: &'a str,
@@ -238,7 +238,7 @@ impl<P: Serialize + Translate + Clone + Send + Sync + 'static> Params for P {
     }
 }
 
-/// The parameters of `tools/call`. The arguments are anything that serializes to a JSON object, or `()`.
+/// Returns the parameters of `tools/call`. The arguments are anything that serializes to a JSON object, or `()`.
 pub(crate) fn tool_params(name: String, arguments: &impl Serialize) -> Result<CallToolParams, CallError> {
     let arguments = object(arguments, CallTarget::new::<CallTool>(&name))?;
     let mut params = CallToolParams::new(name);
@@ -246,7 +246,7 @@ pub(crate) fn tool_params(name: String, arguments: &impl Serialize) -> Result<Ca
     Ok(params)
 }
 
-/// The parameters of `prompts/get`. A field that is `None` is an argument that is not given.
+/// Returns the parameters of `prompts/get`. A field that is `None` is omitted.
 pub(crate) fn prompt_params(name: String, arguments: &impl Serialize) -> Result<GetPromptParams, CallError> {
     let arguments = string_arguments(arguments, CallTarget::new::<GetPrompt>(&name))?;
     let mut params = GetPromptParams::new(name);
@@ -254,7 +254,8 @@ pub(crate) fn prompt_params(name: String, arguments: &impl Serialize) -> Result<
     Ok(params)
 }
 
-/// A value as arguments of a prompt, which are strings; `None` for `()`. Fields that are `None` are left out.
+/// Converts a value to the arguments of a prompt, which are strings; `None` for `()`. Fields that are `None` are
+/// omitted.
 pub(crate) fn string_arguments(
     arguments: &impl Serialize,
     target: CallTarget<'_>,
@@ -267,7 +268,7 @@ pub(crate) fn string_arguments(
     Ok(Some(arguments.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()))
 }
 
-/// A value as a JSON object; `None` for `()`.
+/// Converts a value to a JSON object; `None` for `()`.
 pub(crate) fn object(value: &impl Serialize, target: impl fmt::Display) -> Result<Option<Object>, CallError> {
     let encode = |problem: String| CallError::not_sent(&target, CallErrorKind::Encode(problem));
     let json = RawJson::encode(value).map_err(|error| {
@@ -283,7 +284,7 @@ pub(crate) fn object(value: &impl Serialize, target: impl fmt::Display) -> Resul
     Ok(json.into_object())
 }
 
-/// The JSON type of a value, which itself may be a secret.
+/// Returns the JSON type of a value, for errors that must not contain the value.
 fn type_name(json: &RawJson) -> &'static str {
     match json.as_str().as_bytes().first() {
         Some(b'[') => "a list",

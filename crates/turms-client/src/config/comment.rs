@@ -1,22 +1,22 @@
-//! JSON as people write it: with comments and a comma after the last item.
+//! JSON with comments and trailing commas.
 //!
-//! Both are overwritten with spaces, so every byte keeps its place and an error in what is left points at the right
-//! line and column of the file. Crates for this exist, but they are whole parsers of their own, several times as long
-//! as this, and would have to be held to the same bounds on nesting as the parser that follows here anyway.
+//! Both are overwritten with spaces before parsing, so that every byte keeps its offset and errors point at the right
+//! line and column of the file. Existing crates for this are complete parsers, several times as long as this module,
+//! and would need their own limit on nesting.
 
-/// A `/*` that nothing closes.
+/// Error for a `/*` without `*/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnclosedComment {
-    /// The offset of its beginning in bytes.
+    /// The offset of the `/*` in bytes.
     pub(super) offset: usize,
 }
 
-/// The text with comments and trailing commas turned into spaces, byte for byte as long as before.
+/// Replaces comments and trailing commas by spaces. The length in bytes does not change.
 ///
 /// Other syntax errors are left for the parser to report.
 pub(super) fn blank(text: &str) -> Result<String, UnclosedComment> {
     let mut plain = String::with_capacity(text.len());
-    // What the last token that counts was, and where the last comma is if it may turn out to be a trailing one.
+    // `last` is the last token that is not a comment; `comma` is the offset of a comma that may be a trailing one.
     let mut last = Token::Open;
     let mut comma = None;
     while let Some((token, length)) = next_token(&text[plain.len()..]) {
@@ -30,7 +30,7 @@ pub(super) fn blank(text: &str) -> Result<String, UnclosedComment> {
                 if let (Token::Close, Some(at)) = (token, comma) {
                     plain.replace_range(at..=at, " ");
                 }
-                // A comma with nothing before it is not a trailing one: `[,]` is wrong.
+                // A comma needs an item before it: `[,]` is invalid.
                 comma = (token == Token::Comma && matches!(last, Token::Close | Token::Other)).then_some(start);
                 last = token;
                 plain.push_str(source);
@@ -54,7 +54,7 @@ enum Token {
     Other,
 }
 
-/// The token that `text` begins with and its length, which is never 0; `None` at the end.
+/// Returns the first token of `text` and its length, which is never 0; `None` at the end.
 fn next_token(text: &str) -> Option<(Token, usize)> {
     let run = |end: Option<usize>| end.unwrap_or(text.len());
     Some(match text.as_bytes() {
@@ -71,16 +71,15 @@ fn next_token(text: &str) -> Option<(Token, usize)> {
         [b'{' | b'[' | b':', ..] => (Token::Open, 1),
         [b'}' | b']', ..] => (Token::Close, 1),
         [b',', ..] => (Token::Comma, 1),
-        // A single slash is not a comment; it is one character that no JSON parser will take.
+        // A single slash is not a comment. The JSON parser will reject it.
         [b'/', ..] => (Token::Other, 1),
         _ => (Token::Other, run(text.find([' ', '\t', '\n', '\r', '/', '"', '{', '}', '[', ']', ':', ',']))),
     })
 }
 
-/// The length of the string literal that `text` begins with.
+/// Returns the length of the string literal at the beginning of `text`.
 ///
-/// A line break ends it. JSON has none in strings, so the parser will stop there; what follows should still be read as
-/// what it is.
+/// A line break also ends it: JSON strings cannot contain one, so the parser will report an error there.
 fn string_length(text: &str) -> usize {
     let mut escaped = false;
     for (at, character) in text.char_indices().skip(1) {

@@ -18,16 +18,16 @@ pub struct ServerEntry {
     pub target: ServerTarget,
     /// `true` unless the entry has `"disabled": true` or `"enabled": false`.
     pub enabled: bool,
-    /// Every other member, as it stands in the file.
+    /// All other members, as written in the file.
     ///
-    /// `timeout` is among them, because clients do not agree what it counts: milliseconds for Claude Code and Gemini
-    /// CLI, seconds for Cline.
+    /// `timeout` is one of them, because clients use different units: milliseconds in Claude Code and Gemini CLI,
+    /// seconds in Cline.
     pub extra: Object,
 }
 
 impl fmt::Debug for ServerEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A member that is not known may still be a client's secret.
+        // Unknown members may contain secrets, so only their names are shown.
         let extra: Vec<_> = self.extra.iter().map(|(name, _)| name).collect();
         f.debug_struct("ServerEntry")
             .field("target", &self.target)
@@ -48,8 +48,8 @@ pub enum ServerTarget {
         program: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Changes to the environment that [`ChildCommand`](crate::ChildCommand) passes on. `None` removes a variable (VS Code's
-        /// `null`). Variables of `env` override those of `envFile`.
+        /// Changes to the environment that [`ChildCommand`](crate::ChildCommand) passes on. `None` removes a variable
+        /// (VS Code's `null`). Variables of `env` override those of `envFile`.
         env: IndexMap<String, Option<String>>,
         /// The working directory, as written.
         cwd: Option<PathBuf>,
@@ -87,7 +87,7 @@ impl fmt::Debug for ServerTarget {
     }
 }
 
-/// An address without what may be a secret: a password, the query, and also the path, which some services use for keys.
+/// A URL without parts that may contain secrets: password, query and path. Some services put keys into the path.
 struct Origin<'a>(&'a str);
 
 impl fmt::Debug for Origin<'_> {
@@ -127,7 +127,8 @@ impl Fault {
     }
 }
 
-/// The spellings of the address: most clients, Windsurf, and Gemini CLI, which means Streamable HTTP by it.
+/// The names of the member with the URL: `url` in most clients, `serverUrl` in Windsurf, `httpUrl` in Gemini CLI, where
+/// it means Streamable HTTP.
 const URLS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 const ALWAYS_USED: [&str; 8] = ["type", "transport", "disabled", "enabled", "command", URLS[0], URLS[1], URLS[2]];
 const USED_BY_COMMANDS: [&str; 4] = ["args", "env", "envFile", "cwd"];
@@ -135,8 +136,8 @@ const USED_BY_URLS: [&str; 1] = ["headers"];
 
 /// Reads one entry.
 ///
-/// Shapes are checked by hand and not by `serde`, whose errors quote the value that does not fit, and that value may be
-/// a secret.
+/// Types are checked by hand instead of with `serde`, because its errors contain the invalid value, which may be a
+/// secret.
 pub(super) struct Reader<'a> {
     entry: Object,
     variables: &'a Variables,
@@ -158,12 +159,12 @@ impl<'a> Reader<'a> {
         Ok(ServerEntry { target, enabled, extra })
     }
 
-    /// A member; one that is null is as good as none.
+    /// Returns a member; `None` if it is missing or `null`.
     fn get(&self, name: &str) -> Option<RawJson> {
         self.entry.get(name).filter(|value| !value.is_null())
     }
 
-    /// Either member can switch the server off.
+    /// Returns `false` if `disabled` or `enabled` disables the server.
     fn enabled(&self) -> Result<bool, Fault> {
         let flag = |name| self.get(name).map(|value| flag(name, &value)).transpose();
         Ok(!flag("disabled")?.unwrap_or(false) && flag("enabled")?.unwrap_or(true))
@@ -178,7 +179,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The member with the address, whatever it is called.
+    /// Returns the member with the URL, and its name.
     fn url(&self) -> Result<Option<(&'static str, RawJson)>, Fault> {
         let mut found = URLS.into_iter().filter_map(|name| Some((name, self.get(name)?)));
         match (found.next(), found.next()) {
@@ -220,7 +221,7 @@ impl<'a> Reader<'a> {
         Ok(ServerTarget::Url { url, headers: self.headers()?, transport })
     }
 
-    /// The transport that `type` or `transport` states.
+    /// Returns the transport in `type` or `transport`.
     fn stated(&self) -> Result<Option<Stated>, Fault> {
         let read = |member| self.get(member).map(|value| Stated::read(member, &value)).transpose();
         match (read("type")?, read("transport")?) {
@@ -292,19 +293,19 @@ impl<'a> Reader<'a> {
         not_empty(name, self.argument(name, &value)?).map(|path| Some(path.into()))
     }
 
-    /// A string with its variables replaced.
+    /// Returns a string with its variables replaced.
     fn text(&self, path: &str, value: &RawJson) -> Result<String, Fault> {
         let text = string(path, value)?;
         self.variables.expand(&text).map_err(|kind| Fault::new(path, kind))
     }
 
-    /// As [`Reader::text`], for the operating system.
+    /// Like [`Reader::text`], for a value that is passed to the operating system and so must not contain NUL.
     fn argument(&self, path: &str, value: &RawJson) -> Result<String, Fault> {
         let text = self.text(path, value)?;
         if text.contains('\0') { Err(Fault::new(path, EntryErrorKind::Nul)) } else { Ok(text) }
     }
 
-    /// The members that the target does not use.
+    /// Returns the members that the target does not use.
     fn extra(self, target: &ServerTarget) -> Object {
         let used: &[&str] = match target {
             ServerTarget::Command { .. } => &USED_BY_COMMANDS,
@@ -316,7 +317,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The transport that a member states; `None` for standard input and output.
+/// The transport in a member of the entry; `None` for stdio.
 struct Stated {
     member: &'static str,
     text: String,
@@ -357,7 +358,7 @@ fn not_empty(path: &str, text: String) -> Result<String, Fault> {
     if text.is_empty() { Err(Fault::new(path, EntryErrorKind::Empty)) } else { Ok(text) }
 }
 
-/// The scheme of an address with a host, if it is one of ours.
+/// Returns the scheme of a URL with a host, if it is a supported one.
 fn scheme_of(url: &str) -> Option<&'static str> {
     let uri: Uri = url.parse().ok()?;
     uri.host().filter(|host| !host.is_empty())?;
@@ -365,7 +366,7 @@ fn scheme_of(url: &str) -> Option<&'static str> {
     ["http", "https", "ws", "wss"].into_iter().find(|scheme| scheme.eq_ignore_ascii_case(stated))
 }
 
-/// The place of a member: `env.TOKEN`, or `env["a b"]` if the name would not be clear otherwise.
+/// Returns the path of a member: `env.TOKEN`, or `env["a b"]` if the name is not a plain identifier.
 fn member_path(outer: &str, name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if !name.is_empty() && name.bytes().all(plain) { format!("{outer}.{name}") } else { format!("{outer}[{name:?}]") }

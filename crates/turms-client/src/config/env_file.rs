@@ -1,8 +1,8 @@
-//! Files of environment variables, as VS Code and Cursor take them (`envFile`).
+//! Files of environment variables, as in VS Code and Cursor (`envFile`).
 //!
-//! Every line is `NAME=value`, perhaps with `export` before it, a comment that begins with `#`, or empty. A value may
-//! stand in single quotes, which keep it as it is, or in double quotes, in which `\n`, `\r`, `\"` and `\\` are escapes.
-//! Without quotes a `#` begins a comment only after white space. Variables are not replaced.
+//! Every line is `NAME=value`, optionally preceded by `export`, or a comment that begins with `#`, or empty. A value in
+//! single quotes is taken literally. In double quotes, `\n`, `\r`, `\"` and `\\` are escapes. Without quotes, `#`
+//! begins a comment only after white space. Variables are not expanded.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::file;
 /// Maximum size of a file.
 const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// An invalid line. Its contents may be a secret and are not repeated.
+/// Error for an invalid line. It does not contain the line, which may be a secret.
 #[derive(Debug)]
 pub(super) struct InvalidLine {
     /// The line number, starting at 1.
@@ -93,7 +93,8 @@ fn unquoted(text: &str) -> &str {
     comment.map_or(text, |(at, _)| &text[..at]).trim_end()
 }
 
-/// The value before the closing quote and what follows it. A backslash before anything else is a backslash.
+/// Returns the value before the closing quote, and the text after it. A backslash before any other character is
+/// literal.
 fn double_quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut characters = text.chars();

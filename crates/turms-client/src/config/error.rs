@@ -3,8 +3,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use turms_core::error_chain;
-use turms_proto::{Problem, RawJson};
+use turms_core::__internal::debug_error;
+use turms_proto::{RawJson, SyntaxErrorKind};
 
 use super::entry::Fault;
 
@@ -14,12 +14,7 @@ pub struct ConfigError {
     kind: ConfigErrorKind,
 }
 
-/// The message with its causes, so that an error that leaves `main` reads as a sentence.
-impl fmt::Debug for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&error_chain(self))
-    }
-}
+debug_error! { ConfigError |error| { file: error.file, kind: error.kind } }
 
 impl ConfigError {
     pub(super) fn new(file: Option<&Path>, kind: ConfigErrorKind) -> Self {
@@ -44,7 +39,7 @@ impl ConfigError {
         matches!(&self.kind, ConfigErrorKind::Read(error) if error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Returns `true` if the file is valid but names no servers, such as the settings of an editor.
+    /// Returns `true` if the file is valid but has no servers, such as the settings of an editor.
     #[must_use]
     pub fn is_without_servers(&self) -> bool {
         matches!(self.kind, ConfigErrorKind::NoServers)
@@ -79,7 +74,7 @@ pub enum ConfigErrorKind {
         /// The column in characters, from 1.
         column: usize,
         /// The problem.
-        problem: Problem,
+        problem: SyntaxErrorKind,
     },
     /// A `/*` has no `*/`.
     #[error("line {line}, column {column}: a comment is not closed")]
@@ -111,15 +106,15 @@ impl ConfigErrorKind {
 /// The error of one entry of a configuration. The other entries are not affected.
 ///
 /// Values of the entry are not repeated, because they may be secrets.
-#[derive(Debug)]
 pub struct EntryError(Box<EntryErrorInner>);
 
-#[derive(Debug)]
 struct EntryErrorInner {
     file: Option<PathBuf>,
     server: String,
     fault: Fault,
 }
+
+debug_error! { EntryError |error| { file: error.0.file, server: error.0.server, fault: error.0.fault } }
 
 impl EntryError {
     pub(super) fn new(file: Option<&Path>, server: &str, fault: Fault) -> Self {
@@ -150,7 +145,7 @@ impl EntryError {
         &self.0.fault.kind
     }
 
-    /// Returns `true` if the entry is disabled, so that the problem does not matter now.
+    /// Returns `true` if the entry is disabled. The error then has no effect.
     #[must_use]
     pub fn is_disabled(&self) -> bool {
         self.0.fault.disabled
@@ -178,7 +173,7 @@ impl Error for EntryError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryErrorKind {
-    /// A value is of another type than what belongs there.
+    /// A value has the wrong type.
     #[error("expected {expected}, found {found}")]
     WrongType {
         /// The expected kind, such as `a string`.
@@ -189,15 +184,15 @@ pub enum EntryErrorKind {
     /// There is neither a command nor a URL.
     #[error("has neither \"command\" nor \"url\"")]
     NoTarget,
-    /// There are two members of which only one can count.
+    /// There are two members that exclude each other.
     #[error("has both {first:?} and {second:?}")]
     Both {
-        /// One of them.
+        /// The first member.
         first: &'static str,
-        /// The other.
+        /// The second member.
         second: &'static str,
     },
-    /// The members `type` and `transport` say different things.
+    /// The members `type` and `transport` contradict each other.
     #[error("\"type\" and \"transport\" disagree")]
     TransportsDisagree,
     /// An unknown transport.
@@ -206,24 +201,24 @@ pub enum EntryErrorKind {
         /// The name as written.
         name: String,
     },
-    /// The stated transport needs another member than the one that is there.
+    /// The member does not match the transport in `type` or `transport`.
     #[error("{stated:?} does not go with {member:?}")]
     TransportMismatch {
-        /// The transport as it is written.
+        /// The transport as written.
         stated: String,
-        /// The member that is there.
+        /// The member that does not match.
         member: &'static str,
     },
     /// The value is empty.
     #[error("is empty")]
     Empty,
-    /// A NUL character, which no operating system takes in an argument or a variable.
+    /// A NUL character, which arguments and environment variables cannot contain.
     #[error("has a NUL character")]
     Nul,
-    /// A string with escapes that stand for no character.
+    /// A string with invalid escapes.
     #[error("is not valid Unicode")]
     NotUnicode,
-    /// A name that no environment variable can have.
+    /// An invalid name of an environment variable.
     #[error("cannot be the name of a variable")]
     VariableName,
     /// The file of environment variables could not be read, is larger than 1 MiB or is not UTF-8.
@@ -244,7 +239,7 @@ pub enum EntryErrorKind {
         /// The problem, such as `expected NAME=value`.
         problem: &'static str,
     },
-    /// Not a URL, or one of a scheme that leads to no server.
+    /// Not a URL, or a URL with an unsupported scheme.
     #[error("expected an address that begins with http://, https://, ws:// or wss://")]
     NotAnAddress,
     /// An HTTP transport at a `ws://` address, or a WebSocket at an `http://` address.
@@ -253,13 +248,13 @@ pub enum EntryErrorKind {
         /// The scheme of the address.
         scheme: &'static str,
     },
-    /// A name that no HTTP header can have.
+    /// An invalid name of an HTTP header.
     #[error("cannot be the name of a header")]
     HeaderName,
-    /// A value that no HTTP header can have.
+    /// An invalid value of an HTTP header.
     #[error("has characters that a header cannot carry")]
     HeaderValue,
-    /// More headers than one request can carry.
+    /// Too many headers for one request.
     #[error("too many headers")]
     TooManyHeaders,
     /// A variable is not set and there is no default.

@@ -2,7 +2,8 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// Reads a text file of at most `limit` bytes. Of a device or a pipe without an end, no more than that is read.
+/// Reads a text file of at most `limit` bytes. Stops after `limit` bytes, even if the file is an endless device or
+/// pipe.
 pub(super) fn read(path: &Path, limit: usize) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(limit as u64 + 1).read_to_end(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! The configuration files that name servers: `mcpServers`, as most clients write it, and VS Code's `servers`.
+//! Configuration files with servers: `mcpServers` in most clients, `servers` in VS Code.
 
 mod comment;
 mod entry;
@@ -22,15 +22,16 @@ pub use self::error::{ConfigError, ConfigErrorKind, EntryError, EntryErrorKind};
 pub use self::place::{ConfigApp, ConfigFile, ConfigScope, Platform, known_config_files};
 use self::variable::Variables;
 
-/// Maximum size of a file. Claude Code keeps its servers in one file with much else, and that file grows.
+/// Maximum size of a file. The limit is large, because Claude Code stores its servers in a file with other data that
+/// grows.
 const MAX_FILE: usize = 64 << 20;
 
-/// The paths of the servers in a file; the first that exists counts.
+/// The possible paths of the servers in a file. The first that exists is used.
 const GROUPS: [&[&str]; 4] = [&["mcpServers"], &["servers"], &["mcp", "servers"], &["mcp.servers"]];
 
-/// The servers that a configuration file names, in the order of the file.
+/// The servers of a configuration file, in the order of the file.
 ///
-/// The files of Claude Desktop, Claude Code, Cursor, Windsurf, Cline and VS Code are understood: servers stand under
+/// Supports the files of Claude Desktop, Claude Code, Cursor, Windsurf, Cline and VS Code: the servers are under
 /// `mcpServers`, `servers`, or VS Code's setting `mcp.servers`. Comments (`//` and `/* */`), trailing commas and a byte
 /// order mark are accepted. Unknown members are kept in [`ServerEntry::extra`].
 ///
@@ -42,9 +43,9 @@ const GROUPS: [&[&str]; 4] = [&["mcpServers"], &["servers"], &["mcp", "servers"]
 ///
 /// | written | means |
 /// |---|---|
-/// | `${NAME}`, `${env:NAME}` | the environment's variable; if there is none, the entry is an error |
-/// | `${NAME:-text}` | the variable, or `text` if there is none; one that is set but empty counts as set |
-/// | `${userHome}` | the home folder |
+/// | `${NAME}`, `${env:NAME}` | the environment variable; an error if it is not set |
+/// | `${NAME:-text}` | the environment variable, or `text` if it is not set; an empty variable counts as set |
+/// | `${userHome}` | the home directory |
 /// | `${workspaceFolder}`, `${workspaceFolderBasename}` | see [`McpConfig::workspace_folder`] |
 /// | `${pathSeparator}`, `${/}` | `/`, or `\` on Windows |
 /// | `$${` | the characters `${` |
@@ -53,14 +54,13 @@ const GROUPS: [&[&str]; 4] = [&["mcpServers"], &["servers"], &["mcp", "servers"]
 ///
 /// # Secrets
 ///
-/// Neither `Debug` nor an error shows the values of environment, headers, arguments or unknown members;
-/// only their names. Of an address `Debug` shows the host. Programs and folders are shown, so they are no place for
-/// secrets.
+/// `Debug` and errors do not show the values of environment variables, headers, arguments or unknown members, only
+/// their names. `Debug` shows only the host of a URL. Programs and directories are shown, so do not put secrets there.
 #[derive(Clone)]
 pub struct McpConfig {
     file: Option<PathBuf>,
     servers: IndexMap<String, RawJson>,
-    /// Claude Code keeps further servers for each project folder.
+    /// The servers of each project directory, in the file of Claude Code.
     projects: Option<RawJson>,
     variables: Variables,
 }
@@ -96,7 +96,7 @@ impl McpConfig {
     /// ```
     ///
     /// # Errors
-    /// When the text is not JSON or names no servers. What is wrong within an entry is an error of that entry.
+    /// Returns an error if the text is not JSON or has no servers. An invalid entry is an error of that entry only.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         Self::from_text(None, text).map_err(|kind| ConfigError::new(None, kind))
     }
@@ -104,7 +104,8 @@ impl McpConfig {
     /// Reads a configuration file. This blocks on the file system.
     ///
     /// # Errors
-    /// As [`McpConfig::parse`], and when the file cannot be read, is larger than 64 MiB or is not UTF-8.
+    /// Returns the errors of [`McpConfig::parse`], and an error if the file cannot be read, is larger than 64 MiB or is
+    /// not UTF-8.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         file::read(path, MAX_FILE)
@@ -122,18 +123,18 @@ impl McpConfig {
         self
     }
 
-    /// Sets what `${workspaceFolder}` stands for. A relative `envFile` is looked for there, too.
+    /// Sets the value of `${workspaceFolder}`. A relative `envFile` is also resolved against it.
     #[must_use]
     pub fn workspace_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.variables.workspace = Some(folder.into());
         self
     }
 
-    /// The servers that the file keeps for one project only, if it does: Claude Code's `~/.claude.json` has them under
-    /// `projects`, by the path of the folder. The folder becomes the workspace folder.
+    /// Returns the servers for one project, if the file has any: Claude Code's `~/.claude.json` has them under
+    /// `projects`, by the path of the directory. The directory becomes the workspace folder.
     ///
     /// # Errors
-    /// When what stands there is not an object of servers.
+    /// Returns an error if the project's entry is not an object of servers.
     #[must_use]
     pub fn project(&self, folder: impl AsRef<Path>) -> Option<Result<Self, ConfigError>> {
         let folder = folder.as_ref();
@@ -156,7 +157,7 @@ impl McpConfig {
     /// This may read the file that the entry names as `envFile`.
     ///
     /// # Errors
-    /// When the entry is wrong or one of its variables is not set.
+    /// Returns an error if the entry is invalid or one of its variables is not set.
     #[must_use]
     pub fn server(&self, name: &str) -> Option<Result<ServerEntry, EntryError>> {
         let (name, entry) = self.servers.get_key_value(name)?;
@@ -199,7 +200,7 @@ impl fmt::Debug for McpConfig {
     }
 }
 
-/// JSON with comments and trailing commas; positions are those of `text`.
+/// Parses JSON with comments and trailing commas. Errors have positions in `text`.
 fn parse_json(text: &str) -> Result<RawJson, ConfigErrorKind> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let plain = comment::blank(text).map_err(|unclosed| {
@@ -208,11 +209,11 @@ fn parse_json(text: &str) -> Result<RawJson, ConfigErrorKind> {
     })?;
     RawJson::parse(plain).map_err(|error| {
         let (line, column) = position(text, error.offset);
-        ConfigErrorKind::Syntax { line, column, problem: error.problem }
+        ConfigErrorKind::Syntax { line, column, problem: error.kind }
     })
 }
 
-/// The line and column of a byte, both from 1; columns are counted in characters.
+/// Returns the line and column of a byte offset, both starting at 1. Columns are counted in characters.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -231,7 +232,7 @@ fn servers_of(group: &RawJson, path: impl FnOnce() -> String) -> Result<IndexMap
     Ok(group.iter().map(|(name, entry)| (name.into_owned(), entry)).collect())
 }
 
-/// On Windows, Claude Code writes the paths of projects with forward slashes.
+/// Returns the key of a project. On Windows, Claude Code writes the paths of projects with forward slashes.
 fn project_key(path: &str) -> String {
     let path = path.replace('\\', "/");
     path.trim_end_matches('/').to_owned()

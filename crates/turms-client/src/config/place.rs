@@ -3,8 +3,8 @@ use std::path::{Path, PathBuf};
 
 /// Returns the paths of the configuration files of other clients: first those of the project, then those of the user.
 ///
-/// The files need not exist. `config` is the directory for settings, if the environment sets one: `%APPDATA%` on Windows, `$XDG_CONFIG_HOME` on Linux. Otherwise it is the
-/// usual folder in `home`. On a Mac it is always that one.
+/// The files need not exist. `config` is the directory for settings, if the environment sets one: `%APPDATA%` on
+/// Windows, `$XDG_CONFIG_HOME` on Linux. Otherwise it is the usual folder in `home`. On a Mac it is always that one.
 ///
 /// ```
 /// use std::path::Path;
@@ -56,7 +56,7 @@ impl fmt::Display for ConfigFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConfigApp {
-    /// Claude Code. The file of the person also has servers for single projects; see
+    /// Claude Code. The file of the user also has servers for single projects; see
     /// [`McpConfig::project`](crate::McpConfig::project).
     ClaudeCode,
     /// Claude Desktop.
@@ -78,13 +78,13 @@ impl fmt::Display for ConfigApp {
     }
 }
 
-/// For what a configuration holds. There are no others.
+/// The scope of a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "a file is shared with a project or it is a person's own")]
+#[expect(clippy::exhaustive_enums, reason = "a file belongs to a project or to a user")]
 pub enum ConfigScope {
     /// The file is shared by all users of the project.
     Project,
-    /// For one person, whatever they work on.
+    /// The file belongs to one user and applies to all projects.
     User,
 }
 
@@ -110,7 +110,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// The one that this program was built for.
+    /// The platform that this program was built for.
     pub const CURRENT: Self = if cfg!(target_os = "macos") {
         Self::MacOs
     } else if cfg!(windows) {

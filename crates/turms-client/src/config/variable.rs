@@ -17,7 +17,7 @@ pub(super) struct Variables {
 }
 
 impl Variables {
-    /// The environment of this process; what is not Unicode there counts as not set.
+    /// Uses the environment of this process. A variable that is not Unicode counts as not set.
     pub(super) fn of_process() -> Self {
         Self { lookup: Arc::new(|name| std::env::var(name).ok()), workspace: None }
     }
@@ -26,7 +26,7 @@ impl Variables {
         self.lookup = Arc::new(lookup);
     }
 
-    /// The text with every `${…}` replaced. What is put in is not looked at again.
+    /// Replaces every `${…}` in the text. Replaced values are not expanded again.
     pub(super) fn expand(&self, text: &str) -> Result<String, EntryErrorKind> {
         let mut expanded = String::with_capacity(text.len());
         let mut rest = text;
@@ -47,7 +47,7 @@ impl Variables {
     }
 
     fn resolve(&self, inside: &str) -> Result<String, EntryErrorKind> {
-        // The brace that was found closes the inner reference, so what is here is only the front of the outer one.
+        // A nested reference: the brace closes the inner one.
         if inside.contains("${") {
             return Err(EntryErrorKind::NestedReference);
         }

@@ -1,4 +1,4 @@
-//! The connection to one server: opened and watched by one task, used by all calls.
+//! The connection to one server: opened and supervised by one task, and used by all calls.
 
 mod batch;
 mod open;
@@ -22,10 +22,11 @@ use crate::call::error::{CallError, Delivery, Recovery};
 use crate::call::{CallOutput, CallRequest};
 use crate::layer::CallService;
 
-/// Timeout for the reason that a connection closed, such as the exit status of a process.
+/// Timeout for reading the close reason of a connection, such as the exit status of a process.
 const CLOSE_REASON_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Sends requests on the current connection: waits for it, translates, sends, decodes, reports failures. The innermost layer.
+/// Sends requests on the current connection: waits for it, translates, sends, decodes, reports failures. The innermost
+/// layer.
 pub(crate) struct ServerConnection {
     shared: Arc<ServerShared>,
 }
@@ -47,7 +48,7 @@ impl ServerConnection {
         }
     }
 
-    /// Finds out what a failure means for the connection, and for another attempt.
+    /// Converts the failure of a call: marks a lost connection, and adds a hint for retries.
     async fn failed(&self, connected: &Connected, call: &CallRequest, error: PeerError) -> CallError {
         let mut error = CallError::of_peer(call.target(), error);
         if error.delivery() == Delivery::Answered {
@@ -106,7 +107,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::{Client, ClientBuilder};
 
-    /// The state of a client that is connected to an empty server in this process, for the tests of layers.
+    /// Returns the state of a client that is connected to an empty in-process server, for the tests of layers.
     pub(crate) async fn shared(configure: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Arc<ServerShared> {
         let server = Server::new("empty", "1").build().expect("an empty server");
         let builder = configure(Client::builder("test", "1"));

@@ -1,4 +1,4 @@
-//! Opening a connection: with the remembered revision, or by negotiation.
+//! Opening a connection: with the cached revision, or by negotiation.
 
 use std::sync::Arc;
 
@@ -16,11 +16,12 @@ pub(super) async fn open(shared: &Arc<ServerShared>, generation: u64) -> Result<
     let ours = settings.choice.versions();
     let known = identity.as_deref().and_then(|server| settings.version_cache.recall(server));
     let known = known.filter(|known| ours.contains(&known.dialect.version()));
-    // What a server says about itself may differ by caller: without a handshake it is asked, unless the response is shareable.
+    // A stateless server may describe itself differently to each caller, so the cached revision is used only with a
+    // cached description, which is shareable.
     let known = known.filter(|known| known.server.is_some() || known.dialect.version().has(Ability::Handshake));
     let established = match &known {
         Some(known) => match connect(shared, Some(known.dialect)).await {
-            // A server that cannot be reached has not shown that it changed.
+            // The server could not be reached, which says nothing about its revision: keep the cached one.
             Err(error @ (ConnectError::Unreachable { .. } | ConnectError::Rejected { .. })) => Err(error),
             Err(_) if shared.connector.is_repeatable() => {
                 shared.forget_version();
@@ -31,7 +32,7 @@ pub(super) async fn open(shared: &Arc<ServerShared>, generation: u64) -> Result<
         None => negotiate(shared).await,
     }?;
     let opened = established.negotiated.clone();
-    // What was negotiated needs no verification; a service in this process need not even describe itself.
+    // A negotiated revision needs no verification, only a cached one. An in-process service may not describe itself.
     let verified = opened.server.is_some() || known.is_none();
     let remembered = known.filter(|known| known.dialect == opened.dialect).and_then(|known| known.server);
     let negotiated = match (&opened.server, remembered) {
@@ -48,8 +49,8 @@ pub(super) async fn open(shared: &Arc<ServerShared>, generation: u64) -> Result<
     Ok(connected)
 }
 
-/// Returns `true` if the revision says what the server would speak to others: it was not fixed by this client, and it is not
-/// one that the server only speaks because it started too slowly for the probe.
+/// Returns `true` if the revision should be cached: it was not chosen by the settings of this client, and it is not an
+/// older one that was negotiated only because the server started too slowly for the probe.
 fn is_worth_remembering(choice: VersionChoice, negotiated: &Negotiated, ours: &[ProtocolVersion]) -> bool {
     let version = negotiated.dialect.version();
     let free = choice == VersionChoice::Auto || version.is_latest();
@@ -57,7 +58,8 @@ fn is_worth_remembering(choice: VersionChoice, negotiated: &Negotiated, ours: &[
     free && newest_common(theirs, ours).is_none_or(|newest| newest == version)
 }
 
-/// Some old servers exit when they are probed: they are started again without the probe.
+/// Connects with negotiation. Some old servers exit when they are probed with `server/discover`; they are started again
+/// without the probe.
 async fn negotiate(shared: &Arc<ServerShared>) -> Result<OpenChannel, ConnectError> {
     let has = |ability| shared.settings.choice.versions().iter().any(|version| version.has(ability));
     let may_fall_back = has(Ability::Stateless) && has(Ability::Handshake) && shared.connector.is_repeatable();

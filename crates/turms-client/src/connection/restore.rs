@@ -1,4 +1,5 @@
-//! Restores the desired state of a new connection: the log level and the watched resources. Listen streams restore themselves.
+//! Restores the desired state on a new connection: the log level and the resource subscriptions. Listen streams
+//! (2026-07-28) are opened again by their own tasks.
 
 use bytestring::ByteString;
 use futures_util::future::join_all;

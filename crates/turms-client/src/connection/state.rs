@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     pub(crate) caching: bool,
     pub(crate) log_level: Option<turms_proto::types::LoggingLevel>,
     pub(crate) reconnect: Option<Backoff>,
-    /// Used only with `reconnect`.
+    /// Has an effect only if `reconnect` is set.
     pub(crate) retry: Option<RetryPolicy>,
     pub(crate) health_check: Option<HealthCheck>,
     pub(crate) circuit_breaker: Option<CircuitBreaker>,
@@ -51,7 +51,7 @@ pub(crate) enum ConnectionState {
     /// Disconnected, connecting or initializing.
     Connecting(ConnectionStatus),
     Ready(Arc<Connected>),
-    /// For good: by this client (`None`), or for a reason.
+    /// Closed permanently: `None` if this client closed it, otherwise the error.
     Closed(Option<ConnectError>),
 }
 
@@ -60,7 +60,7 @@ impl ConnectionState {
         matches!(self, Self::Closed(_))
     }
 
-    /// The connection, unless it is lost and the supervisor does not know it yet.
+    /// Returns the connection; `None` also if it is marked as lost and the supervisor has not yet reacted.
     pub(crate) fn connected(&self) -> Option<&Arc<Connected>> {
         match self {
             Self::Ready(connected) => Some(connected).filter(|connected| connected.lost.get().is_none()),
@@ -69,8 +69,8 @@ impl ConnectionState {
     }
 }
 
-/// The state that the layers, the supervisor and the tasks of one server share. It does not keep the client open: the handles
-/// hold a guard of `shutdown`.
+/// The state shared by the layers, the supervisor and the tasks of one server. Holding it does not keep the client
+/// open: that is done by a drop guard of `shutdown` in the client handles.
 pub(crate) struct ServerShared {
     pub(crate) settings: Settings,
     pub(crate) connector: Arc<dyn Connector>,
@@ -80,9 +80,9 @@ pub(crate) struct ServerShared {
     /// Notified when the server responds while its notification stream is broken.
     pub(crate) responded: Notify,
     pub(crate) shutdown: CancellationToken,
-    /// The counters of the connections that were lost.
+    /// The counters of all ended connections.
     past: Mutex<ConnectionStats>,
-    /// The supervisor, and connections that are being closed.
+    /// The tasks of the supervisor and of connections that are being closed.
     pub(crate) tasks: TaskTracker,
 }
 
@@ -101,12 +101,12 @@ impl ServerShared {
         })
     }
 
-    /// The connection, if there is one now.
+    /// Returns the current connection, if there is one.
     pub(crate) fn current(&self) -> Option<Arc<Connected>> {
         self.state.borrow().connected().cloned()
     }
 
-    /// The connection; waits for it while the supervisor connects.
+    /// Returns the connection. Waits while the supervisor is connecting, up to the timeout.
     pub(crate) async fn ready(
         &self,
         target: impl fmt::Display + Send,
@@ -151,7 +151,7 @@ impl ServerShared {
         ClientStats { connection, lifetime }
     }
 
-    /// Publishes that the client is closed, unless it is published already.
+    /// Publishes that the client is closed, unless it is closed already.
     pub(crate) fn publish_closed(&self, error: Option<ConnectError>) {
         self.state.send_if_modified(|state| {
             if state.is_closed() {
@@ -183,7 +183,8 @@ impl ServerShared {
         self.settings.timeouts.wait(options)
     }
 
-    /// Marks a connection as lost and waits until the supervisor has noticed, so that no retry finds it.
+    /// Marks a connection as lost, and waits until the supervisor has replaced the state, so that a retry does not use
+    /// it.
     pub(crate) async fn mark_lost(&self, connected: &Connected, reason: CloseInfo) {
         let _ = connected.lost.set(reason);
         let is_other = |state: &ConnectionState| match state {
@@ -193,14 +194,14 @@ impl ServerShared {
         let _ = self.state.subscribe().wait_for(is_other).await;
     }
 
-    /// Forgets the protocol revision of the server, which is not what it was.
+    /// Removes the cached protocol revision of the server, because it was wrong.
     pub(crate) fn forget_version(&self) {
         if let Some(server) = self.connector.identity() {
             self.settings.version_cache.forget(&server);
         }
     }
 
-    /// The metadata of every request, in revisions without a handshake.
+    /// Returns the metadata that every request has since 2026-07-28; `None` in revisions with a handshake.
     pub(crate) fn request_metadata(&self, dialect: Dialect) -> Option<Meta> {
         let Dialect::Stateless(version) = dialect else { return None };
         let mut capabilities = self.settings.capabilities.clone();
@@ -219,15 +220,15 @@ pub(crate) struct Connected {
     pub(crate) channel: Arc<dyn Channel>,
     pub(crate) control: Arc<dyn ChannelControl>,
     pub(crate) negotiated: Arc<Negotiated>,
-    /// The number of the connection, from 1.
+    /// The number of the connection, starting at 1.
     pub(crate) generation: u64,
     pub(crate) since: Instant,
     metadata: Mutex<Option<Meta>>,
-    /// The server has shown that it speaks the revision that was remembered.
+    /// `true` once the server has confirmed the cached protocol revision.
     verified: AtomicBool,
-    /// The server has shown that it does not.
+    /// `true` if the server has rejected the cached protocol revision.
     wrong_version: AtomicBool,
-    /// The server accepts batches; found out before the first.
+    /// `true` if the server accepts batches. Determined before the first batch.
     pub(super) batches: OnceCell<bool>,
     pub(crate) lost: SetOnce<CloseInfo>,
     pub(crate) streams: StreamHealth,

@@ -14,11 +14,11 @@ use crate::event::ConnectionEvent;
 /// The state of the notification streams of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct StreamHealth {
-    /// The number of broken streams.
+    /// Number of broken streams.
     broken: AtomicUsize,
-    /// `ConnectionEvent::Lost` was sent.
+    /// `true` if `ConnectionEvent::Lost` was sent.
     reported: AtomicBool,
-    /// A stream could not be opened again because the server is not reachable, so calls will fail, too.
+    /// `true` if a stream could not be opened again because the server is not reachable, so that calls will fail, too.
     unreachable: AtomicBool,
 }
 
@@ -33,7 +33,7 @@ impl StreamHealth {
 }
 
 impl ServerShared {
-    /// Records that the server responded: what waits for it to come back need not wait any longer.
+    /// Records that the server responded, and wakes the tasks that wait for the server to be reachable again.
     pub(super) fn note_response(&self, connected: &Connected) {
         if connected.streams.is_reported() {
             connected.streams.unreachable.store(false, Ordering::Relaxed);
@@ -55,14 +55,14 @@ impl ServerShared {
     }
 }
 
-/// A broken stream, until it is restored or dropped.
+/// A broken notification stream. Counted as broken until it is restored or dropped.
 pub(crate) struct BrokenStream {
     shared: Arc<ServerShared>,
     connected: Arc<Connected>,
 }
 
 impl BrokenStream {
-    /// Records it, and reports the first as `ConnectionEvent::Lost`.
+    /// Records a broken stream. Reports the first one as `ConnectionEvent::Lost`.
     pub(crate) fn new(shared: &Arc<ServerShared>, connected: &Arc<Connected>, error: &CallError) -> Self {
         let streams = &connected.streams;
         streams.broken.fetch_add(1, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl BrokenStream {
         Arc::ptr_eq(&self.connected, connected)
     }
 
-    /// The stream is open again.
+    /// Records that the stream is open again.
     pub(crate) fn restored(self) {
         let (shared, connected) = (self.shared.clone(), self.connected.clone());
         drop(self);
@@ -96,7 +96,7 @@ impl Drop for BrokenStream {
     }
 }
 
-/// Watches the inbound stream of a channel that has one apart from its responses. Never returns.
+/// Monitors the inbound stream of a channel with a separate stream for notifications. Never returns.
 pub(super) async fn watch_inbound(shared: &Arc<ServerShared>, connected: &Arc<Connected>) {
     let mut inbound = connected.control.inbound();
     let broken_by = |state: &InboundStream| match state {
@@ -105,7 +105,7 @@ pub(super) async fn watch_inbound(shared: &Arc<ServerShared>, connected: &Arc<Co
     };
     loop {
         let error = inbound.wait_for(|state| broken_by(state).is_some()).await.ok().and_then(|state| broken_by(&state));
-        // A channel without such a stream.
+        // The channel has no such stream.
         let Some(error) = error else { return std::future::pending().await };
         let broken = BrokenStream::new(shared, connected, &CallError::of_peer(Listen::NAME, error));
         if inbound.wait_for(|state| broken_by(state).is_none()).await.is_err() {
@@ -115,7 +115,7 @@ pub(super) async fn watch_inbound(shared: &Arc<ServerShared>, connected: &Arc<Co
     }
 }
 
-/// The causes of an error in one line.
+/// Returns the sources of an error in one line.
 fn cause(error: &CallError) -> String {
     let first = std::error::Error::source(error);
     let causes: Vec<_> = std::iter::successors(first, |error| error.source()).map(ToString::to_string).collect();

@@ -18,22 +18,22 @@ use crate::layer::cache::Changed;
 use crate::reconnect::HealthCheck;
 use crate::subscription;
 
-/// Minimum duration of a connection that counts as working: the backoff starts anew after it.
+/// Minimum duration of a connection that counts as working. After it, the backoff starts again from its first delay.
 pub(crate) const MIN_UPTIME: Duration = Duration::from_secs(10);
 
-/// The task that owns the connection to one server: connects, watches, reconnects, restores. It publishes the state and ends
-/// on shutdown, or when it does not reconnect.
+/// The task that owns the connection to one server: connects, monitors, reconnects and restores its state. It publishes
+/// the state. It ends on shutdown, or when the connection is lost and is not reconnected.
 pub(crate) struct Supervisor {
     shared: Arc<ServerShared>,
     generation: u64,
-    /// The attempts to reconnect since a connection last worked.
+    /// Number of reconnect attempts since a connection last worked.
     attempts: u32,
     roots: Option<watch::Receiver<u64>>,
 }
 
 impl Supervisor {
-    /// Starts the task. The receiver gets the outcome of connecting, which is final if it fails. Before the deadline, the first
-    /// connection is attempted as often as later ones.
+    /// Starts the task. The receiver gets the result of the first connection; an error is final. Until the deadline,
+    /// the first connection is retried with the same backoff as later ones.
     pub(crate) fn spawn(
         shared: &Arc<ServerShared>,
         deadline: Option<Instant>,
@@ -57,7 +57,7 @@ impl Supervisor {
         };
         self.publish_ready(&connected);
         let _ = first.send(Ok(()));
-        // The caller may subscribe to events before the first is sent.
+        // Lets the caller subscribe to events before the first is sent.
         tokio::task::yield_now().await;
         loop {
             let Some(reason) = self.watch(&connected).await else {
@@ -78,7 +78,7 @@ impl Supervisor {
         }
     }
 
-    /// Opens the first connection; `None` on shutdown. An error that another attempt would meet again is final.
+    /// Opens the first connection; `None` on shutdown. An error that a retry cannot fix is final.
     async fn connect(&mut self, deadline: Option<Instant>) -> Option<Result<Arc<Connected>, ConnectError>> {
         loop {
             let error = match self.open().await? {
@@ -86,7 +86,7 @@ impl Supervisor {
                 Err(error) => error,
             };
             let repeats = self.shared.reconnects() && self.shared.connector.is_repeatable() && error.is_transient();
-            // The attempt that has failed was the first.
+            // The failed attempt was attempt 1.
             self.attempts = self.attempts.max(1) + 1;
             let delay = self.delay(self.attempts).filter(|_| repeats);
             let is_late = |delay| deadline.is_some_and(|deadline| Instant::now() + delay > deadline);
@@ -107,7 +107,7 @@ impl Supervisor {
     async fn open(&mut self) -> Option<Result<Arc<Connected>, ConnectError>> {
         self.generation += 1;
         self.shared.set_connecting(ConnectionStatus::Connecting);
-        // The new connection lists the roots as they are from now on.
+        // The server of the new connection gets the current roots, so earlier changes need no notification.
         self.roots.iter_mut().for_each(watch::Receiver::mark_unchanged);
         let shutdown = self.shared.shutdown.clone();
         let opened = shutdown.run_until_cancelled(open(&self.shared, self.generation)).await?;
@@ -124,7 +124,7 @@ impl Supervisor {
         subscription::resume(&self.shared);
     }
 
-    /// Watches a connection until it is lost; `None` on shutdown.
+    /// Monitors a connection until it is lost; `None` on shutdown.
     async fn watch(&mut self, connected: &Arc<Connected>) -> Option<CloseInfo> {
         let check = self.shared.settings.health_check.as_ref();
         tokio::select! {
@@ -138,15 +138,15 @@ impl Supervisor {
         }
     }
 
-    /// Publishes the loss of a connection. Returns `true` if another is to be opened.
+    /// Publishes the loss of a connection. Returns `true` if the client reconnects.
     fn lost(&mut self, connected: &Connected, reason: &CloseInfo) -> bool {
         let _ = connected.lost.set(reason.clone());
         if !connected.is_verified() {
-            // The revision was only remembered, and that may be the reason.
+            // The revision came from the cache and was never confirmed, so it may be the reason.
             connected.set_wrong_version();
             self.shared.forget_version();
         }
-        // A session that has expired is opened anew (basic/transports of 2025-11-25, "Session Management").
+        // An expired session is replaced by a new one (basic/transports of 2025-11-25, "Session Management").
         let needed = reason.renewable || connected.has_wrong_version();
         let reconnects = (self.shared.reconnects() || needed) && self.shared.connector.is_repeatable();
         let next = match reconnects {
@@ -167,7 +167,8 @@ impl Supervisor {
         reconnects
     }
 
-    /// Opens another connection with backoff; `None` on shutdown, or when the last attempt has failed with `error`.
+    /// Opens another connection with backoff; `None` on shutdown, or after the last attempt failed. `error` is the
+    /// reason of the reconnect.
     async fn reconnect(&mut self, mut error: ConnectError) -> Option<Arc<Connected>> {
         loop {
             self.attempts += 1;
@@ -196,11 +197,11 @@ impl Supervisor {
         }
     }
 
-    /// The delay before an attempt, from 1; `None` if it is not to be made.
+    /// Returns the delay before an attempt, counted from 1; `None` if there are no more attempts.
     fn delay(&self, attempt: u32) -> Option<Duration> {
         match &self.shared.settings.reconnect {
             Some(backoff) => backoff.delay(attempt),
-            // Once, for an expired session or a wrong revision.
+            // Without `reconnect`, one attempt is made for an expired session or a wrong revision.
             None => (attempt == 1).then_some(Duration::ZERO),
         }
     }
@@ -209,19 +210,19 @@ impl Supervisor {
         self.shared.incoming.events.connection(event);
     }
 
-    /// Publishes the end, and ends the streams of events.
+    /// Publishes that the client is closed, and ends the event streams.
     fn shut_down(&self) {
         self.end(None);
         self.shared.incoming.events.close();
     }
 
-    /// Publishes the end, unless it is published already.
+    /// Publishes that the client is closed, unless it is closed already.
     fn end(&self, error: Option<ConnectError>) {
         self.shared.publish_closed(error);
     }
 }
 
-/// Also if the runtime drops the task, so that no call waits for the connection for ever.
+/// Runs also if the runtime drops the task, so that no call waits forever for the connection.
 impl Drop for Supervisor {
     fn drop(&mut self) {
         self.end(None);
@@ -246,11 +247,11 @@ async fn check_health(shared: &ServerShared, connected: &Connected, check: Optio
                     return CloseInfo::new().how("did not answer its health checks");
                 }
             }
-            // The channel says how it closed.
+            // The connection closed: the channel reports the reason.
             Err(PeerError::Closed | PeerError::Session(_) | PeerError::Request(RequestError::Closed)) => {
                 return std::future::pending().await;
             }
-            // An error response is a response.
+            // An error response also shows that the server is alive.
             Ok(_) | Err(_) => {
                 if std::mem::take(&mut failures) > 0 {
                     shared.incoming.events.publish(&Event::Healthy);
@@ -260,7 +261,7 @@ async fn check_health(shared: &ServerShared, connected: &Connected, check: Optio
     }
 }
 
-/// Notifies the server of changed roots, in revisions that have it. Never returns.
+/// Notifies the server of changed roots, in revisions that have this notification. Never returns.
 async fn notify_roots(roots: Option<&mut watch::Receiver<u64>>, connected: &Connected) {
     let Some(roots) = roots.filter(|_| connected.version().has(Ability::RootsListChanged)) else {
         return std::future::pending().await;

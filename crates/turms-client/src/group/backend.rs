@@ -15,7 +15,7 @@ use turms_proto::types::{
 use turms_proto::{DecodeError, Notification, ProtocolVersion};
 
 use super::connectors::Connectors;
-use super::events::Nameless;
+use super::events::WithoutNames;
 use super::list_cache::ListKind;
 use super::member::MemberEntry;
 use super::members::{GroupMembers, GroupWatch};
@@ -36,7 +36,7 @@ use crate::members::{Lifetime, best_status, send, total_stats};
 use crate::state::ClientStats;
 use turms_proto::session::ConnectionStatus;
 
-/// The state of a group. It does not keep the group open.
+/// The state shared by the handles and tasks of a group. Holding it does not keep the group open.
 pub(super) struct GroupShared {
     pub(super) members: Mutex<GroupMembers>,
     pub(super) naming: Naming,
@@ -59,7 +59,7 @@ impl GroupShared {
     }
 }
 
-/// A group as the backend of one client.
+/// The [`Backend`] of [`ClientGroup::as_client`](super::ClientGroup::as_client).
 pub(super) struct GroupBackend(pub(super) Arc<GroupShared>);
 
 impl Backend for GroupBackend {
@@ -79,7 +79,7 @@ impl Backend for GroupBackend {
                 let notification = notification.clone();
                 async move { (name, client.backend().notify(notification).await) }
             });
-            all_of(&method, join_all(sent).await, Vec::new())
+            combine(&method, join_all(sent).await, Vec::new())
         })
     }
 
@@ -98,7 +98,7 @@ impl ClientControl for GroupBackend {
     }
 
     fn events(&self, _: EventInterest) -> Events {
-        Events::merged(Nameless(self.0.members.lock().events()))
+        Events::merged(WithoutNames(self.0.members.lock().events()))
     }
 
     fn pending(&self) -> &PendingCalls {
@@ -115,7 +115,7 @@ impl ClientControl for GroupBackend {
 }
 
 impl GroupBackend {
-    /// Sends a call to the server that it is for, or to all.
+    /// Routes a call to one server or to all.
     async fn call_members(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         if call.options.one_server {
             return Err(CallError::not_sent(call.target(), CallErrorKind::NoServer(NoServerCause::Several)));
@@ -125,7 +125,7 @@ impl GroupBackend {
             // The calls of a batch may go to several servers.
             call.options.batch = None;
         }
-        // In the caller's words.
+        // The error names the target as the caller did, with its prefix.
         self.dispatch(&call).await.map_err(|error| error.about(call.target()))
     }
 
@@ -162,7 +162,7 @@ impl GroupBackend {
         }
     }
 
-    /// Calls a tool or gets a prompt at its server, by the name that it has there.
+    /// Calls a tool or gets a prompt: finds the server, and replaces the name by the name without the prefix.
     async fn call_named<P>(
         &self,
         call: &CallRequest,
@@ -208,7 +208,7 @@ impl GroupBackend {
             (members.clients(), members.absent())
         };
         let absent = absent.into_iter().map(|(name, kind)| (name, CallError::not_sent(Ping::NAME, kind))).collect();
-        all_of(Ping::NAME, send_to(clients, &SessionCall::Ping, options).await, absent)
+        combine(Ping::NAME, send_to(clients, &SessionCall::Ping, options).await, absent)
     }
 
     async fn set_log_level(&self, level: LoggingLevel, options: &CallOptions) -> Result<(), CallError> {
@@ -225,16 +225,16 @@ impl GroupBackend {
                 if status == ConnectionStatus::Ready {
                     return (name, set.await);
                 }
-                // Its client keeps the level and sets it when the server is back, which is not waited for.
+                // The client stores the level and sets it after the reconnect. Do not wait for that.
                 let _ = tokio::time::timeout(Duration::ZERO, set).await;
                 (name, Ok(()))
             })
         });
-        all_of(SetLevel::NAME, join_all(set).await, Vec::new())
+        combine(SetLevel::NAME, join_all(set).await, Vec::new())
     }
 
-    /// Watches a resource where it is. A server of 2026-07-28 may agree to watch what it does not have, so what no server is known
-    /// to have is watched at all that agree.
+    /// Subscribes to a resource at its server. If the server is not known, subscribes at all servers that accept: since
+    /// 2026-07-28 a server may accept a subscription to a resource that it does not have.
     async fn subscribe(&self, uri: String, options: &CallOptions) -> Result<(), CallError> {
         let members = match self.0.locate_resource(&uri, options.timeout).await? {
             Location::At(member) => vec![*member],
@@ -245,7 +245,7 @@ impl GroupBackend {
         for (name, outcome) in send_to(clients, &SessionCall::Subscribe(uri.clone()), options).await {
             match outcome {
                 Ok(()) => servers.push(name),
-                Err(error) => failed = Some(routing::more_telling(failed, error)),
+                Err(error) => failed = Some(routing::more_specific(failed, error)),
             }
         }
         if let (Some(error), true) = (failed, servers.is_empty()) {
@@ -263,11 +263,12 @@ impl GroupBackend {
             let client = |server: Arc<str>| Some((server.clone(), members.get(&server)?.client().cloned()?));
             servers.filter_map(client).collect()
         };
-        all_of(Unsubscribe::NAME, send_to(clients, &SessionCall::Unsubscribe(uri), options).await, Vec::new())
+        combine(Unsubscribe::NAME, send_to(clients, &SessionCall::Unsubscribe(uri), options).await, Vec::new())
     }
 }
 
-/// Sends a call with other parameters to one server. The result is in the newest revision, which is what a group speaks.
+/// Sends a call with changed parameters to one server. Raw results are converted to the newest revision, as reported by
+/// the group.
 async fn forward<P: Params + 'static>(client: &Client, call: &CallRequest, params: P) -> Result<CallOutput, CallError> {
     let own = call.with_params(params);
     let mut output = client.backend().call(&own).await?;
@@ -285,7 +286,7 @@ async fn forward<P: Params + 'static>(client: &Client, call: &CallRequest, param
     Ok(output)
 }
 
-/// Decodes the group's own response as the caller decodes those of servers.
+/// Decodes a response that the group itself made, as the caller decodes the responses of servers.
 pub(super) fn respond(call: &CallRequest, payload: Payload) -> Result<CallOutput, CallError> {
     match (call.decode)(payload, ProtocolVersion::LATEST) {
         Ok(Outcome::Complete(payload)) => Ok(CallOutput::complete(payload)),
@@ -294,10 +295,10 @@ pub(super) fn respond(call: &CallRequest, payload: Payload) -> Result<CallOutput
     }
 }
 
-/// The outcome at each server.
+/// The outcome of a call for each server.
 type Outcomes = Vec<(Arc<str>, Result<(), CallError>)>;
 
-/// Sends a call to several servers at once.
+/// Sends a call to several servers concurrently.
 async fn send_to(
     clients: impl IntoIterator<Item = (Arc<str>, Client)>,
     call: &SessionCall,
@@ -307,8 +308,8 @@ async fn send_to(
     join_all(clients.into_iter().map(sent)).await
 }
 
-/// The outcome of a call to several servers.
-fn all_of(target: &str, outcomes: Outcomes, mut failures: Vec<(String, CallError)>) -> Result<(), CallError> {
+/// Returns one error that names all servers that failed.
+fn combine(target: &str, outcomes: Outcomes, mut failures: Vec<(String, CallError)>) -> Result<(), CallError> {
     failures.extend(outcomes.into_iter().filter_map(|(name, outcome)| Some((name.to_string(), outcome.err()?))));
     if failures.is_empty() { Ok(()) } else { Err(CallError::of_servers(target, failures)) }
 }

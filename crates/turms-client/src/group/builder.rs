@@ -20,7 +20,7 @@ use crate::members::Lifetime;
 
 /// A builder of a [`ClientGroup`].
 ///
-/// Of two servers of the same name the one that is given last is in the group, so that a configuration can override another.
+/// If two servers have the same name, the last one replaces the first, so that one configuration can override another.
 #[must_use]
 pub struct ClientGroupBuilder {
     client: ClientBuilder,
@@ -52,34 +52,35 @@ impl ClientGroupBuilder {
         self.with(name, Origin::Connector(Arc::new(connector)), None)
     }
 
-    /// Adds a server that is connected already. It keeps its own answers and supervision, and cannot be
-    /// [reconnected](ClientGroup::reconnect) by the group.
+    /// Adds a server that is already connected. Its client keeps its own handlers and reconnect policy. The group
+    /// cannot [reconnect](ClientGroup::reconnect) it.
     pub fn client(self, name: impl Into<String>, client: Client) -> Self {
-        self.with(name, Origin::Elsewhere, Some(client))
+        self.with(name, Origin::Client, Some(client))
     }
 
-    /// Adds all servers of a configuration that are not switched off. An entry that is wrong becomes a server that is not
-    /// reached: see [`ClientGroup::failures`].
+    /// Adds all servers of a configuration that are not disabled. An invalid entry becomes a server that is not
+    /// connected: see [`ClientGroup::failures`].
     ///
-    /// This reads the files that entries name as `envFile`.
+    /// Reads the files named by `envFile`.
     pub fn config(self, config: &McpConfig) -> Self {
         config.servers().fold(self, |group, (name, entry)| match entry {
             Ok(entry) if !entry.enabled => group,
             Ok(entry) => group.with(name, Origin::Entry(Arc::new(entry)), None),
             Err(error) if error.is_disabled() => group,
-            Err(error) => group.with(name, Origin::Broken(Arc::new(error)), None),
+            Err(error) => group.with(name, Origin::InvalidEntry(Arc::new(error)), None),
         })
     }
 
-    /// Adds a transport for the addresses of a configuration. Of several transports that speak the same, the first is used.
+    /// Adds a transport for the configured servers that have a `url`. The first transport that supports the URL is
+    /// used.
     pub fn transport(mut self, transport: impl UrlTransport) -> Self {
         self.transports.push(Arc::new(transport));
         self
     }
 
-    /// Connects so to the servers of a configuration, rather than by starting their programs and by the
-    /// [transports](Self::transport) for their addresses. It is given the name and the entry of each server, and asked anew
-    /// when one is reconnected.
+    /// Sets a function that makes the connectors of configured servers. It replaces the default, which starts a
+    /// `command` and uses the [transports](Self::transport) for a `url`. It gets the name and the entry of a server,
+    /// and is called again for each [reconnect](ClientGroup::reconnect).
     ///
     /// ```
     /// use std::sync::Arc;
@@ -108,7 +109,7 @@ impl ClientGroupBuilder {
     ///     .await;
     /// assert_eq!(group.as_client().call_tool("greeter_hello", ()).await?.text(), "Hello!");
     /// for (server, error) in group.failures() {
-    ///     println!("{server} is not there: {error}");
+    ///     println!("{server} is not connected: {error}");
     /// }
     /// # assert_eq!(group.failures().len(), 1);
     /// # Ok(())
@@ -123,44 +124,45 @@ impl ClientGroupBuilder {
         self
     }
 
-    /// Sets the separator between the name of a server and that of its tool or prompt. Default: `_`. What the name of a tool cannot
-    /// have becomes `-`.
+    /// Sets the separator between the name of a server and the name of its tool or prompt. Default: `_`. Characters
+    /// that tool names cannot contain are replaced by `-`.
     pub fn separator(mut self, separator: impl AsRef<str>) -> Self {
         self.naming = Naming::separated_by(separator.as_ref());
         self
     }
 
-    /// Uses names without prefixes. Of several servers with a tool of one name, the first has it.
+    /// Uses names without prefixes. If several servers have a tool of the same name, the first server has it.
     pub fn without_prefixes(mut self) -> Self {
         self.naming = Naming::Bare;
         self
     }
 
-    /// Sets the name and version of the group as a server. Default: those of the client.
+    /// Sets the name and version that the group reports as a server. Default: those of the client.
     pub fn info(mut self, info: Implementation) -> Self {
         self.info = Some(info);
         self
     }
 
-    /// Maximum number of servers that are connected to at once. Default: 16.
+    /// Sets the maximum number of concurrent connection attempts. Default: 16.
     pub fn max_concurrent_connects(mut self, servers: usize) -> Self {
         self.max_concurrent_connects = servers.max(1);
         self
     }
 
-    /// Timeout for connecting to a server. Default: 1 minute.
+    /// Sets the timeout for connecting to a server. Default: 1 minute.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Connects to all servers. Those that cannot be reached do not stop the others: see [`ClientGroup::failures`].
+    /// Connects to all servers. A server that cannot be reached does not affect the others: see
+    /// [`ClientGroup::failures`].
     pub async fn connect(self) -> ClientGroup {
         let mut members = GroupMembers::default();
-        let mut waiting = Vec::new();
+        let mut to_connect = Vec::new();
         for (name, (origin, client)) in self.servers {
             if client.is_none() {
-                waiting.push(name.clone());
+                to_connect.push(name.clone());
             }
             members.insert(&name, &self.naming, origin, client);
         }
@@ -174,7 +176,7 @@ impl ClientGroupBuilder {
             lifetime: Lifetime::new(),
         });
         let group = ClientGroup::new(shared.clone());
-        shared.connect_all(&waiting, self.max_concurrent_connects).await;
+        shared.connect_all(&to_connect, self.max_concurrent_connects).await;
         group
     }
 

@@ -9,7 +9,7 @@ use turms_proto::{Object, ProtocolVersion};
 use super::backend::GroupShared;
 
 impl GroupShared {
-    /// The description of the group: the newest revision, and the capabilities of all its servers.
+    /// Returns the description of the group as a server: the newest revision and the merged capabilities.
     pub(super) fn describe(&self) -> DiscoverResult {
         let clients = self.members.lock().clients();
         let mut capabilities = ServerCapabilities::new();
@@ -17,7 +17,7 @@ impl GroupShared {
         for (name, client) in clients {
             let Some(opened) = client.opened() else { continue };
             let Some(server) = &opened.server else { continue };
-            unite(&mut capabilities, &server.capabilities);
+            merge(&mut capabilities, &server.capabilities);
             if let Some(own) = &server.instructions {
                 let gap = if instructions.is_empty() { "" } else { "\n\n" };
                 instructions.push_str(&format!("{gap}# {name}\n\n{}", own.trim_end()));
@@ -33,39 +33,39 @@ impl GroupShared {
     }
 }
 
-/// Adds the capabilities of another server. Tasks and skills are left out: their methods belong to one server each, and nothing in
-/// them says to which.
-fn unite(all: &mut ServerCapabilities, one: &ServerCapabilities) {
-    unite_objects(&mut all.experimental, one.experimental.as_ref());
-    unite_objects(&mut all.extensions, one.extensions.as_ref());
+/// Adds the capabilities of another server, without tasks and skills: a call of their methods does not say which server
+/// it is for, so that the group cannot route it.
+fn merge(all: &mut ServerCapabilities, one: &ServerCapabilities) {
+    merge_objects(&mut all.experimental, one.experimental.as_ref());
+    merge_objects(&mut all.extensions, one.extensions.as_ref());
     if let Some(extensions) = &mut all.extensions {
         extensions.retain(|id| ![TASKS_EXTENSION, SKILLS_EXTENSION].contains(&id));
     }
-    unite_objects(&mut all.logging, one.logging.as_ref());
-    unite_objects(&mut all.completions, one.completions.as_ref());
-    unite_lists(&mut all.tools, one.tools.as_ref());
-    unite_lists(&mut all.prompts, one.prompts.as_ref());
+    merge_objects(&mut all.logging, one.logging.as_ref());
+    merge_objects(&mut all.completions, one.completions.as_ref());
+    merge_lists(&mut all.tools, one.tools.as_ref());
+    merge_lists(&mut all.prompts, one.prompts.as_ref());
     if let Some(one) = &one.resources {
         let all = all.resources.get_or_insert_with(ResourcesCapability::new);
-        unite_flags(&mut all.list_changed, one.list_changed);
-        unite_flags(&mut all.subscribe, one.subscribe);
+        merge_flags(&mut all.list_changed, one.list_changed);
+        merge_flags(&mut all.subscribe, one.subscribe);
     }
 }
 
-fn unite_lists(all: &mut Option<ListCapability>, one: Option<&ListCapability>) {
+fn merge_lists(all: &mut Option<ListCapability>, one: Option<&ListCapability>) {
     if let Some(one) = one {
-        unite_flags(&mut all.get_or_insert_with(ListCapability::new).list_changed, one.list_changed);
+        merge_flags(&mut all.get_or_insert_with(ListCapability::new).list_changed, one.list_changed);
     }
 }
 
-pub(super) fn unite_flags(all: &mut Option<bool>, one: Option<bool>) {
+pub(super) fn merge_flags(all: &mut Option<bool>, one: Option<bool>) {
     if one == Some(true) {
         *all = one;
     }
 }
 
-/// Of a member that several have, the first counts.
-fn unite_objects(all: &mut Option<Object>, one: Option<&Object>) {
+/// Adds the members of an object. Members that exist already are kept.
+fn merge_objects(all: &mut Option<Object>, one: Option<&Object>) {
     let Some(one) = one else { return };
     let all = all.get_or_insert_default();
     for (name, value) in one {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_any_server_can_do_the_group_can_do() {
+    fn the_group_has_the_capabilities_of_all_servers() {
         let one = ServerCapabilities::new()
             .tools(ListCapability::new())
             .extensions(Object::parse(r#"{"a":{"by":1},"b":{}}"#).unwrap());
@@ -89,8 +89,8 @@ mod tests {
             .resources(ResourcesCapability::new().subscribe(true))
             .extensions(Object::parse(r#"{"a":{"by":2},"c":{},"io.modelcontextprotocol/tasks":{}}"#).unwrap());
         let mut all = ServerCapabilities::new();
-        unite(&mut all, &one);
-        unite(&mut all, &other);
+        merge(&mut all, &one);
+        merge(&mut all, &other);
         let expected = ServerCapabilities::new()
             .tools(ListCapability::new().list_changed(true))
             .resources(ResourcesCapability::new().subscribe(true))

@@ -6,24 +6,24 @@ use super::list_cache::ListKind;
 use super::members::GroupMembers;
 use super::naming::Naming;
 
-/// A name that several servers of a group have. The first of them owns it.
+/// A name that several servers of a group use. Calls go to the first of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Collision {
-    /// The kind of the thing.
+    /// The kind of the name.
     pub kind: CollisionKind,
-    /// The name, or the URI, as the group shows it.
+    /// The name or URI, as the group lists it.
     pub name: String,
-    /// The servers that have it, in the order of the group; the first owns it.
+    /// The servers that use the name, in the order of the group. Calls go to the first.
     pub servers: Vec<String>,
 }
 
-/// The kind of a name that several servers have.
+/// The kind of a name that several servers use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CollisionKind {
-    /// The servers themselves: their names begin all their tools and prompts with the same prefix. Nothing is lost by that
-    /// as long as no tool or prompt collides.
+    /// The prefix of the servers: their tools and prompts have the same prefix. This is harmless unless a tool or
+    /// prompt collides too.
     Prefix,
     /// A tool.
     Tool,
@@ -31,7 +31,7 @@ pub enum CollisionKind {
     Prompt,
     /// A resource, by its URI.
     Resource,
-    /// A template of resources, by its form.
+    /// A resource template, by its URI template.
     ResourceTemplate,
 }
 

@@ -1,4 +1,4 @@
-//! Connecting the servers of a group, at first and again.
+//! Connecting and reconnecting the servers of a group.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::members::send;
 
 impl GroupShared {
-    /// Connects to several servers, at most `limit` at once.
+    /// Connects to several servers, at most `limit` concurrently.
     pub(super) async fn connect_all(&self, names: &[String], limit: usize) {
         let permits = &Semaphore::new(limit);
         let connecting = names.iter().map(|name| async move {
@@ -38,9 +38,9 @@ impl GroupShared {
             }
         };
         self.restore(name, &client).await;
-        // The lock is released before anything is awaited.
-        let placed = self.members.lock().place(id, name, client);
-        match placed {
+        // A variable, so that the lock is released before the `await`s below.
+        let replaced = self.members.lock().set_client(id, name, client);
+        match replaced {
             Ok(None) => Ok(()),
             Ok(Some(unused)) => {
                 unused.close().await;
@@ -57,8 +57,8 @@ impl GroupShared {
         let connector: Arc<dyn Connector> = match origin {
             Origin::Connector(connector) => connector.clone(),
             Origin::Entry(entry) => (self.connectors)(name, entry).map_err(GroupError::Connect)?,
-            Origin::Broken(error) => return Err(GroupError::Entry(error.clone())),
-            Origin::Elsewhere => return Err(GroupError::ConnectedElsewhere),
+            Origin::InvalidEntry(error) => return Err(GroupError::Entry(error.clone())),
+            Origin::Client => return Err(GroupError::ConnectedElsewhere),
         };
         let connecting = self.builder.clone().server_name(name).connect(connector);
         match tokio::time::timeout(self.connect_timeout, connecting).await {
@@ -67,7 +67,7 @@ impl GroupShared {
         }
     }
 
-    /// Sets the log level and the watched resources at a server that comes later.
+    /// Sets the log level and the resource subscriptions of the group on a newly connected server.
     async fn restore(&self, name: &str, client: &Client) {
         let (level, watched) = {
             let members = self.members.lock();

@@ -12,7 +12,7 @@ use crate::config::{ServerEntry, ServerTarget};
 /// Makes the connector of a configuration entry.
 pub(super) type Connectors = Arc<dyn Fn(&str, &ServerEntry) -> Result<Arc<dyn Connector>, ConnectError> + Send + Sync>;
 
-/// The default: programs are started, addresses need a transport that this crate does not have.
+/// Returns the default: starts the program of a `command`, and uses one of the transports for a `url`.
 pub(super) fn from_entries(transports: Vec<Arc<dyn UrlTransport>>) -> Connectors {
     Arc::new(move |server, entry| match &entry.target {
         ServerTarget::Command { program, args, env, cwd } => Ok(Arc::new(command(program, args, env, cwd.as_deref()))),
@@ -40,7 +40,7 @@ fn command(program: &str, args: &[String], env: &IndexMap<String, Option<String>
     }
 }
 
-/// Error for an address without a transport.
+/// Error for a URL that no transport supports.
 #[derive(Debug, thiserror::Error)]
 #[error("no transport for {}; {}", name(*.0), remedy(*.0))]
 struct MissingTransport(TransportKind);
@@ -74,7 +74,7 @@ mod tests {
     use crate::config::McpConfig;
 
     #[test]
-    fn an_address_without_a_transport_says_which_is_missing() {
+    fn the_error_names_the_missing_transport() {
         let config = McpConfig::parse(
             r#"{"mcpServers":{
                 "http":{"url":"https://example.com/mcp"},

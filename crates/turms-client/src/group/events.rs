@@ -9,38 +9,40 @@ use tokio::sync::mpsc;
 
 use crate::event::{Event, Events};
 
-/// A stream of the events of all servers of a group, with the name of the server. It ends when the group is closed or dropped.
+/// A stream of the events of all servers of a group, with the name of the server. It ends when the group is closed or
+/// dropped.
 ///
-/// A server that is added later, comes back or is removed changes the lists of the group, so that these are events as well.
+/// Adding, reconnecting or removing a server changes the lists of the group, and so is reported as changed lists.
 pub struct GroupEvents {
     changes: mpsc::UnboundedReceiver<MembershipChange>,
-    /// The group is closed.
+    /// `true` if the group is closed.
     closed: bool,
     streams: Vec<MemberEvents>,
     ready: VecDeque<(Arc<str>, Event)>,
-    /// The stream that is next, so that one with many events does not hold up the others.
+    /// Index of the stream to poll first. The streams take turns, so that one with many events does not starve the
+    /// others.
     turn: usize,
 }
 
 struct MemberEvents {
-    placed: u64,
+    client_id: u64,
     name: Arc<str>,
     events: Events,
-    /// The events to send after the last, if the server has left the group.
+    /// The events to yield after the last event of a server that has left the group.
     leaving: Option<Vec<Event>>,
 }
 
-/// A server that has joined or left.
+/// A change of the servers of a group.
 pub(super) enum MembershipChange {
     Joined {
-        placed: u64,
+        client_id: u64,
         name: Arc<str>,
-        /// Never the client itself: what lies unread must keep nothing open.
+        /// Not the client: an unread change must not keep a connection open.
         events: Option<Events>,
         announce: Vec<Event>,
     },
     Left {
-        placed: u64,
+        client_id: u64,
         name: Arc<str>,
         announce: Vec<Event>,
     },
@@ -53,17 +55,17 @@ impl GroupEvents {
     ) -> Self {
         let streams = present
             .into_iter()
-            .map(|(placed, name, events)| MemberEvents { placed, name, events, leaving: None })
+            .map(|(client_id, name, events)| MemberEvents { client_id, name, events, leaving: None })
             .collect();
         Self { changes, closed: false, streams, ready: VecDeque::new(), turn: 0 }
     }
 
-    /// The next event, and the name of the server; `None` when there will be no more.
+    /// Returns the next event with the name of its server; `None` after the group was closed or dropped.
     pub async fn next(&mut self) -> Option<(Arc<str>, Event)> {
         std::future::poll_fn(|task| self.poll_event(task)).await
     }
 
-    /// The next event that `pick` finds something in.
+    /// Returns the first value that `pick` returns for an event; `None` after the group was closed or dropped.
     pub async fn find<T>(&mut self, mut pick: impl FnMut(&str, Event) -> Option<T>) -> Option<T> {
         loop {
             let (server, event) = self.next().await?;
@@ -112,14 +114,14 @@ impl GroupEvents {
 
     fn apply(&mut self, change: MembershipChange) {
         match change {
-            MembershipChange::Joined { placed, name, events, announce } => {
+            MembershipChange::Joined { client_id, name, events, announce } => {
                 self.ready.extend(announce.into_iter().map(|event| (name.clone(), event)));
                 if let Some(events) = events {
-                    self.streams.push(MemberEvents { placed, name, events, leaving: None });
+                    self.streams.push(MemberEvents { client_id, name, events, leaving: None });
                 }
             }
-            MembershipChange::Left { placed, name, announce } => {
-                match self.streams.iter_mut().find(|stream| stream.placed == placed) {
+            MembershipChange::Left { client_id, name, announce } => {
+                match self.streams.iter_mut().find(|stream| stream.client_id == client_id) {
                     Some(stream) => stream.leaving = Some(announce),
                     None => self.ready.extend(announce.into_iter().map(|event| (name.clone(), event))),
                 }
@@ -143,10 +145,10 @@ impl fmt::Debug for GroupEvents {
     }
 }
 
-/// The same without the names.
-pub(super) struct Nameless(pub(super) GroupEvents);
+/// A stream of [`GroupEvents`] without the names of the servers.
+pub(super) struct WithoutNames(pub(super) GroupEvents);
 
-impl Stream for Nameless {
+impl Stream for WithoutNames {
     type Item = Event;
 
     fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Event>> {

@@ -1,4 +1,4 @@
-//! The lists of a server, as they were last read.
+//! The cached lists of a server.
 
 use indexmap::IndexSet;
 use turms_proto::types::ServerCapabilities;
@@ -7,7 +7,7 @@ use turms_proto::uri_template::UriTemplate;
 use super::collisions::CollisionKind;
 use crate::call::error::CallError;
 
-/// A kind of list.
+/// The kind of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum ListKind {
     Tools,
@@ -19,6 +19,7 @@ pub(super) enum ListKind {
 impl ListKind {
     pub(super) const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
+    /// Returns `true` if the server declares the capability for this list.
     pub(super) fn is_offered(self, server: &ServerCapabilities) -> bool {
         match self {
             Self::Tools => server.tools.is_some(),
@@ -44,7 +45,7 @@ impl From<ListKind> for CollisionKind {
     }
 }
 
-/// The names in the lists of a server, as they were last read.
+/// The names in the lists of a server, from the last time they were read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ListCache {
     lists: [Listed; 4],
@@ -53,13 +54,14 @@ pub(super) struct ListCache {
 
 #[derive(Debug, Clone, Default)]
 struct Listed {
-    /// Names or URIs, as the server has them; `None` until the list was read, or failed.
+    /// Names or URIs, without the prefix of the group; `None` until the first attempt to read the list.
     names: Option<IndexSet<String>>,
     failure: Option<CallError>,
 }
 
 impl ListCache {
-    pub(super) fn learn(&mut self, kind: ListKind, names: IndexSet<String>) {
+    /// Stores the names of a list that was read.
+    pub(super) fn store(&mut self, kind: ListKind, names: IndexSet<String>) {
         if kind == ListKind::Templates {
             // A template that cannot be parsed matches nothing.
             self.templates = names.iter().filter_map(|form| UriTemplate::parse(form.as_str()).ok()).collect();
@@ -67,13 +69,14 @@ impl ListCache {
         self.lists[kind as usize] = Listed { names: Some(names), failure: None };
     }
 
-    /// Records that a list could not be read. What it had before is kept.
+    /// Records that a list could not be read. The names from before are kept.
     pub(super) fn fail(&mut self, kind: ListKind, failure: CallError) {
         let listed = &mut self.lists[kind as usize];
         listed.names.get_or_insert_default();
         listed.failure = Some(failure);
     }
 
+    /// Returns `true` if reading the list was attempted.
     pub(super) fn is_listed(&self, kind: ListKind) -> bool {
         self.lists[kind as usize].names.is_some()
     }
@@ -86,7 +89,8 @@ impl ListCache {
         self.lists[kind as usize].names.iter().flatten().map(String::as_str)
     }
 
-    pub(super) fn describes(&self, uri: &str) -> bool {
+    /// Returns `true` if one of the listed templates matches the URI.
+    pub(super) fn matches_template(&self, uri: &str) -> bool {
         self.templates.iter().any(|template| template.matches(uri).is_some())
     }
 

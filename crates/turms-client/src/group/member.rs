@@ -1,6 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use turms_core::__internal::debug_error;
 use turms_core::{ConnectError, Connector};
 use turms_proto::ProtocolVersion;
 use turms_proto::types::Implementation;
@@ -16,31 +17,31 @@ use turms_proto::session::ConnectionStatus;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct GroupMember {
-    /// Its name in the group.
+    /// The name of the server in the group.
     pub name: String,
     /// The prefix of its tools and prompts, if names have prefixes.
     pub prefix: Option<String>,
-    /// The state of its connection. A server that was never reached is closed.
+    /// The state of the connection; `Closed` if the server was never connected.
     pub status: ConnectionStatus,
-    /// The protocol revision that is spoken.
+    /// The negotiated protocol version.
     pub version: Option<ProtocolVersion>,
-    /// The name and version of the server, as it says. For display and logs.
+    /// The name and version that the server reports. For display and logs.
     pub info: Option<Implementation>,
-    /// The reason that it is not usable, or not completely.
+    /// The error of a server that is not connected, or could not be listed.
     pub failure: Option<GroupError>,
 }
 
-/// The error of a server of a group.
-#[derive(Debug, Clone, thiserror::Error)]
+/// Error of one server of a group.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// Its entry in the configuration is wrong.
+    /// The configuration entry of the server is invalid.
     #[error(transparent)]
     Entry(Arc<EntryError>),
-    /// It could not be reached.
+    /// The server could not be reached.
     #[error(transparent)]
     Connect(ConnectError),
-    /// The server is connected, but its lists could not be read the last time.
+    /// The server is connected, but the last attempt to read its lists failed.
     #[error(transparent)]
     List(CallError),
     /// The connection was lost; the client reconnects.
@@ -63,6 +64,20 @@ pub enum GroupError {
     Closed,
 }
 
+debug_error! {
+    GroupError {
+        Entry(error),
+        Connect(error),
+        List(error),
+        Reconnecting,
+        Disconnected,
+        Unknown,
+        NameTaken,
+        ConnectedElsewhere,
+        Closed,
+    }
+}
+
 impl GroupError {
     /// Returns `true` if the configuration has to be corrected before the server can be reached.
     #[must_use]
@@ -80,7 +95,7 @@ impl GroupError {
         }
     }
 
-    /// The error of a call to the server.
+    /// Returns the error of a call to the server.
     pub(super) fn call_error(&self, server: &str) -> CallErrorKind {
         match self {
             Self::Connect(error) => CallErrorKind::Closed(ClosedCause::NotConnected(Some(error.clone()))),
@@ -93,16 +108,16 @@ impl GroupError {
     }
 }
 
-/// The origin of a server.
+/// The source of a server in the group.
 #[derive(Clone)]
 pub(super) enum Origin {
     Connector(Arc<dyn Connector>),
-    /// As a configuration says; what connects it is asked for each time.
+    /// A configuration entry. Its connector is made for each connection attempt.
     Entry(Arc<ServerEntry>),
-    /// Not at all: what the configuration says is wrong.
-    Broken(Arc<EntryError>),
-    /// It came as a client.
-    Elsewhere,
+    /// An invalid configuration entry.
+    InvalidEntry(Arc<EntryError>),
+    /// A connected client, which the group cannot reconnect.
+    Client,
 }
 
 impl fmt::Debug for Origin {
@@ -110,18 +125,18 @@ impl fmt::Debug for Origin {
         match self {
             Self::Connector(connector) => f.debug_tuple("Connector").field(&connector.identity()).finish(),
             Self::Entry(entry) => f.debug_tuple("Entry").field(entry).finish(),
-            Self::Broken(error) => f.debug_tuple("Broken").field(error).finish(),
-            Self::Elsewhere => f.write_str("Elsewhere"),
+            Self::InvalidEntry(error) => f.debug_tuple("InvalidEntry").field(error).finish(),
+            Self::Client => f.write_str("Client"),
         }
     }
 }
 
-/// The entry of a server.
+/// A server of a group.
 pub(super) struct MemberEntry {
-    /// Tells it from another that had the same name before.
+    /// The id of this entry. A server that is added under the same name later gets another.
     pub(super) id: u64,
-    /// Tells its client from another that it had before.
-    pub(super) placed: u64,
+    /// The id of the client. It changes when the server is reconnected with a new client.
+    pub(super) client_id: u64,
     pub(super) name: Arc<str>,
     /// The prefix of its tools and prompts; empty if names have no prefixes.
     pub(super) prefix: Arc<str>,
@@ -134,12 +149,12 @@ pub(super) struct MemberEntry {
 /// A server that calls can be sent to.
 #[derive(Clone)]
 pub(super) struct MemberRef {
-    pub(super) placed: u64,
+    pub(super) client_id: u64,
     pub(super) name: Arc<str>,
     pub(super) prefix: Arc<str>,
     pub(super) client: Client,
     pub(super) lists: Arc<ListCache>,
-    /// It is connected now, and not only about to be again.
+    /// `true` if the server is connected, `false` if it is reconnecting or closed.
     pub(super) is_up: bool,
 }
 
@@ -167,7 +182,8 @@ impl MemberEntry {
         }
     }
 
-    pub(super) fn reference(&self) -> Found {
+    /// Returns a reference to the server, or the error of a call if it has no client.
+    pub(super) fn reference(&self) -> MemberResult {
         let Some(client) = self.client.clone() else {
             let why = self.failure.as_ref().map(|failure| failure.call_error(&self.name));
             return Err(Box::new((
@@ -177,10 +193,10 @@ impl MemberEntry {
         };
         let (name, prefix, lists) = (self.name.clone(), self.prefix.clone(), self.lists.clone());
         let is_up = client.status() == ConnectionStatus::Ready;
-        Ok(MemberRef { placed: self.placed, name, prefix, client, lists, is_up })
+        Ok(MemberRef { client_id: self.client_id, name, prefix, client, lists, is_up })
     }
 
-    /// Returns `true` if the server may have such a list. One that does not declare anything may have all.
+    /// Returns `true` if the server may have such a list, or its capabilities are not known.
     pub(super) fn offers(&self, kind: ListKind) -> bool {
         let capabilities = self.client.as_ref().and_then(Client::server_capabilities);
         capabilities.is_none_or(|capabilities| kind.is_offered(&capabilities))
@@ -198,5 +214,5 @@ impl MemberEntry {
     }
 }
 
-/// A server that was found, or why it cannot be used.
-pub(super) type Found = Result<MemberRef, Box<(Arc<str>, CallErrorKind)>>;
+/// A server, or the name of a server without a client and the error of a call to it.
+pub(super) type MemberResult = Result<MemberRef, Box<(Arc<str>, CallErrorKind)>>;

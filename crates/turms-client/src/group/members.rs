@@ -15,20 +15,21 @@ use crate::client::Client;
 use crate::event::{ConnectionEvent, Event};
 use turms_proto::session::ConnectionStatus;
 
-/// The servers of a group in their order, and what concerns them all. Behind one lock that is never held for long.
+/// The servers of a group in their order, and the state that they share. The lock around it is never held across an
+/// `await`.
 #[derive(Default)]
 pub(super) struct GroupMembers {
     entries: IndexMap<Arc<str>, MemberEntry>,
     closed: bool,
     last_id: u64,
-    /// Also for servers that come later.
+    /// The log level of all servers, including servers that are added later.
     pub(super) log_level: Option<LoggingLevel>,
-    /// One for each call that subscribed, because the clients of the servers count them.
+    /// One for each subscribe call, because each client counts its subscriptions.
     pub(super) watches: Vec<GroupWatch>,
     watchers: Vec<MembershipWatcher>,
 }
 
-/// A watched resource, and the servers that watch it.
+/// A resource, and the servers where the group is subscribed to it.
 pub(super) struct GroupWatch {
     pub(super) uri: String,
     pub(super) servers: Vec<Arc<str>>,
@@ -37,6 +38,7 @@ pub(super) struct GroupWatch {
 /// A receiver of membership changes.
 struct MembershipWatcher {
     sender: mpsc::UnboundedSender<MembershipChange>,
+    /// `true` if the receiver also wants the event streams of new servers.
     with_events: bool,
 }
 
@@ -45,13 +47,13 @@ impl GroupMembers {
         self.closed
     }
 
-    /// Adds a server, in place of another of the same name.
+    /// Adds a server. Replaces a server of the same name.
     pub(super) fn insert(&mut self, name: &str, naming: &Naming, origin: Origin, client: Option<Client>) {
         let name: Arc<str> = name.into();
-        let (id, placed) = (self.new_id(), self.new_id());
+        let (id, client_id) = (self.new_id(), self.new_id());
         let prefix = naming.prefix_of(&name).into();
         let lists = Arc::default();
-        let entry = MemberEntry { id, placed, name: name.clone(), prefix, origin, client, failure: None, lists };
+        let entry = MemberEntry { id, client_id, name: name.clone(), prefix, origin, client, failure: None, lists };
         self.entries.insert(name, entry);
     }
 
@@ -63,7 +65,7 @@ impl GroupMembers {
         self.entries.get(name)
     }
 
-    /// The id and the origin of a server.
+    /// Returns the id and the origin of a server.
     pub(super) fn origin_of(&self, name: &str) -> Result<(u64, Origin), GroupError> {
         if self.closed {
             return Err(GroupError::Closed);
@@ -75,23 +77,24 @@ impl GroupMembers {
         self.entries.values()
     }
 
-    /// The clients of all servers that have one.
+    /// Returns the clients of all servers that have one.
     pub(super) fn clients(&self) -> Vec<(Arc<str>, Client)> {
         self.entries().filter_map(|entry| Some((entry.name.clone(), entry.client.clone()?))).collect()
     }
 
-    /// The servers without a client, and why.
+    /// Returns the servers without a client, with the error of a call to them.
     pub(super) fn absent(&self) -> Vec<(String, CallErrorKind)> {
         let absent = self.entries().filter_map(|entry| entry.reference().err());
         absent.map(|missing| (missing.0.to_string(), missing.1)).collect()
     }
 
-    pub(super) fn client_placed(&self, placed: u64) -> Option<Client> {
-        self.entries().find(|entry| entry.placed == placed)?.client.clone()
+    pub(super) fn client_by_id(&self, client_id: u64) -> Option<Client> {
+        self.entries().find(|entry| entry.client_id == client_id)?.client.clone()
     }
 
-    /// Sets the client of a server, unless it was removed or has one that works. Returns the client that is not used any more.
-    pub(super) fn place(
+    /// Sets the client of a server, unless the server was removed or is connected. Returns the client to close: the old
+    /// one, or the new one if it is not needed.
+    pub(super) fn set_client(
         &mut self,
         id: u64,
         name: &str,
@@ -100,26 +103,26 @@ impl GroupMembers {
         if self.closed {
             return Err((client, GroupError::Closed));
         }
-        let placed = self.new_id();
+        let client_id = self.new_id();
         let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.id == id) else {
             return Err((client, GroupError::Unknown));
         };
         if entry.status() == ConnectionStatus::Ready {
             return Ok(Some(client));
         }
-        let (left, old) = (std::mem::replace(&mut entry.placed, placed), entry.client.replace(client.clone()));
+        let (old_id, old) = (std::mem::replace(&mut entry.client_id, client_id), entry.client.replace(client.clone()));
         entry.lists = Arc::default();
         entry.failure = None;
         let name = entry.name.clone();
         if old.is_some() {
-            self.notify(|_| MembershipChange::Left { placed: left, name: name.clone(), announce: Vec::new() });
+            self.notify(|_| MembershipChange::Left { client_id: old_id, name: name.clone(), announce: Vec::new() });
         }
         let connected = client
             .protocol_version()
             .map(|version| Event::Connection(ConnectionEvent::Connected { version, generation: 1 }));
         let announce: Vec<_> = connected.into_iter().chain(changes(&client)).collect();
         self.notify(|with_events| MembershipChange::Joined {
-            placed,
+            client_id,
             name: name.clone(),
             events: with_events.then(|| client.events()),
             announce: announce.clone(),
@@ -145,14 +148,14 @@ impl GroupMembers {
         let client = entry.client?;
         let announce = changes(&client);
         self.notify(|_| MembershipChange::Left {
-            placed: entry.placed,
+            client_id: entry.client_id,
             name: entry.name.clone(),
             announce: announce.clone(),
         });
         Some(client)
     }
 
-    /// Refuses further servers. The watchers are dropped when all are closed.
+    /// Rejects further servers. Call [`drop_watchers`](Self::drop_watchers) after all clients are closed.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
@@ -161,13 +164,14 @@ impl GroupMembers {
         self.watchers.clear();
     }
 
-    pub(super) fn learn(&mut self, placed: u64, learn: impl FnOnce(&mut ListCache)) {
-        if let Some(entry) = self.entries.values_mut().find(|entry| entry.placed == placed) {
-            learn(Arc::make_mut(&mut entry.lists));
+    /// Updates the cached lists of a server, if it still has this client.
+    pub(super) fn update_lists(&mut self, client_id: u64, update: impl FnOnce(&mut ListCache)) {
+        if let Some(entry) = self.entries.values_mut().find(|entry| entry.client_id == client_id) {
+            update(Arc::make_mut(&mut entry.lists));
         }
     }
 
-    /// The servers that are connected, or about to be again.
+    /// Returns the servers that are connected or reconnecting.
     pub(super) fn present(&self) -> Vec<MemberRef> {
         self.entries()
             .filter(|entry| entry.status() != ConnectionStatus::Closed)
@@ -188,14 +192,14 @@ impl GroupMembers {
         let changes = self.subscribe(true);
         let present = self.entries().filter(|_| !self.closed).filter_map(|entry| {
             let client = entry.client.as_ref()?;
-            Some((entry.placed, entry.name.clone(), client.events()))
+            Some((entry.client_id, entry.name.clone(), client.events()))
         });
         GroupEvents::new(changes, present)
     }
 
     fn subscribe(&mut self, with_events: bool) -> mpsc::UnboundedReceiver<MembershipChange> {
         let (sender, changes) = mpsc::unbounded_channel();
-        // Without changes, notifying does not notice dropped watchers.
+        // `notify` removes dropped watchers too, but only when there is a change.
         self.watchers.retain(|watcher| !watcher.sender.is_closed());
         if !self.closed {
             self.watchers.push(MembershipWatcher { sender, with_events });
@@ -213,7 +217,7 @@ impl GroupMembers {
     }
 }
 
-/// The changes of the group when this server joins or leaves.
+/// Returns the changed lists of the group when this server joins or leaves.
 fn changes(client: &Client) -> Vec<Event> {
     let capabilities = client.server_capabilities().unwrap_or_default();
     let changes = [

@@ -1,4 +1,4 @@
-//! The lists of several servers as one.
+//! Merging the lists of several servers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::call::options::{CallOptions, Timeout};
 use crate::call::{CallOutput, CallRequest};
 use crate::page::{self, List};
 
-/// A list that is merged of those of several servers.
+/// A list that the group merges from the lists of its servers.
 pub(super) trait MergedList: List {
     const KIND: ListKind;
     fn name(item: &mut Self::Item) -> &mut String;
@@ -49,20 +49,20 @@ merged!(
 );
 
 impl GroupShared {
-    /// The merged list, in one page. A server that fails is left out, unless all do.
+    /// Returns the merged list in one page. A server that fails is left out; fails only if all servers fail.
     pub(super) async fn list<L: MergedList>(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         let params: PaginatedParams = call.params_as()?;
         if params.cursor.is_some() {
             let error = ErrorObject::invalid_params("cursor: there is only one page");
             return Err(CallError::server(L::NAME, error));
         }
-        let asked = self.members.lock().reachable(L::KIND).now();
-        let absent = asked.absent.into_iter().map(|(name, why)| (name, CallError::not_sent(L::NAME, why)));
+        let targets = self.members.lock().list_targets(L::KIND).connected_or_all();
+        let absent = targets.absent.into_iter().map(|(name, why)| (name, CallError::not_sent(L::NAME, why)));
         let mut failures: Vec<_> = absent.collect();
-        let mut succeeded = asked.idle;
+        let mut succeeded = targets.without_list;
         let mut items = Vec::new();
         let mut seen = HashSet::new();
-        for (member, listed) in self.list_at::<L>(asked.members, &call.options).await {
+        for (member, listed) in self.read_lists::<L>(targets.members, &call.options).await {
             match listed {
                 Ok(listed) => {
                     succeeded += 1;
@@ -84,7 +84,7 @@ impl GroupShared {
         respond(call, Payload::new(L::merged(items)))
     }
 
-    /// Reads the lists of some servers anew. Returns those that failed.
+    /// Reads the lists of some servers again. Returns the servers that failed, with their errors.
     pub(super) async fn refresh(
         &self,
         kind: ListKind,
@@ -92,49 +92,49 @@ impl GroupShared {
         timeout: Timeout,
     ) -> Vec<(String, CallError)> {
         match kind {
-            ListKind::Tools => self.refresh_one::<ListTools>(members, timeout).await,
-            ListKind::Prompts => self.refresh_one::<ListPrompts>(members, timeout).await,
-            ListKind::Resources => self.refresh_one::<ListResources>(members, timeout).await,
-            ListKind::Templates => self.refresh_one::<ListResourceTemplates>(members, timeout).await,
+            ListKind::Tools => self.refresh_with::<ListTools>(members, timeout).await,
+            ListKind::Prompts => self.refresh_with::<ListPrompts>(members, timeout).await,
+            ListKind::Resources => self.refresh_with::<ListResources>(members, timeout).await,
+            ListKind::Templates => self.refresh_with::<ListResourceTemplates>(members, timeout).await,
         }
     }
 
-    async fn refresh_one<L: MergedList>(&self, members: Vec<MemberRef>, timeout: Timeout) -> Vec<(String, CallError)> {
+    async fn refresh_with<L: MergedList>(&self, members: Vec<MemberRef>, timeout: Timeout) -> Vec<(String, CallError)> {
         let timeout = match timeout {
-            // A call without a timeout must not wait for ever for a server that it may not concern.
+            // A call without a timeout must not wait forever for the list of a server that may not be its target.
             Timeout::Never => Timeout::Default,
             timeout => timeout,
         };
         let options = CallOptions::with_timeout(timeout).with(|options| options.bypass_cache = true);
-        let listed = self.list_at::<L>(members, &options).await;
+        let listed = self.read_lists::<L>(members, &options).await;
         listed.into_iter().filter_map(|(member, listed)| Some((member.name.to_string(), listed.err()?))).collect()
     }
 
-    /// Reads and remembers the lists of some servers.
-    async fn list_at<L: MergedList>(
+    /// Reads and caches the lists of some servers.
+    async fn read_lists<L: MergedList>(
         &self,
         members: Vec<MemberRef>,
         options: &CallOptions,
     ) -> Vec<(MemberRef, Result<Vec<L::Item>, CallError>)> {
-        let asking = members.into_iter().map(|mut member| {
+        let reads = members.into_iter().map(|mut member| {
             let options = options.clone();
-            // Released before it is replaced, so that it need not be copied.
+            // Release the old lists, so that `Arc::make_mut` below does not copy them.
             member.lists = Arc::default();
             async move {
                 let listed = page::all::<L>(&member.client, options).await;
-                (member, listed.or_else(nothing_there))
+                (member, listed.or_else(empty_if_unsupported))
             }
         });
-        let mut all = join_all(asking).await;
+        let mut all = join_all(reads).await;
         for (member, listed) in &mut all {
             match listed {
                 Ok(items) => {
                     let names = items.iter_mut().map(|item| L::name(item).clone()).collect();
-                    self.members.lock().learn(member.placed, |lists| lists.learn(L::KIND, names));
+                    self.members.lock().update_lists(member.client_id, |lists| lists.store(L::KIND, names));
                 }
                 Err(error) => {
                     tracing::warn!(target: "turms::client", server = ?member.name, %error, "the server is left out");
-                    self.members.lock().learn(member.placed, |lists| lists.fail(L::KIND, error.clone()));
+                    self.members.lock().update_lists(member.client_id, |lists| lists.fail(L::KIND, error.clone()));
                 }
             }
         }
@@ -142,9 +142,9 @@ impl GroupShared {
     }
 }
 
-/// A server that has resources need not have templates of them, and then may not know the method.
-fn nothing_there<T>(error: CallError) -> Result<Vec<T>, CallError> {
+/// Returns an empty list if the server does not know the method. A server with resources may have no templates.
+fn empty_if_unsupported<T>(error: CallError) -> Result<Vec<T>, CallError> {
     let unknown = error.error_response().is_some_and(|error| error.code == ErrorCode::METHOD_NOT_FOUND);
-    let none = unknown || matches!(error.kind(), CallErrorKind::Unsupported(UnsupportedCause::Revision { .. }));
-    if none { Ok(Vec::new()) } else { Err(error) }
+    let unsupported = unknown || matches!(error.kind(), CallErrorKind::Unsupported(UnsupportedCause::Revision { .. }));
+    if unsupported { Ok(Vec::new()) } else { Err(error) }
 }

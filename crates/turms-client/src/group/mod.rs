@@ -1,4 +1,4 @@
-//! Several servers as one.
+//! Groups: several servers, used as one client.
 
 mod backend;
 mod builder;
@@ -31,10 +31,10 @@ use crate::builder::ClientBuilder;
 use crate::client::Client;
 use turms_proto::session::ConnectionStatus;
 
-/// Several servers: each with its own client, and all of them as one [`Client`].
+/// A group of servers. Each has its own client, and [`as_client`](Self::as_client) combines them into one [`Client`].
 ///
-/// A server that cannot be reached, or exits, does not stop the others. Clones are the same group; it closes when the last of
-/// them and of its clients is dropped.
+/// A server that cannot be reached, or exits, does not affect the others. Clones share the same group. The group closes
+/// when all clones and all clients returned by [`as_client`](Self::as_client) are dropped.
 ///
 /// ```
 /// use turms_client::{Client, ClientGroup};
@@ -61,11 +61,11 @@ use turms_proto::session::ConnectionStatus;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
 ///
-/// # Servers of a configuration file
+/// # Servers from a configuration file
 ///
-/// [`ClientGroupBuilder::config`] takes the servers of a file such as `mcp.json`. Programs are started; for the servers that have a
-/// `url`, the group needs a transport: `HttpTransport` of `turms-http` (`turms::http`, feature `http`), `WsTransport` of
-/// `turms-ws` (`turms::ws`, feature `ws`).
+/// [`ClientGroupBuilder::config`] adds the servers of a file such as `mcp.json`. A server with a `command` is started
+/// as a child process. A server with a `url` needs a transport: `HttpTransport` of `turms-http` (`turms::http`, feature
+/// `http`), or `WsTransport` of `turms-ws` (`turms::ws`, feature `ws`).
 ///
 /// ```no_run
 /// use turms_client::{Client, ClientGroup, McpConfig};
@@ -85,27 +85,29 @@ use turms_proto::session::ConnectionStatus;
 ///
 /// # The client of the group
 ///
-/// [`ClientGroup::as_client`] is a client as any other:
+/// [`ClientGroup::as_client`] returns a normal client:
 ///
-/// - **Lists** are those of all servers one after the other. A server that fails to list is left out; it is an error only if
-///   all fail. A server that is being reconnected is not waited for.
-/// - **Tools and prompts** are called by the name of their server, a separator, and their own name: `math_add`. Resources keep
-///   their URIs. A call goes to the server whose name it begins with; if that could be several, their lists decide.
-/// - **Resources** are read where they are listed, or described by a template. If that is nowhere, the servers that have
-///   resources are asked one by one. Watching them works alike.
-/// - **A ping** goes to all servers, and so do the log level (to those that log) and notifications. The error names those that failed.
-/// - **Events** are those of all servers; [`ClientGroup::events`] has the names of the servers.
-/// - It speaks the newest revision whatever its servers speak, can do what any of them can, and has the instructions of all.
-/// - What the protocol does not define has to be sent to one server: [`ClientGroup::client`].
+/// - **Lists** are the concatenated lists of all servers. A server that fails to list is left out; the call fails only
+///   if all servers fail. The call does not wait for a server that is reconnecting.
+/// - **Tools and prompts** have the name of their server and a separator as a prefix: `math_add`. Resources keep their
+///   URIs. A call goes to the server whose prefix matches; if several match, their lists decide.
+/// - **Resources** are read from the server that lists them or has a matching template. If there is none, the servers
+///   with resources are tried one after the other. Subscribing to a resource works the same.
+/// - **Pings** and notifications go to all servers; the log level goes to all servers that declare logging. The error
+///   names the servers that failed.
+/// - **Events** come from all servers. [`ClientGroup::events`] also gives the names of the servers.
+/// - **Protocol version and capabilities**: the client reports the newest revision, regardless of the revisions of its
+///   servers, the combined capabilities, and the concatenated instructions.
+/// - **Methods outside the protocol** are not routed. Send them with the client of one server: [`ClientGroup::client`].
 ///
-/// A name that several servers have belongs to the first; [`ClientGroup::collisions`] lists them.
+/// If several servers use the same name, the first server has it. [`ClientGroup::collisions`] lists these names.
 #[doc(alias = "multi")]
 #[doc(alias = "fleet")]
 #[doc(alias = "gateway")]
 #[derive(Clone)]
 pub struct ClientGroup {
     shared: Arc<GroupShared>,
-    /// Ends the tasks of the group on drop.
+    /// Ends the tasks of the group when the last clone is dropped.
     shutdown: Arc<DropGuard>,
 }
 
@@ -120,64 +122,65 @@ impl ClientGroup {
         Self { shared, shutdown }
     }
 
-    /// The group as one client.
+    /// Returns one client for all servers of the group. See [The client of the group](Self#the-client-of-the-group).
     #[must_use]
     pub fn as_client(&self) -> Client {
         let roots = self.shared.builder.shared_roots().cloned();
         Client::new(GroupBackend(self.shared.clone()), roots, self.shutdown.clone())
     }
 
-    /// The client of one server; `None` if there is none of this name, or it was not reached.
+    /// Returns the client of one server; `None` if the group has no server of this name, or it was never connected.
     #[must_use]
     pub fn client(&self, name: &str) -> Option<Client> {
         self.shared.members.lock().get(name)?.client().cloned()
     }
 
-    /// All servers in their order, with their state.
+    /// Returns all servers, in the order in which they were added, with their state.
     #[must_use]
     pub fn servers(&self) -> Vec<GroupMember> {
         self.shared.members.lock().members(&self.shared.naming)
     }
 
-    /// The servers that are not usable, or not completely, and why.
+    /// Returns the servers that are disconnected or could not be listed, with their errors.
     #[must_use]
     pub fn failures(&self) -> Vec<(String, GroupError)> {
         let members = self.shared.members.lock();
         members.entries().filter_map(|entry| Some((entry.name().to_owned(), entry.failure()?))).collect()
     }
 
-    /// The names that several servers have, as their lists were last read. Reading the lists of
-    /// [the whole](ClientGroup::as_client) brings this up to date.
+    /// Returns the names that several servers use, according to the last lists that were read. Listing with the
+    /// [client of the group](ClientGroup::as_client) updates them.
     #[must_use]
     pub fn collisions(&self) -> Vec<Collision> {
         self.shared.members.lock().collisions(&self.shared.naming)
     }
 
-    /// A stream of events with the name of the server. Any number of tasks may take one.
+    /// Returns a stream of the events of all servers, with the name of the server. Each stream gets all events.
     #[must_use]
     pub fn events(&self) -> GroupEvents {
         self.shared.members.lock().events()
     }
 
-    /// Adds a server and connects to it. If that fails it still belongs to the group, and may be
-    /// [reconnected](ClientGroup::reconnect) or [removed](ClientGroup::remove).
+    /// Adds a server and connects to it. If connecting fails, the server stays in the group:
+    /// [reconnect](ClientGroup::reconnect) or [remove](ClientGroup::remove) it.
     ///
     /// # Errors
-    /// When there is one of this name already, the server cannot be reached, or the group is closed.
+    /// Returns an error if the group has a server of this name already, the server cannot be reached, or the group is
+    /// closed.
     pub async fn add(&self, name: impl Into<String>, connector: impl Connector) -> Result<(), GroupError> {
         let name = name.into();
         self.insert(&name, Origin::Connector(Arc::new(connector)))?;
         self.shared.connect(&name).await
     }
 
-    /// Connects to a server that could not be reached, or whose connection has ended. One that is connected, or that its
-    /// supervision is about to reach again, is left as it is.
+    /// Connects to a server that could not be reached, or whose connection has closed. Does nothing if the server is
+    /// connected or its client is already reconnecting.
     ///
-    /// The log level and the watched resources of the [whole](ClientGroup::as_client) are made anew; a client that
-    /// [`ClientGroup::client`] gave before stays closed.
+    /// The log level and the resource subscriptions of the [client of the group](ClientGroup::as_client) are restored.
+    /// A client that [`ClientGroup::client`] returned earlier stays closed.
     ///
     /// # Errors
-    /// When there is none of this name, it cannot be reached, or the group is closed.
+    /// Returns an error if the group has no server of this name, the server cannot be reached, or the group is closed.
     pub async fn reconnect(&self, name: &str) -> Result<(), GroupError> {
         if self.client(name).is_some_and(|client| client.status() != ConnectionStatus::Closed) {
             return Ok(());
@@ -185,13 +188,13 @@ impl ClientGroup {
         self.shared.connect(name).await
     }
 
-    /// Removes a server. Returns its client, which stays connected, if it had one.
-    #[expect(clippy::must_use_candidate, reason = "it is called for what it does")]
+    /// Removes a server. Returns its client, which stays connected; `None` if the server was never connected.
+    #[expect(clippy::must_use_candidate, reason = "most callers do not need the client")]
     pub fn remove(&self, name: &str) -> Option<Client> {
         self.shared.members.lock().remove(name)
     }
 
-    /// Closes the connections to all servers and waits until nothing of them is left.
+    /// Closes the connections to all servers and waits until their resources, such as child processes, are released.
     pub async fn close(&self) {
         self.shared.close().await;
     }

@@ -1,23 +1,23 @@
 //! The names of tools and prompts in a group.
 
-/// The rule for names.
+/// The naming scheme of a group.
 #[derive(Debug, Clone)]
 pub(super) enum Naming {
     /// The name of the server, the separator, and the name that the server gave.
     Prefixed { separator: String },
-    /// As the server has them.
+    /// The name that the server gave.
     Bare,
 }
 
 impl Naming {
     pub(super) fn separated_by(separator: &str) -> Self {
-        Self::Prefixed { separator: separator.chars().map(allowed).collect() }
+        Self::Prefixed { separator: separator.chars().map(replace_invalid).collect() }
     }
 
-    /// The prefix of the names of a server.
+    /// Returns the prefix of the tools and prompts of a server.
     pub(super) fn prefix_of(&self, server: &str) -> String {
         match self {
-            Self::Prefixed { separator } => format!("{}{separator}", clean(server)),
+            Self::Prefixed { separator } => format!("{}{separator}", sanitize(server)),
             Self::Bare => String::new(),
         }
     }
@@ -33,25 +33,26 @@ impl Default for Naming {
     }
 }
 
-/// The name of a server, without what the name of a tool may not have.
-fn clean(server: &str) -> String {
-    if server.chars().all(|letter| allowed(letter) == letter) && !server.is_empty() {
+/// Returns the name of a server as a valid part of a tool name.
+fn sanitize(server: &str) -> String {
+    if server.chars().all(|letter| replace_invalid(letter) == letter) && !server.is_empty() {
         return server.to_owned();
     }
-    let mut cleaned = String::with_capacity(server.len());
-    for letter in server.chars().map(allowed) {
-        if letter != '-' || !cleaned.ends_with('-') {
-            cleaned.push(letter);
+    let mut sanitized = String::with_capacity(server.len());
+    for letter in server.chars().map(replace_invalid) {
+        if letter != '-' || !sanitized.ends_with('-') {
+            sanitized.push(letter);
         }
     }
-    match cleaned.trim_matches('-') {
+    match sanitized.trim_matches('-') {
         "" => "server".to_owned(),
-        cleaned => cleaned.to_owned(),
+        sanitized => sanitized.to_owned(),
     }
 }
 
-/// Letters, digits, `_`, `-` and `.` are all that the name of a tool may have (server/tools, "Tool Names").
-fn allowed(letter: char) -> char {
+/// Replaces a character that is not valid in a tool name by `-`. Letters, digits, `_`, `-` and `.` are valid
+/// (server/tools, "Tool Names").
+fn replace_invalid(letter: char) -> char {
     if letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.') { letter } else { '-' }
 }
 
@@ -62,15 +63,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_tools_may_have_stays_as_it_is() {
+    fn valid_names_do_not_change() {
         for name in ["math", "my-server", "-a-", "a__b", "v1.2"] {
-            assert_eq!(clean(name), name);
+            assert_eq!(sanitize(name), name);
         }
     }
 
     #[test]
-    fn what_tools_may_not_have_becomes_a_hyphen() {
-        for (name, cleaned) in [
+    fn invalid_characters_become_hyphens() {
+        for (name, sanitized) in [
             ("My Server", "My-Server"),
             ("files (home)", "files-home"),
             ("@scope/package", "scope-package"),
@@ -78,15 +79,15 @@ mod tests {
             ("日本", "server"),
             ("", "server"),
         ] {
-            assert_eq!(clean(name), cleaned);
+            assert_eq!(sanitize(name), sanitized);
             let name = format!("{}add", Naming::separated_by("::").prefix_of(name));
-            assert_eq!(name, format!("{cleaned}--add"));
+            assert_eq!(name, format!("{sanitized}--add"));
             assert!(Tool::is_valid_name(&name), "{name}");
         }
     }
 
     #[test]
-    fn names_may_stay_bare() {
+    fn bare_names_have_no_prefix() {
         assert_eq!(Naming::Bare.prefix_of("math"), "");
         assert_eq!(Naming::default().prefix_of("math"), "math_");
     }

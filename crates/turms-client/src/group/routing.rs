@@ -1,11 +1,11 @@
-//! Routing: a tool or a prompt by its name, a resource by its URI.
+//! Routing: tools and prompts by name, resources by URI.
 
 use turms_proto::ErrorCode;
 use turms_proto::session::ConnectionStatus;
 
 use super::backend::GroupShared;
 use super::list_cache::{ListCache, ListKind};
-use super::member::{Found, MemberEntry, MemberRef};
+use super::member::{MemberEntry, MemberRef, MemberResult};
 use super::members::GroupMembers;
 use super::naming::Naming;
 use crate::call::error::{CallError, CallErrorKind, ClosedCause, NoServerCause};
@@ -15,35 +15,37 @@ use crate::client::Client;
 /// The server of a resource or a template.
 pub(super) enum Location {
     At(Box<MemberRef>),
-    /// One of these, if any.
+    /// Not known: it may be one of these servers.
     AnyOf(Vec<MemberRef>),
 }
 
-/// The servers that may have something.
+/// The servers of a group, by their support for one kind of list.
 #[derive(Default)]
-pub(super) struct Reachable {
+pub(super) struct ListTargets {
+    /// The servers that may have such a list.
     pub(super) members: Vec<MemberRef>,
-    /// Those that cannot be reached, and why.
+    /// The servers without a connection, with the error of a call to them.
     pub(super) absent: Vec<(String, CallErrorKind)>,
-    /// The number of those that have no such list.
-    pub(super) idle: usize,
+    /// Number of servers that have no such list.
+    pub(super) without_list: usize,
 }
 
-impl Reachable {
-    /// Those that can be reached now. One that reconnects is waited for only if there is no other, and is absent otherwise.
-    pub(super) fn now(mut self) -> Self {
-        if self.idle == 0 && !self.members.iter().any(|member| member.is_up) {
+impl ListTargets {
+    /// Moves servers that are reconnecting to `absent`, so that the call does not wait for them. If no server is
+    /// connected, returns all, so that it does.
+    pub(super) fn connected_or_all(mut self) -> Self {
+        if self.without_list == 0 && !self.members.iter().any(|member| member.is_up) {
             return self;
         }
-        let (up, away): (Vec<_>, Vec<_>) = self.members.into_iter().partition(|member| member.is_up);
+        let (connected, away): (Vec<_>, Vec<_>) = self.members.into_iter().partition(|member| member.is_up);
         let away = away
             .into_iter()
             .map(|member| (member.name.to_string(), CallErrorKind::Closed(ClosedCause::NotConnected(None))));
         self.absent.extend(away);
-        Self { members: up, ..self }
+        Self { members: connected, ..self }
     }
 
-    /// The error of a call that no server can take.
+    /// Returns the error of a call that no server can handle.
     pub(super) fn error(self, target: &str) -> CallError {
         if self.absent.is_empty() {
             return CallError::not_sent(target, CallErrorKind::NoServer(NoServerCause::NotFound));
@@ -53,16 +55,16 @@ impl Reachable {
     }
 }
 
-/// The server of a name.
+/// The server that has a tool or a prompt.
 pub(super) enum Owner {
-    /// This server, and the name that it has there.
-    Found(Found, String),
-    /// One of several, whose lists have to be read.
-    Unsure(Vec<MemberRef>),
+    /// The server, and the name without the prefix.
+    Found(MemberResult, String),
+    /// One of several servers. Their lists must be read to decide.
+    Ambiguous(Vec<MemberRef>),
     None,
 }
 
-/// A server that a name may belong to, and the name that it would have there.
+/// A server that a name may belong to, and the name without its prefix.
 struct Candidate<'a> {
     entry: &'a MemberEntry,
     own: &'a str,
@@ -78,11 +80,11 @@ impl Candidate<'_> {
     }
 }
 
-/// A sign that a server has something, the surest first.
-type Sign<'a> = &'a (dyn Fn(&ListCache) -> bool + Sync);
+/// A check of the cached lists: `true` if the server has the resource or template.
+type ListPredicate<'a> = &'a (dyn Fn(&ListCache) -> bool + Sync);
 
 impl GroupMembers {
-    /// The server of a tool or a prompt, or those whose lists have to be read to know.
+    /// Returns the server of a tool or a prompt, or the servers whose lists must be read to decide.
     pub(super) fn owner(&self, kind: ListKind, name: &str) -> Owner {
         let candidates = self.candidates(name);
         if let [only] = candidates.as_slice() {
@@ -90,21 +92,22 @@ impl GroupMembers {
         }
         let hit = candidates.iter().position(|candidate| candidate.lists(kind));
         let before = hit.unwrap_or(candidates.len());
-        // The first that has a name owns it, so the lists before it must have been read; after a miss they are read anew.
-        let ask = candidates[..before].iter().map(|candidate| candidate.entry).filter(|entry| {
+        // The first server with the name owns it, so the lists of the servers before it must be known. If no cached
+        // list has the name, all are read again.
+        let unknown = candidates[..before].iter().map(|candidate| candidate.entry).filter(|entry| {
             entry.status() == ConnectionStatus::Ready
                 && entry.offers(kind)
                 && (hit.is_none() || !entry.lists.is_listed(kind))
         });
-        let ask: Vec<MemberRef> = ask.filter_map(|entry| entry.reference().ok()).collect();
+        let unknown: Vec<MemberRef> = unknown.filter_map(|entry| entry.reference().ok()).collect();
         match hit {
-            Some(at) if ask.is_empty() => candidates[at].found(),
-            _ => Owner::Unsure(ask),
+            Some(at) if unknown.is_empty() => candidates[at].found(),
+            _ => Owner::Ambiguous(unknown),
         }
     }
 
-    /// The server of a tool or a prompt by all that is known. What no server lists may still be there: the longest prefix wins, of
-    /// equals the first.
+    /// Returns the server of a tool or a prompt, from the cached lists alone. If no list has the name, returns the
+    /// server with the longest matching prefix: a server may have tools that it does not list.
     pub(super) fn likely_owner(&self, naming: &Naming, kind: ListKind, name: &str) -> Owner {
         let candidates = self.candidates(name);
         let hit = candidates.iter().find(|candidate| candidate.lists(kind));
@@ -113,28 +116,28 @@ impl GroupMembers {
         likely.map_or(Owner::None, Candidate::found)
     }
 
-    /// The servers that a name may belong to.
+    /// Returns the servers that a name may belong to.
     fn candidates<'a>(&'a self, name: &'a str) -> Vec<Candidate<'a>> {
         let own = |entry: &'a MemberEntry| Some(Candidate { entry, own: name.strip_prefix(&*entry.prefix)? });
         self.entries().filter_map(own).collect()
     }
 
-    /// The servers that may have something of a kind.
-    pub(super) fn reachable(&self, kind: ListKind) -> Reachable {
-        let mut reachable = Reachable::default();
+    /// Returns the servers that may have a kind of list, and those that have no connection.
+    pub(super) fn list_targets(&self, kind: ListKind) -> ListTargets {
+        let mut targets = ListTargets::default();
         for entry in self.entries() {
             match entry.reference() {
-                Err(missing) => reachable.absent.push((missing.0.to_string(), missing.1)),
-                Ok(_) if !entry.offers(kind) => reachable.idle += 1,
-                Ok(member) => reachable.members.push(member),
+                Err(missing) => targets.absent.push((missing.0.to_string(), missing.1)),
+                Ok(_) if !entry.offers(kind) => targets.without_list += 1,
+                Ok(member) => targets.members.push(member),
             }
         }
-        reachable
+        targets
     }
 }
 
 impl GroupShared {
-    /// The server of a tool or a prompt, and its name there.
+    /// Returns the client of the server that has a tool or a prompt, and the name without the prefix.
     pub(super) async fn owner(
         &self,
         kind: ListKind,
@@ -144,7 +147,7 @@ impl GroupShared {
         let first = self.members.lock().owner(kind, name);
         let mut failures = Vec::new();
         let owner = match first {
-            Owner::Unsure(members) => {
+            Owner::Ambiguous(members) => {
                 failures = self.refresh(kind, members, timeout).await;
                 self.members.lock().likely_owner(&self.naming, kind, name)
             }
@@ -153,39 +156,39 @@ impl GroupShared {
         match owner {
             Owner::Found(Ok(member), own) => Ok((member.client, own)),
             Owner::Found(Err(missing), _) => Err(CallError::not_sent(name, missing.1)),
-            // Without prefixes, a server that cannot be asked may have it.
-            Owner::Unsure(_) | Owner::None if !self.naming.is_prefixed() => {
-                let mut reachable = self.members.lock().reachable(kind).now();
-                reachable.absent.extend(failures.into_iter().map(|(name, error)| (name, error.kind().clone())));
-                Err(reachable.error(name))
+            // Without prefixes, a server that is not connected may have the name.
+            Owner::Ambiguous(_) | Owner::None if !self.naming.is_prefixed() => {
+                let mut targets = self.members.lock().list_targets(kind).connected_or_all();
+                targets.absent.extend(failures.into_iter().map(|(name, error)| (name, error.kind().clone())));
+                Err(targets.error(name))
             }
-            Owner::Unsure(_) | Owner::None => {
+            Owner::Ambiguous(_) | Owner::None => {
                 Err(CallError::not_sent(name, CallErrorKind::NoServer(NoServerCause::NotFound)))
             }
         }
     }
 
-    /// The server that lists a resource, or has a template of its URI.
+    /// Returns the server that lists a resource, or has a matching template.
     pub(super) async fn locate_resource(&self, uri: &str, timeout: Timeout) -> Result<Location, CallError> {
         let resource = |lists: &ListCache| lists.has(ListKind::Resources, uri);
-        let template = |lists: &ListCache| lists.describes(uri);
+        let template = |lists: &ListCache| lists.matches_template(uri);
         self.locate(uri, timeout, [&resource, &template]).await
     }
 
-    /// The server that lists a template, or a resource of its form.
+    /// Returns the server that lists a template, or a resource whose URI is the same string.
     pub(super) async fn locate_template(&self, uri: &str, timeout: Timeout) -> Result<Location, CallError> {
         let template = |lists: &ListCache| lists.has(ListKind::Templates, uri);
         let resource = |lists: &ListCache| lists.has(ListKind::Resources, uri);
         self.locate(uri, timeout, [&template, &resource]).await
     }
 
-    async fn locate(&self, uri: &str, timeout: Timeout, signs: [Sign<'_>; 2]) -> Result<Location, CallError> {
-        let mut reachable = self.members.lock().reachable(ListKind::Resources);
-        if let [only] = reachable.members.as_slice() {
+    async fn locate(&self, uri: &str, timeout: Timeout, checks: [ListPredicate<'_>; 2]) -> Result<Location, CallError> {
+        let mut targets = self.members.lock().list_targets(ListKind::Resources);
+        if let [only] = targets.members.as_slice() {
             return Ok(Location::At(Box::new(only.clone())));
         }
         let unlisted = |kind| {
-            let members = reachable.members.iter().filter(move |member| member.is_up && !member.lists.is_listed(kind));
+            let members = targets.members.iter().filter(move |member| member.is_up && !member.lists.is_listed(kind));
             members.cloned().collect::<Vec<_>>()
         };
         let (resources, templates) = (unlisted(ListKind::Resources), unlisted(ListKind::Templates));
@@ -193,21 +196,21 @@ impl GroupShared {
             let resources = self.refresh(ListKind::Resources, resources, timeout);
             let templates = self.refresh(ListKind::Templates, templates, timeout);
             tokio::join!(resources, templates);
-            reachable = self.members.lock().reachable(ListKind::Resources);
+            targets = self.members.lock().list_targets(ListKind::Resources);
         }
-        let found = signs.into_iter().find_map(|sign| reachable.members.iter().find(|member| sign(&member.lists)));
+        let found = checks.into_iter().find_map(|has| targets.members.iter().find(|member| has(&member.lists)));
         if let Some(member) = found {
             return Ok(Location::At(Box::new(member.clone())));
         }
-        let reachable = reachable.now();
-        match reachable.members.is_empty() {
-            true => Err(reachable.error(uri)),
-            false => Ok(Location::AnyOf(reachable.members)),
+        let targets = targets.connected_or_all();
+        match targets.members.is_empty() {
+            true => Err(targets.error(uri)),
+            false => Ok(Location::AnyOf(targets.members)),
         }
     }
 }
 
-/// Calls the server of a resource. If none is known to have it, those with resources are tried one by one.
+/// Calls the server of a resource. If the server is not known, tries one after the other.
 pub(super) async fn try_each<T, F: Future<Output = Result<T, CallError>>>(
     uri: &str,
     location: Location,
@@ -220,24 +223,24 @@ pub(super) async fn try_each<T, F: Future<Output = Result<T, CallError>>>(
     let mut failed: Option<CallError> = None;
     for member in members {
         match call(member.client).await {
-            // Servers say in many ways that they do not have something, so after any error the next is tried.
-            Err(error) => failed = Some(more_telling(failed, error)),
+            // Servers use different errors for an unknown resource, so the next server is tried after any error.
+            Err(error) => failed = Some(more_specific(failed, error)),
             found => return found,
         }
     }
     Err(failed.unwrap_or_else(|| CallError::not_sent(uri, CallErrorKind::NoServer(NoServerCause::NotFound))))
 }
 
-/// The more telling of two errors: the first that is not about an unknown resource.
-pub(super) fn more_telling(first: Option<CallError>, second: CallError) -> CallError {
+/// Returns the more specific of two errors: the first that is not about an unknown resource.
+pub(super) fn more_specific(first: Option<CallError>, second: CallError) -> CallError {
     match first {
-        Some(first) if !is_absence(&first) || is_absence(&second) => first,
+        Some(first) if !is_not_found(&first) || is_not_found(&second) => first,
         _ => second,
     }
 }
 
-/// Returns `true` if a server says that it has no such resource.
-fn is_absence(error: &CallError) -> bool {
+/// Returns `true` if the server responded that it has no such resource.
+fn is_not_found(error: &CallError) -> bool {
     let absent = |code| code == ErrorCode::METHOD_NOT_FOUND || code == ErrorCode::INVALID_PARAMS;
     error.error_response().is_some_and(|error| error.is_resource_not_found() || absent(error.code))
 }

@@ -10,8 +10,8 @@ use crate::call::{CallOutput, CallRequest};
 use crate::event::{BreakerState, Event, EventHub};
 use crate::reconnect::CircuitBreaker;
 
-/// Refuses calls while the circuit is open, and lets one trial through after that. Around the wait for a connection: its
-/// failure counts.
+/// Rejects calls while the circuit is open, then lets one trial call through. This layer is outside of the wait for a
+/// connection, so that a failed wait counts as a failure.
 pub(crate) struct Breaker<S> {
     inner: S,
     circuit: Option<Circuit>,
@@ -39,7 +39,7 @@ impl<S: CallService> CallService for Breaker<S> {
         };
         let outcome = self.inner.call(call).await;
         let failed = outcome.as_ref().is_err_and(|error| error.is_disconnected() || error.is_timeout());
-        if let Some(state) = circuit.record(!failed) {
+        if let Some(state) = circuit.record(!failed, trial.is_some()) {
             self.events.publish(&Event::CircuitBreaker(state));
         }
         drop(trial);
@@ -47,7 +47,7 @@ impl<S: CallService> CallService for Breaker<S> {
     }
 }
 
-/// The one call that is let through. Dropped before its end, another may try.
+/// The trial call of a half-open circuit. If it is dropped before it ends, another call may be the trial.
 struct Trial<'a>(&'a Circuit);
 
 impl Drop for Trial<'_> {
@@ -98,9 +98,11 @@ impl Circuit {
     }
 
     /// Records the end of a call. Returns the new state, if it changed.
-    fn record(&self, succeeded: bool) -> Option<BreakerState> {
+    fn record(&self, succeeded: bool, is_trial: bool) -> Option<BreakerState> {
         let mut state = self.state.lock();
         match (*state, succeeded) {
+            // The call was sent before the circuit opened.
+            (CircuitState::HalfOpen, _) if !is_trial => None,
             (CircuitState::Closed { .. }, true) => {
                 *state = CircuitState::Closed { failures: 0 };
                 None
@@ -117,7 +119,6 @@ impl Circuit {
                 *state = CircuitState::Open { until: Instant::now() + self.options.reset_timeout };
                 Some(BreakerState::Open)
             }
-            // A call that was sent before it opened.
             (CircuitState::Open { .. }, _) => None,
         }
     }
@@ -195,6 +196,20 @@ mod tests {
         drop(trial);
         let mut next = Box::pin(breaker.call(&ping));
         assert!(futures_util::poll!(&mut next).is_pending());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_trial_decides_about_a_half_open_circuit() {
+        for earlier_succeeds in [true, false] {
+            let circuit = Circuit::new(CircuitBreaker::new().failure_threshold(1).reset_timeout(SECOND));
+            assert_eq!(circuit.record(false, false), Some(BreakerState::Open));
+            tokio::time::advance(SECOND).await;
+            assert_eq!(circuit.admit(), Admission::Trial);
+            // A call that was sent before the circuit opened ends.
+            assert_eq!(circuit.record(earlier_succeeds, false), None);
+            assert_eq!(circuit.admit(), Admission::Refuse(Duration::ZERO));
+            assert_eq!(circuit.record(true, true), Some(BreakerState::Closed));
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -25,11 +25,12 @@ use crate::call::{CallError, CallOutput, CallRequest};
 use crate::connection::ConnectionState;
 use crate::tool_index::{ToolIndex, remove_invalid};
 
-/// Responds to lists and reads from the cache, and keeps what the server allows (server/utilities/caching, since 2026-07-28).
-/// Outside of the pending calls: a cached response is none. It learns the tools from their lists.
+/// Caches the responses to lists and reads, as the server allows (server/utilities/caching, since 2026-07-28). This
+/// layer is outside of the tracking of pending calls, because a cached response needs no call. It also updates the tool
+/// index from lists of tools.
 pub(crate) struct Cache<S> {
     inner: S,
-    /// `None`: nothing is cached.
+    /// The cache; `None` if caching is disabled.
     responses: Option<Arc<ResponseCache>>,
     tools: Arc<ToolIndex>,
     state: watch::Receiver<ConnectionState>,
@@ -94,7 +95,7 @@ impl<S: CallService> CallService for Cache<S> {
     }
 }
 
-/// A result that says for how long it may be cached.
+/// A result with a time to live.
 trait Cacheable: Serialize + DeserializeOwned + Translate + Clone + Send + Sync + 'static {
     fn ttl_ms(&self) -> Option<i64>;
 }
@@ -117,16 +118,16 @@ cacheable!(
     ReadResourceResult,
 );
 
-/// Responses of one server, for as long as it allows. A client belongs to one user, so what may be reused within one
-/// authorization may be reused here.
+/// The cached responses of one server, each for its time to live. A client belongs to one user, so responses with
+/// private cache scope are cached, too.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseCache {
     entries: Mutex<HashMap<Key, Entry>>,
-    /// Counts changes, so that a response that was on its way when something changed is not kept.
+    /// Number of changes at the server. A response is not cached if this number has changed since the request was sent.
     changes: AtomicU64,
 }
 
-/// A request: the method, and the URI or the parameters.
+/// The key of a cached response: the method, and the URI or the parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     method: ByteString,
@@ -149,7 +150,7 @@ struct Entry {
     until: Instant,
 }
 
-/// A change at the server.
+/// A change at the server, which invalidates cached responses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Changed<'a> {
     Tools,
@@ -164,11 +165,11 @@ impl Changed<'_> {
         match self {
             Self::Tools => &*key.method == ListTools::NAME,
             Self::Prompts => &*key.method == ListPrompts::NAME,
-            // The skills of a server are resources as well.
+            // Skills are resources, too.
             Self::Resources => {
                 [ListResources::NAME, ListResourceTemplates::NAME, ListSkills::NAME].contains(&&*key.method)
             }
-            // The changed resource may be a part of what was read.
+            // The changed resource may be a sub-resource of the cached one.
             Self::Resource(uri) => {
                 &*key.method == ReadResource::NAME && crate::subscription::is_within(uri, &key.params)
             }
@@ -177,7 +178,7 @@ impl Changed<'_> {
     }
 }
 
-/// A moment, as far as changes go.
+/// The value of the change counter at one point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Moment(u64);
 
@@ -185,7 +186,7 @@ impl ResponseCache {
     /// Maximum number of responses.
     const CAPACITY: usize = 1024;
 
-    /// Maximum time to keep a response, whatever the server says.
+    /// Maximum time to live, even if the server allows more.
     const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
     fn get<R: Cacheable>(&self, key: &Key) -> Option<Arc<R>> {
@@ -198,7 +199,7 @@ impl ResponseCache {
         Moment(self.changes.load(Ordering::Acquire))
     }
 
-    /// Keeps the response to a request that was sent at a moment, unless something has changed since.
+    /// Caches the response to a request, unless something has changed since it was sent.
     fn put<R: Cacheable>(&self, key: Key, result: &R, sent: Moment) {
         let ttl = result.ttl_ms().and_then(|ttl| u64::try_from(ttl).ok());
         let Some(ttl) = ttl.filter(|ttl| *ttl > 0) else { return };

@@ -17,8 +17,8 @@ use crate::incoming::IncomingHandler;
 /// Maximum number of input requests in one round.
 const MAX_INPUT_REQUESTS: usize = 64;
 
-/// Responds to `input_required`, and to the URL elicitations of 2025-11-25. Inside of one attempt: request state belongs to its
-/// connection.
+/// Responds to `input_required` results, and to the URL elicitations of 2025-11-25. This layer is inside of the
+/// retries, because request state belongs to one connection.
 pub(crate) struct InputRounds<S> {
     inner: S,
     shared: Arc<ServerShared>,
@@ -29,8 +29,8 @@ impl<S> InputRounds<S> {
         Self { inner, shared }
     }
 
-    /// The events of a server that may require pages to be visited. Subscribed before the call is sent: the completion may come
-    /// with the error.
+    /// Subscribes to the events of a server that may require URL elicitations. Called before the call is sent, because
+    /// the completion may arrive together with the error.
     fn page_events(&self) -> Option<Events> {
         let connected = self.shared.current()?;
         connected.version().has(Ability::ElicitationIds).then(|| self.shared.incoming.events.subscribe())
@@ -50,7 +50,7 @@ impl<S: CallService> CallService for InputRounds<S> {
 }
 
 impl<S: CallService> InputRounds<S> {
-    /// Repeats a call with input until it has a result.
+    /// Repeats a call with the requested input until it has a result.
     async fn rounds(
         &self,
         call: &CallRequest,
@@ -62,7 +62,7 @@ impl<S: CallService> InputRounds<S> {
         loop {
             let next = match outcome {
                 Ok(CallOutput { outcome: Outcome::InputRequired(required), generation, .. }) => {
-                    // No input is collected that would not be sent.
+                    // Check the limit first, so that no input is collected that would not be sent.
                     if round >= max {
                         let kind = CallErrorKind::Input(InputCause::TooManyRounds(max));
                         return Err(CallError::answered(call.target(), kind));
@@ -83,7 +83,7 @@ impl<S: CallService> InputRounds<S> {
         }
     }
 
-    /// The parameters of the next round, with responses to all input requests.
+    /// Returns the parameters of the next round, with responses to all input requests.
     async fn next_params(
         &self,
         call: &CallRequest,
@@ -92,7 +92,7 @@ impl<S: CallService> InputRounds<S> {
     ) -> Result<CallParams, CallError> {
         let requests = required.input_requests.unwrap_or_default();
         if requests.is_empty() {
-            // An empty round means: try again later.
+            // A round without input requests means: try again later.
             tokio::time::sleep(Duration::from_millis(50).saturating_mul(1 << round.min(6))).await;
         }
         let responses = respond(&self.shared.incoming, call, requests).await?;
@@ -108,8 +108,8 @@ impl<S: CallService> InputRounds<S> {
         Ok(CallParams::Json(params.into()))
     }
 
-    /// Visits the pages that a server of 2025-11-25 requires before the call, and waits for their completion. Any other error is
-    /// returned.
+    /// Handles the URL elicitations that a server of 2025-11-25 requires before the call, and waits for their
+    /// completion. Returns any other error.
     async fn visit_pages(&self, call: &CallRequest, error: CallError, events: Option<Events>) -> Result<(), CallError> {
         let required = error.error_response().and_then(raise_url_elicitation);
         let (Some(required), Some(mut events)) = (required, events) else { return Err(error) };

@@ -1,4 +1,5 @@
-//! The layers of a call, outermost first: see [`stack`](crate::backend::ServerBackend). Each is a plain struct around the next.
+//! The layers of a call. Each is a struct that contains the next. For their order, see
+//! [`ServerBackend`](crate::backend::ServerBackend).
 
 pub(crate) mod breaker;
 pub(crate) mod cache;
@@ -35,7 +36,8 @@ pub(crate) mod scripted {
 
     type Step = Box<dyn FnOnce(&CallRequest) -> Result<CallOutput, CallError> + Send>;
 
-    /// Responds with the given results one after the other, and records the calls. Without a result it never responds.
+    /// Responds with the given results one after the other, and records the calls. When no result is left, it never
+    /// responds.
     #[derive(Default)]
     pub(crate) struct Scripted {
         steps: Mutex<VecDeque<Step>>,

@@ -15,13 +15,14 @@ use crate::event::{Event, EventHub};
 use crate::reconnect::{Backoff, RetryPolicy};
 use crate::tool_index::ToolIndex;
 
-/// Maximum delay before another attempt to reach a server that refuses connections.
+/// Maximum delay before another attempt to reach a server that rejects connections.
 const MAX_WAIT: Duration = Duration::from_secs(3);
 
-/// Repeats calls, by [`decide`]. Each attempt asks the circuit breaker.
+/// Retries calls as [`decide`] says. This layer is outside of the circuit breaker, so that each attempt needs its
+/// permission.
 pub(crate) struct Retry<S> {
     inner: S,
-    /// `None`: calls are only repeated on a new session or in another revision.
+    /// The retry budget; if `None`, calls are retried only for a new session or another revision.
     budget: Option<RetryBudget>,
     backoff: Backoff,
     timeouts: CallTimeouts,
@@ -43,7 +44,7 @@ impl<S> Retry<S> {
         Self { inner, budget, backoff: backoff.unwrap_or_default(), timeouts, tools, events, state }
     }
 
-    /// Waits before attempt number `attempt`; `false` if it comes too late or the client is closed.
+    /// Waits before an attempt. Returns `false` if the deadline is over or the client is closed.
     async fn wait(&self, attempt: u32, deadline: Option<Instant>) -> bool {
         let Some(delay) = self.backoff.delay(attempt + 1).map(|delay| delay.min(MAX_WAIT)) else { return false };
         if deadline.is_some_and(|deadline| Instant::now() + delay >= deadline) {
@@ -66,12 +67,12 @@ impl<S: CallService> CallService for Retry<S> {
     async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         let (mut safe, mut deadline) = (None, None);
         if let Some(budget) = &self.budget {
-            // As the tools are known now: another connection forgets them.
+            // Evaluated before the first attempt, because a new connection clears the tool index.
             safe = Some(call.is_idempotent(Some(call.tools(&self.tools))));
             deadline = self.timeouts.wait(&call.options).and_then(|timeout| Instant::now().checked_add(timeout));
             budget.earn();
         }
-        // The error of an attempt that may have run. Whatever becomes of later ones, the call may have run.
+        // The error of an attempt that may have run. If a later attempt is not sent, this error is returned instead.
         let mut may_have_run: Option<CallError> = None;
         let (mut attempt, mut renewed) = (0, false);
         loop {
@@ -105,7 +106,7 @@ impl<S: CallService> CallService for Retry<S> {
                 });
             }
             self.report(call, &error, attempt);
-            // The connection did not end, so the next attempt waits for none.
+            // The connection is still open, so the next attempt does not wait for a new one: wait here.
             if decision == Decision::WithinBudget && error.is_transport() {
                 tokio::time::sleep(self.backoff.delay(attempt + 1).unwrap_or_default()).await;
             }
@@ -117,20 +118,21 @@ impl<S: CallService> CallService for Retry<S> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
     Fail,
-    /// Repeats the call at once, on the new connection.
+    /// Retry immediately, on the new connection.
     Immediately,
-    /// Repeats the call with backoff until its deadline. Spends no budget.
+    /// Retry with backoff until the deadline of the call. Does not use the budget.
     WhenReachable,
-    /// Repeats the call if the budget allows it.
+    /// Retry if the budget allows it.
     WithinBudget,
 }
 
-/// Decides about a failed attempt of a call that may be repeated (`safe`) or not, of a client that reconnects or does not.
+/// Decides about a failed attempt. `safe`: the call may be repeated even if it has run. `reconnects`: the client
+/// reconnects.
 pub(crate) fn decide(error: &CallError, safe: bool, reconnects: bool) -> Decision {
     let unsent = error.delivery() == Delivery::NotSent;
     match error.recovery() {
         Recovery::NewSession if unsent => return Decision::Immediately,
-        // A tool may have run all the same. Only this code is never a tool's own, because it is about the revision.
+        // The tool may have run. Only this error code cannot come from the tool, because it is about the revision.
         Recovery::NewVersion => {
             let code = error.error_response().map(|response| response.code);
             if code == Some(ErrorCode::UNSUPPORTED_VERSION) || safe && code.is_some() {
@@ -169,7 +171,8 @@ impl RetryBudget {
         *saved = (*saved + self.policy.ratio).min(f64::from(self.policy.reserve));
     }
 
-    /// Takes one retry, the `attempt`-th of its call from 1, if there is one left.
+    /// Takes one retry from the budget, if there is one left. `attempt` is the number of the retry within its call,
+    /// starting at 1.
     fn spend(&self, attempt: u32) -> bool {
         let mut saved = self.saved.lock();
         if attempt > self.policy.max_retries || *saved < 1.0 {
@@ -222,7 +225,7 @@ mod tests {
             (refused(Delivery::Unknown), [Fail, Fail, Fail, WithinBudget]),
             (unsent(), [Fail, Fail, WithinBudget, WithinBudget]),
             (lost(), [Fail, Fail, Fail, WithinBudget]),
-            // After an input round nothing counts as not sent.
+            // After an input round, no error counts as not sent.
             (unsent().begun(), [Fail, Fail, Fail, WithinBudget]),
             (CallError::new("x", timeout, Delivery::Unknown), [Fail; 4]),
             (CallError::new("x", CallErrorKind::Cancelled, Delivery::Unknown), [Fail; 4]),

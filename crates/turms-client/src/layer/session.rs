@@ -13,8 +13,9 @@ use crate::call::{CallOutput, CallRequest, CallTarget, SessionCall};
 use crate::connection::ServerShared;
 use crate::subscription::{self, Subscription};
 
-/// The calls that differ by era: `ping` or `server/discover`, the log level per session or per request, `resources/subscribe` or
-/// one listen stream. Above the retries: it makes several calls of one.
+/// Handles the calls that differ between revisions: `ping` or `server/discover`, the log level per session or per
+/// request, `resources/subscribe` or a listen stream. This layer is outside of the retries, because it may turn one
+/// call into several.
 pub(crate) struct SessionCalls<S> {
     inner: Arc<S>,
     shared: Arc<ServerShared>,
@@ -51,7 +52,7 @@ impl<S: CallService> SessionCalls<S> {
         let discover = CallRequest::new::<Discover>(EmptyParams::new()).with_options(call.options.clone());
         if self.shared.current().is_none_or(|connected| connected.version().has(Ability::Ping)) {
             match self.inner.call(call).await {
-                // The revision of the next connection is not known before it is open.
+                // The revision was not known before the connection was open, or is another one after a reconnect.
                 Err(error) if is_unsupported(&error) => {}
                 pong => return pong,
             }
@@ -72,7 +73,7 @@ impl<S: CallService> SessionCalls<S> {
     async fn subscribe(&self, uri: String, options: &CallOptions) -> Result<CallOutput, CallError> {
         let shared = &self.shared;
         let connected = shared.ready(Subscribe::NAME, Some(shared.settings.timeouts.timeout)).await?;
-        // The second to subscribe waits for the outcome of the first.
+        // A second subscriber waits for the result of the first.
         let _turn = shared.desired.turns.lock().await;
         let watch = shared.desired.watch(&uri);
         if watch.is_first && connected.version().has(Ability::ListenStreams) {
@@ -113,7 +114,7 @@ impl<S: CallService> SessionCalls<S> {
         if connected.version().has(Ability::ListenStreams) {
             return subscription::listen(&self.shared, filter).await;
         }
-        // Older servers send changes of lists unasked, and of resources after a request for each.
+        // Older servers send changes of lists without a request, and changes of a resource after `resources/subscribe`.
         let events = self.shared.incoming.events.subscribe();
         let mut watched = Watched { session: self.clone(), uris: Vec::new() };
         for uri in filter.resource_subscriptions.iter().flatten() {
@@ -124,7 +125,7 @@ impl<S: CallService> SessionCalls<S> {
         Ok(subscription::filter_events(events, filter, watched.uris.clone(), server, watched))
     }
 
-    /// Limits work of more than one request to the timeout of the options, and cancels it.
+    /// Applies the timeout and the cancellation of the options to work that consists of several requests.
     async fn within<T>(
         &self,
         target: &str,
@@ -156,7 +157,7 @@ fn is_unsupported(error: &CallError) -> bool {
     matches!(error.kind(), CallErrorKind::Unsupported(UnsupportedCause::Revision { .. }))
 }
 
-/// Resources of an older server that are watched until this is dropped.
+/// Resource subscriptions at an older server. Dropping it unsubscribes.
 struct Watched<S: CallService> {
     session: SessionCalls<S>,
     uris: Vec<String>,
@@ -170,7 +171,7 @@ impl<S: CallService> Drop for Watched<S> {
         {
             runtime.spawn(async move {
                 for uri in uris {
-                    // A connection that was lost watches nothing.
+                    // Best effort: a lost connection has no subscriptions.
                     let _ = session.unsubscribe(uri, &CallOptions::default()).await;
                 }
             });

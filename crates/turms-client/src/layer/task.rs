@@ -1,7 +1,8 @@
-//! Tasks: calls whose work goes on after the response.
+//! Tasks: calls that continue to run after the response.
 //!
-//! In the extension of 2026-07-28 `tasks/get` returns everything, input requests included. In 2025-11-25 it only returns the
-//! status: `tasks/result` returns the result, and while it is open the server sends its input requests.
+//! In the extension of 2026-07-28, `tasks/get` returns everything, including input requests. In 2025-11-25, it returns
+//! only the status; `tasks/result` returns the result, and the server sends its input requests while `tasks/result` is
+//! pending.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,13 +27,13 @@ use crate::call::{CallOutput, CallRequest, decode};
 use crate::connection::{ServerShared, offers_task};
 use crate::event::Event;
 
-/// The poll interval in milliseconds where the server does not give one, and its bounds.
+/// Default, minimum and maximum poll interval in milliseconds. The server may set another default.
 const DEFAULT_POLL_MS: i64 = 1000;
 const MIN_POLL_MS: i64 = 50;
 const MAX_POLL_MS: i64 = 60_000;
 
-/// Polls the task of a call to its end, and cancels it if the call is dropped. Outside of the retries: polls are retried, the
-/// call is not made again.
+/// Polls the task of a call until it ends, and cancels the task if the call is dropped. This layer is outside of the
+/// retries, so that each poll is retried on its own, and the call is not sent again.
 pub(crate) struct Tasks<S>(Arc<TaskPoller<S>>);
 
 struct TaskPoller<S> {
@@ -66,7 +67,7 @@ impl<S: CallService> CallService for Tasks<S> {
 }
 
 impl<S: CallService> Tasks<S> {
-    /// Waits for the task of a call, which is cancelled if that is dropped.
+    /// Waits for the task of a call. Dropping the future cancels the task.
     async fn follow(&self, call: &CallRequest, task: Task) -> Result<CallToolResult, CallError> {
         let watch = Arc::new(TaskWatch::new(task));
         let mut guard = CancelOnDrop { poller: self.0.clone(), watch: Some(watch.clone()) };
@@ -77,7 +78,7 @@ impl<S: CallService> Tasks<S> {
         result
     }
 
-    /// A call about a task that is known.
+    /// Handles a call about an existing task: wait, refresh or cancel.
     async fn about_task(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         Ok(CallOutput::complete(match &call.options.task {
             TaskMode::Refresh(watch) => Payload::new(self.0.refresh(watch, &call.options).await?),
@@ -95,7 +96,7 @@ impl<S: CallService> TaskPoller<S> {
     async fn wait(&self, call: &CallRequest, watch: &TaskWatch) -> Result<CallToolResult, CallError> {
         let options = CallOptions::with_timeout(call.options.timeout);
         let result = Waiter { poller: self, watch, call, options }.run().await;
-        // Whatever happens to requests about the task, the call itself was sent.
+        // The call that created the task was sent, even if this request about the task was not.
         result.map_err(|error| error.begun().about(call.target()))
     }
 
@@ -119,7 +120,7 @@ impl<S: CallService> TaskPoller<S> {
             return Err(CallError::not_sent(call.target(), CallErrorKind::Unsupported(cause)));
         }
         let output = match self.inner.call(&call).await {
-            // There, a task that has ended is refused like one that is not known.
+            // In 2025-11-25, servers reject an ended task like an unknown one.
             Err(error) if core && is_refused(&error) => {
                 let task = self.refresh(watch, options).await?;
                 return if task.status.is_terminal() { Ok(()) } else { Err(error) };
@@ -135,12 +136,12 @@ impl<S: CallService> TaskPoller<S> {
     }
 }
 
-/// A task as it was last seen, and the input requests that were answered.
+/// The last known state of a task, and the input requests that have responses.
 #[derive(Debug)]
 pub(crate) struct TaskWatch {
     pub(crate) id: String,
     last: Mutex<Task>,
-    /// Held by the one that polls, for all that wait.
+    /// The lock is held by the one waiter that polls, on behalf of all waiters.
     input: tokio::sync::Mutex<AnsweredInput>,
 }
 
@@ -163,7 +164,7 @@ impl TaskWatch {
         self.last.lock().status
     }
 
-    /// Records the state of the task. One that has ended does not change.
+    /// Stores the state of the task, unless the task has already ended.
     fn update(&self, task: Task) {
         let mut last = self.last.lock();
         if !last.status.is_terminal() || is_created(&last) {
@@ -172,12 +173,12 @@ impl TaskWatch {
     }
 }
 
-/// Returns `true` for the task of the response that created it, which has neither input requests nor a result.
+/// Returns `true` if this is the task from the response that created it. It has neither input requests nor a result.
 fn is_created(task: &Task) -> bool {
     task.result_type == Some(ResultType::Task)
 }
 
-/// Cancels a task that has not ended.
+/// Cancels a task on drop, unless it has ended.
 struct CancelOnDrop<S: CallService> {
     poller: Arc<TaskPoller<S>>,
     watch: Option<Arc<TaskWatch>>,
@@ -220,7 +221,7 @@ impl<S: CallService> Waiter<'_, S> {
             match task.status {
                 TaskStatus::Working => self.poll_later().await?,
                 TaskStatus::InputRequired if core => {
-                    // It may take as long as the task does. Polls in between show that the server is there.
+                    // The request may take as long as the task. Meanwhile, polls detect a server that is gone.
                     tokio::select! {
                         biased;
                         fetched = self.fetch_result(Timeout::Never) => fetched?,
@@ -252,7 +253,7 @@ impl<S: CallService> Waiter<'_, S> {
         }
     }
 
-    /// Reads the state of the task. If the client reconnects, a server that is not reachable is waited for as long as for any
+    /// Reads the state of the task. If the client reconnects, waits for an unreachable server up to the timeout of a
     /// response.
     async fn poll(&self) -> Result<(), CallError> {
         let (shared, started) = (&self.poller.shared, Instant::now());
@@ -288,7 +289,7 @@ impl<S: CallService> Waiter<'_, S> {
             Event::TaskUpdated(task) if task.task_id == self.watch.id => Some(()),
             _ => None,
         });
-        // However many notifications come, the server is not polled more often than this.
+        // Minimum interval between polls, regardless of the number of notifications.
         tokio::time::sleep(millis(MIN_POLL_MS)).await;
         tokio::select! {
             () = tokio::time::sleep(millis(rest)) => {}
@@ -299,7 +300,7 @@ impl<S: CallService> Waiter<'_, S> {
     /// Responds to new input requests of the task, unless it ends meanwhile.
     async fn give_input(&self, task: Task, input: &mut AnsweredInput) -> Result<(), CallError> {
         let mut requests = task.input_requests.unwrap_or_default();
-        // What was answered may still be listed for a while.
+        // The server may still list requests that already have a response.
         requests.retain(|key, _| !input.keys.contains(key));
         if requests.is_empty() {
             return self.poll_later().await;
@@ -323,12 +324,12 @@ impl<S: CallService> Waiter<'_, S> {
         let params = UpdateTaskParams::new(&self.watch.id, responses);
         let call = CallRequest::typed::<UpdateTask>(params, decode::complete::<EmptyResult>);
         self.poller.inner.call(&call.with_options(self.options.clone())).await?;
-        // Only now: what did not arrive is sent again by the next that waits.
+        // Recorded only after success, so that the next poll sends lost responses again.
         input.keys.extend(keys);
         Ok(())
     }
 
-    /// Reads the result of a task of 2025-11-25, and waits for it if the task has not ended.
+    /// Reads the result of a task of 2025-11-25. Waits until the task has ended.
     async fn fetch_result(&self, timeout: Timeout) -> Result<(), CallError> {
         let options = self.options.clone().with(|options| options.timeout = timeout);
         let call = CallRequest::typed::<GetCoreTaskResult>(TaskParams::new(&self.watch.id), decode::any);
@@ -343,7 +344,7 @@ impl<S: CallService> Waiter<'_, S> {
         if let Err(error) = &outcome
             && !self.watch.status().is_terminal()
         {
-            // The task may have been cancelled, or its result cannot be read now.
+            // The task may have been cancelled, or its result is not available yet.
             self.poll().await?;
             match self.watch.status() {
                 TaskStatus::Cancelled => return Ok(()),
@@ -363,12 +364,12 @@ fn millis(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or_default())
 }
 
-/// The request for the state of a task.
+/// Returns the request for the state of a task.
 pub(crate) fn get_task(id: &str) -> CallRequest {
     CallRequest::typed::<GetTask>(TaskParams::new(id), decode::task)
 }
 
-/// The error of a request about a task that the server does not know.
+/// Converts the error of a request about a task that the server does not know.
 pub(crate) fn not_found(error: CallError, id: &str) -> CallError {
     if !is_refused(&error) {
         return error;

@@ -10,7 +10,7 @@ use crate::call::error::{CallError, CallErrorKind, Delivery};
 use crate::call::{CallOutput, CallRequest};
 use crate::state::PendingCall;
 
-/// Keeps the table of pending calls and cancels them. Around everything that waits.
+/// Tracks pending calls, so that they can be listed and cancelled. This layer is outside of all layers that wait.
 pub(crate) struct Track<S> {
     inner: S,
     pending: Arc<PendingCalls>,
@@ -28,7 +28,7 @@ impl<S: CallService> CallService for Track<S> {
     }
 }
 
-/// The calls without a response.
+/// The table of pending calls.
 #[derive(Debug, Default)]
 pub(crate) struct PendingCalls(Mutex<PendingTable>);
 
@@ -40,14 +40,14 @@ struct PendingTable {
 
 #[derive(Debug)]
 struct PendingRecord {
-    /// Counts all calls: an index is used again.
+    /// The id of the call. Unlike its index in the slab, it is never reused.
     number: u64,
     call: CallRequest,
     since: Instant,
 }
 
 impl PendingCalls {
-    /// Makes a call. It is in the table and can be cancelled until it ends.
+    /// Runs a call. It is in the table, and can be cancelled, until it ends.
     pub(crate) async fn track<F>(&self, call: &CallRequest, make: impl FnOnce() -> F) -> Result<CallOutput, CallError>
     where
         F: Future<Output = Result<CallOutput, CallError>>,
@@ -57,7 +57,7 @@ impl PendingCalls {
             return Err(CallError::not_sent(call.target(), CallErrorKind::Cancelled));
         }
         let _entry = self.insert(call.clone());
-        // The call first: what is ready at once never waits for the second.
+        // The call is polled first, so that a result that is ready immediately wins.
         tokio::select! {
             biased;
             outcome = make() => outcome,
@@ -74,7 +74,7 @@ impl PendingCalls {
         PendingEntry { calls: self, index }
     }
 
-    /// All of them, the oldest first.
+    /// Returns all pending calls, oldest first.
     pub(crate) fn list(&self) -> Vec<PendingCall> {
         let table = self.0.lock();
         let pending = table.calls.iter().map(|(_, record)| PendingCall {
@@ -87,7 +87,7 @@ impl PendingCalls {
         pending
     }
 
-    /// Cancels a call by its number; `false` if it has ended.
+    /// Cancels a call by its id. Returns `false` if it has ended.
     pub(crate) fn cancel(&self, number: u64, reason: Option<&str>) -> bool {
         let table = self.0.lock();
         let record = table.calls.iter().find(|(_, record)| record.number == number);
@@ -101,7 +101,7 @@ impl PendingCalls {
     }
 }
 
-/// An entry of the table, removed on drop.
+/// Removes a call from the table on drop.
 struct PendingEntry<'a> {
     calls: &'a PendingCalls,
     index: usize,
@@ -110,7 +110,7 @@ struct PendingEntry<'a> {
 impl Drop for PendingEntry<'_> {
     fn drop(&mut self) {
         let removed = self.calls.0.lock().calls.remove(self.index);
-        // Dropped outside the lock: it may hold callbacks of the user.
+        // Dropped outside the lock, because it may contain callbacks of the application.
         drop(removed);
     }
 }

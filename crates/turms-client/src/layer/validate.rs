@@ -12,11 +12,11 @@ use crate::connection::ConnectionState;
 use crate::page;
 use crate::tool_index::{KnownTool, ToolIndex};
 
-/// Checks structured output against the output schema of its tool. A tool that was never listed is looked up once, if there is
-/// something to check. Outside of the tasks: their results are checked, too.
+/// Validates structured output against the output schema of its tool. A tool that was never listed is looked up once,
+/// if the result has structured output. This layer is outside of the tasks, so that their results are validated, too.
 pub(crate) struct ValidateOutput<S, L> {
     inner: S,
-    /// Lists the tools, and learns them.
+    /// Lists the tools, which updates the tool index.
     lists: L,
     tools: Arc<ToolIndex>,
     state: watch::Receiver<ConnectionState>,
@@ -49,13 +49,13 @@ impl<S: CallService, L: CallService> ValidateOutput<S, L> {
         Self { inner, lists, tools, state }
     }
 
-    /// Checks a result that is large, or of a tool that has to be looked up.
+    /// Validates a result that is large, or whose tool must be looked up.
     async fn check(&self, call: &CallRequest, result: &CallToolResult) -> Result<(), CallError> {
         let name = call.name().unwrap_or_default();
         match self.look_up(call).await {
             Some(tool) if tool.is_large(result) => refuse(call, tool.violations_apart(name, result).await),
             Some(tool) => refuse(call, tool.violations(name, result)),
-            // What cannot be listed cannot be checked.
+            // The tools cannot be listed, so there is no schema.
             None => Ok(()),
         }
     }
@@ -77,7 +77,8 @@ impl<S: CallService, L: CallService> ValidateOutput<S, L> {
         tools.get(name)
     }
 
-    /// A server of 2025-11-25 is only asked for tasks of tools that run as one, so these have to be known.
+    /// Looks up the tool on a server of 2025-11-25 with tasks: a call may be sent as a task only if the tool supports
+    /// it.
     async fn learn_task_support(&self, call: &CallRequest) {
         let runs_tasks = |state: &ConnectionState| {
             let connected = state.connected().filter(|connected| connected.version().has(Ability::CoreTasks));

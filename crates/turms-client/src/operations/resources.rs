@@ -48,7 +48,8 @@ impl Client {
         Call::new(self, Ok(call), |call, output| output.take(call))
     }
 
-    /// Subscribes to changes: of one resource by its URI, or of all that a [`SubscriptionFilter`] names. Works in every revision.
+    /// Subscribes to changes: of one resource by its URI, or of all that a [`SubscriptionFilter`] names. Works in every
+    /// revision.
     ///
     /// ```
     /// use turms_client::{Change, Client};
@@ -70,8 +71,8 @@ impl Client {
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
     /// ```
     ///
-    /// Changes of resources are also [events](Client::events). The call fails if it is about resources alone and the server offers
-    /// changes of none of them.
+    /// Changes of resources are also [events](Client::events). The call fails if the filter has only resources and the
+    /// server accepts none of them.
     pub fn subscribe(&self, filter: impl Into<SubscriptionFilter>) -> Call<Subscription> {
         let filter = filter.into();
         Call::new(self, Ok(SessionCall::Listen(filter).request()), |call, output| {

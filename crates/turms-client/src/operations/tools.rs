@@ -29,9 +29,9 @@ impl Client {
     /// schema of the tool. A tool that failed is a result: see [`CallToolResult::is_error`]
     /// and [`CallToolResult::into_result`].
     ///
-    /// If the client [enables tasks](crate::ClientBuilder::enable_tasks) and the server makes a task of the call, this waits for the result
-    /// of the task. The timeout then counts for each poll, progress is reported until the task exists, and dropping the call
-    /// cancels the task.
+    /// If the client [enables tasks](crate::ClientBuilder::enable_tasks) and the call becomes a task, this waits for
+    /// the result of the task. The timeout then applies to each poll, progress is reported until the task is created,
+    /// and dropping the call cancels the task.
     pub fn call_tool(&self, name: impl Into<String>, arguments: impl Serialize) -> Call<CallToolResult> {
         let params = tool_params(name.into(), &arguments);
         Call::new(self, params.map(CallRequest::multi_round::<CallTool, _>), |call, output| output.take(call))

@@ -23,7 +23,7 @@ use crate::members::{best_status, total_stats};
 use crate::state::ClientStats;
 use turms_proto::session::ConnectionStatus;
 
-/// A pool as the backend of one client.
+/// The [`Backend`] of [`Pool::as_client`](super::Pool::as_client).
 pub(super) struct PoolBackend(pub(super) Arc<PoolShared>);
 
 impl Backend for PoolBackend {
@@ -33,10 +33,10 @@ impl Backend for PoolBackend {
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(async move {
-            let members = self.0.connected();
+            let members = self.0.connected_members();
             let sent = members.iter().map(|member| member.client.backend().notify(notification.clone()));
             let outcomes = join_all(sent).await.into_iter();
-            // One success is enough: a member that was not notified has lost its connection.
+            // One success is enough: a notification fails only if the member has lost its connection.
             let best = outcomes.reduce(|first, next| if next.is_ok() { next } else { first });
             best.unwrap_or_else(|| Err(none_available(&notification.method)))
         })
@@ -48,26 +48,27 @@ impl Backend for PoolBackend {
 }
 
 impl ClientControl for PoolBackend {
-    /// That of the best member. A pool that makes its members itself is closed only when it was closed.
+    /// Returns the status of the best member. A pool that replaces its members is `Closed` only after
+    /// [`close`](Self::close).
     fn status(&self) -> ConnectionStatus {
         match best_status(self.0.members().iter().map(|member| member.client.status())) {
             ConnectionStatus::Ready => ConnectionStatus::Ready,
-            ConnectionStatus::Closed if !self.0.makes_members() => ConnectionStatus::Closed,
+            ConnectionStatus::Closed if !self.0.replaces_members() => ConnectionStatus::Closed,
             _ => ConnectionStatus::Disconnected,
         }
     }
 
     fn server(&self) -> Option<Arc<Negotiated>> {
         let mut members = self.0.members();
-        // The sort is stable: of equals, the oldest member counts.
+        // The sort is stable: among equals, the oldest member comes first.
         members.sort_by_key(|member| member.grade().map_or((1, None), |grade| (0, Some(grade))));
         members.iter().find_map(|member| member.client.opened())
     }
 
     fn events(&self, interest: EventInterest) -> Events {
         let events = self.0.events.subscribe();
-        if interest == EventInterest::AskServer && !self.0.wants_lists.swap(true, Ordering::SeqCst) {
-            self.0.members().iter().for_each(|member| self.0.request_lists(&member.client));
+        if interest == EventInterest::AskServer && !self.0.wants_list_changes.swap(true, Ordering::SeqCst) {
+            self.0.members().iter().for_each(|member| self.0.request_list_changes(&member.client));
         }
         events
     }
@@ -86,7 +87,7 @@ impl ClientControl for PoolBackend {
 }
 
 impl PoolBackend {
-    /// Sends a call to one member, and to another if it may be repeated, or to all.
+    /// Runs a call: most go to one member, the log level goes to all, and subscriptions move between members.
     async fn call_members(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         if call.is_raw() {
             return self.send(call.clone()).await;
@@ -104,10 +105,10 @@ impl PoolBackend {
         Ok(CallOutput::empty())
     }
 
-    /// Sends a call to one member after the other, until it may not be repeated.
+    /// Sends a call to one member after the other, until it succeeds or must not be retried.
     async fn send(&self, mut call: CallRequest) -> Result<CallOutput, CallError> {
         let pool = &self.0;
-        // Members share what is known of tools: their lists may have come from another.
+        // The members share one tool index: a tool may have been listed by another member.
         call.options.tools = Some(pool.tools.clone());
         let mut attempts = Attempts::default();
         loop {
@@ -124,30 +125,30 @@ impl PoolBackend {
         }
     }
 
-    /// The next member. If there is none but there may be soon, it is waited for as long as for a response.
+    /// Returns the next member. If there is none but the pool is connecting one, waits up to the timeout of the call.
     async fn next(&self, attempts: &mut Attempts, call: &CallRequest) -> Result<Option<MemberGuard>, CallError> {
         let pool = &self.0;
         if let Some(guard) = attempts.next(pool, Some(call)) {
             return Ok(Some(guard));
         }
         let mut changes = pool.changes.subscribe();
-        let coming = async {
+        let available = async {
             loop {
                 let guard = attempts.next(pool, Some(call));
-                if guard.is_some() || !pool.is_hopeful() || changes.changed().await.is_err() {
+                if guard.is_some() || !pool.is_connecting() || changes.changed().await.is_err() {
                     return guard;
                 }
             }
         };
         let timeouts = CallTimeouts { timeout: RequestOptions::DEFAULT_TIMEOUT, max_duration: None };
-        let coming = async {
+        let available = async {
             match timeouts.request(&call.options).timeout {
-                Some(timeout) => tokio::time::timeout(timeout, coming).await.unwrap_or_default(),
-                None => coming.await,
+                Some(timeout) => tokio::time::timeout(timeout, available).await.unwrap_or_default(),
+                None => available.await,
             }
         };
         tokio::select! {
-            guard = coming => Ok(guard),
+            guard = available => Ok(guard),
             () = call.cancellation.cancelled_with(call.options.cancellation.as_ref()) => {
                 Err(CallError::not_sent(call.target(), CallErrorKind::Cancelled))
             }
@@ -157,9 +158,10 @@ impl PoolBackend {
     async fn set_level(&self, level: LoggingLevel, options: &CallOptions) -> Result<(), CallError> {
         let pool = &self.0;
         *pool.level.lock() = Some(level);
-        let members = pool.connected();
+        let members = pool.connected_members();
         let outcomes = join_all(members.iter().map(|member| member.set_level(level, options))).await;
-        // A member that got another level meanwhile is set again, and so is one that comes back later.
+        // Wakes the maintenance tasks: they set the level of members that reconnect, or that a concurrent call set
+        // differently.
         pool.notify_changed();
         let is_lost = |outcome: &Result<(), CallError>| outcome.as_ref().is_err_and(CallError::is_disconnected);
         let (lost, reached): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(is_lost);
@@ -169,14 +171,14 @@ impl PoolBackend {
 }
 
 impl PoolShared {
-    fn connected(&self) -> Vec<Arc<PoolMember>> {
+    fn connected_members(&self) -> Vec<Arc<PoolMember>> {
         let mut members = self.members();
         members.retain(|member| member.is_connected());
         members
     }
 
     pub(super) async fn close(&self) {
-        let clients = self.shut();
+        let clients = self.shut_down();
         join_all(clients.iter().map(|client| client.close())).await;
         self.events.connection(ConnectionEvent::Closed);
         self.events.close();

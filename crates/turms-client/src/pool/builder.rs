@@ -11,7 +11,7 @@ use super::{Pool, PoolError, PoolStrategy};
 use crate::client::Client;
 use crate::reconnect::HealthCheck;
 
-/// Makes a connection.
+/// Connects a new client.
 pub(super) type Connect = Arc<dyn Fn() -> BoxFuture<'static, Result<Client, ConnectError>> + Send + Sync>;
 
 /// A builder of a [`Pool`].
@@ -40,7 +40,7 @@ impl PoolBuilder {
         }
     }
 
-    /// Sets the choice of the next member. Default: round robin.
+    /// Sets the strategy that chooses the member of a call. Default: [`PoolStrategy::RoundRobin`].
     pub fn strategy(mut self, strategy: PoolStrategy) -> Self {
         self.strategy = strategy;
         self
@@ -58,8 +58,9 @@ impl PoolBuilder {
         self
     }
 
-    /// Sets the number of members that the pool makes itself, in addition to those that it is given. One that is closed, or does not pass its
-    /// health checks, gives way to another as soon as that is made.
+    /// Sets the number of members that the pool connects itself, in addition to those added with
+    /// [`client`](Self::client) and [`clients`](Self::clients). A member that is closed, or fails its health checks, is
+    /// replaced as soon as a new connection is established.
     ///
     /// ```
     /// use turms_client::{Client, Pool};
@@ -83,58 +84,58 @@ impl PoolBuilder {
         self
     }
 
-    /// Sets the health checks of the members. Default: every 30 s. It takes no calls from then on, as long
-    /// as there is a better one, until it passes a check again.
+    /// Sets the health checks of the members. Default: every 30 s. While a member fails its checks, it gets calls only
+    /// if there is no better member.
     pub fn health_check(mut self, check: HealthCheck) -> Self {
         self.check = Some(check);
         self
     }
 
-    /// Disables health checks, and the replacement of members.
+    /// Disables health checks and the replacement of members.
     pub fn without_health_check(mut self) -> Self {
         self.check = None;
         self
     }
 
-    /// Timeout for an available member in [`Pool::acquire`]. Zero does not wait. Default: 30 s.
+    /// Sets the maximum time that [`Pool::acquire`] waits for an available member. Zero: do not wait. Default: 30 s.
     pub fn acquire_timeout(mut self, timeout: Duration) -> Self {
         self.acquire_timeout = timeout;
         self
     }
 
-    /// Maximum number of steps of one validation of structured content, whichever member it comes from; 25 million by default.
+    /// Sets the maximum number of steps for validating the structured content of one result. Default: 25 million.
     /// See [`ClientBuilder::max_validation_steps`](crate::ClientBuilder::max_validation_steps).
     pub fn max_validation_steps(mut self, steps: u64) -> Self {
         self.max_validation_steps = steps;
         self
     }
 
-    /// Makes the connections that the pool is to make, all at once, and fills the pool. Those that could not be made are
-    /// [counted](super::PoolStats::unconnected), and tried again as long as there are health checks.
+    /// Builds the pool and connects its [`size`](Self::size) members concurrently. Failed connections are counted in
+    /// [`PoolStats::unconnected`](super::PoolStats::unconnected) and retried, unless health checks are disabled.
     ///
-    /// A pool without members is empty at first.
+    /// A pool without clients and without a size is empty; members can be [added](Pool::add) later.
     ///
     /// # Errors
-    /// When connections were to be made, none could be, and no others were given.
+    /// Returns an error if all connections failed and no client was added.
     pub async fn build(self) -> Result<Pool, PoolError> {
-        let made = match &self.connect {
+        let results = match &self.connect {
             Some(connect) => join_all((0..self.size).map(|_| connect())).await,
             None => Vec::new(),
         };
-        let tried = made.len();
+        let tried = results.len();
         let shared =
             PoolShared::new(self.strategy, self.check, self.size, self.max_validation_steps, self.acquire_timeout);
         let pool = Pool::new(shared.clone());
         for client in self.clients {
             shared.add(client, false);
         }
-        shared.take_made(made);
+        shared.add_connected(results);
         match shared.pool_stats().last_failure {
             Some(last) if shared.members().is_empty() => return Err(PoolError::Unreachable { tried, last }),
             _ => {}
         }
         if let Some(connect) = self.connect {
-            shared.keep_full(connect);
+            shared.start_replacing(connect);
         }
         Ok(pool)
     }

@@ -1,4 +1,4 @@
-//! The tasks of a pool: forward events, check members, replace them.
+//! The tasks of a pool: forward events, check the health of members, replace lost members.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const LEVEL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Forwards the events of a member.
 pub(super) async fn forward_events(pool: Arc<PoolShared>, mut events: Events) {
     while let Some(event) = events.next().await {
-        // A server may come back with other tools.
+        // After a reconnect, the server may have different tools.
         if matches!(event, Event::ToolsChanged | Event::Connection(ConnectionEvent::Connected { .. })) {
             pool.tools.forget();
         }
@@ -32,7 +32,7 @@ pub(super) async fn forward_events(pool: Arc<PoolShared>, mut events: Events) {
     pool.notify_changed();
 }
 
-/// Checks the health of a member, and sets the log level of the pool. Ends when the member is removed.
+/// Runs the health checks of a member, and applies the log level of the pool to it. Runs until the member is removed.
 pub(super) async fn maintain(pool: Arc<PoolShared>, member: Arc<PoolMember>, check: Option<HealthCheck>) {
     let mut changes = pool.changes.subscribe();
     let mut failures = 0;
@@ -55,9 +55,9 @@ pub(super) async fn maintain(pool: Arc<PoolShared>, member: Arc<PoolMember>, che
                 Err(_) => return,
             },
         };
-        // A member that is not connected gets no calls anyway.
+        // A disconnected member needs no check: its status already keeps calls away.
         if member.is_connected() {
-            let responds = member.answers(check.timeout).await;
+            let responds = member.responds_to_ping(check.timeout).await;
             record_health(&pool, &member, check, &mut failures, responds);
         }
         checked = Instant::now();
@@ -66,10 +66,10 @@ pub(super) async fn maintain(pool: Arc<PoolShared>, member: Arc<PoolMember>, che
 
 fn record_health(pool: &PoolShared, member: &PoolMember, check: &HealthCheck, failures: &mut u32, responds: bool) {
     *failures = if responds { 0 } else { failures.saturating_add(1) };
-    // Set before the event, so that its receivers find it so.
+    // Update the member before publishing the event, so that receivers see the new state.
     let changed = match *failures {
         0 => member.set_healthy(true),
-        many if many >= check.max_failures => member.set_healthy(false),
+        count if count >= check.max_failures => member.set_healthy(false),
         _ => false,
     };
     match (*failures, changed) {
@@ -91,15 +91,16 @@ async fn set_level(pool: &PoolShared, member: &PoolMember) {
     }
 }
 
-/// Replaces members that are missing or closed: at once at first, and with backoff if that does not help.
-pub(super) async fn keep_full(pool: Arc<PoolShared>, connect: Connect, max_delay: Duration) {
+/// Connects members in place of missing, closed or unhealthy ones. The first attempt is immediate, further ones use
+/// backoff.
+pub(super) async fn replace_members(pool: Arc<PoolShared>, connect: Connect, max_delay: Duration) {
     let mut changes = pool.changes.subscribe();
     let backoff = Backoff::new().max_delay(max_delay);
     let mut attempt = 0;
     let mut full_since: Option<Instant> = None;
     loop {
         changes.borrow_and_update();
-        if pool.to_be_made() == 0 {
+        if pool.missing_members() == 0 {
             full_since.get_or_insert_with(Instant::now);
             if changes.changed().await.is_err() {
                 return;
@@ -111,8 +112,8 @@ pub(super) async fn keep_full(pool: Arc<PoolShared>, connect: Connect, max_delay
         }
         attempt += 1;
         tokio::time::sleep(backoff.delay(attempt).unwrap_or_default()).await;
-        pool.begin_making();
-        let made = join_all((0..pool.to_be_made()).map(|_| connect())).await;
-        pool.take_made(made);
+        pool.begin_connecting();
+        let results = join_all((0..pool.missing_members()).map(|_| connect())).await;
+        pool.add_connected(results);
     }
 }

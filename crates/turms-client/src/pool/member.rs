@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::members::send;
 use turms_proto::session::ConnectionStatus;
 
-/// Tells one member of a pool from all others, also from those of other pools.
+/// The id of a pool member, unique in this process, across all pools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberId(u64);
 
@@ -39,13 +39,13 @@ pub struct MemberStats {
     pub id: MemberId,
     /// The state of its connection.
     pub status: ConnectionStatus,
-    /// It passes its health checks.
+    /// `true` if the member passes its health checks.
     pub healthy: bool,
-    /// Calls of the pool in flight, and leases.
+    /// Number of calls in flight plus [acquired](super::Pool::acquire) clients.
     pub busy: usize,
-    /// Calls that the pool has sent to it, without those of leases.
+    /// Number of calls that the pool has sent to the member. Calls of acquired clients do not count.
     pub calls: u64,
-    /// Those that failed without a connection or a response. An error response is a response.
+    /// Number of these calls that timed out or lost the connection. Error responses do not count.
     pub failures: u64,
 }
 
@@ -53,8 +53,8 @@ pub struct MemberStats {
 pub(super) struct PoolMember {
     pub(super) id: MemberId,
     pub(super) client: Client,
-    /// The pool made it, and may replace it.
-    pub(super) made: bool,
+    /// `true` if the pool connected this member itself and may replace it.
+    pub(super) managed: bool,
     busy: AtomicUsize,
     calls: AtomicU64,
     failures: AtomicU64,
@@ -63,22 +63,22 @@ pub(super) struct PoolMember {
     level: Mutex<Option<LoggingLevel>>,
 }
 
-/// The suitability of a member for a call, the best first.
+/// The suitability of a member for a call. The best variant comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Grade {
     Ready,
-    /// Calls wait until it is connected.
+    /// The member is reconnecting: calls wait until it is connected.
     Reconnecting,
-    /// It is connected, but fails its health checks.
+    /// The member fails its health checks.
     Unhealthy,
 }
 
 impl PoolMember {
-    pub(super) fn new(client: Client, made: bool) -> Self {
+    pub(super) fn new(client: Client, managed: bool) -> Self {
         Self {
             id: MemberId::next(),
             client,
-            made,
+            managed,
             busy: AtomicUsize::new(0),
             calls: AtomicU64::new(0),
             failures: AtomicU64::new(0),
@@ -87,7 +87,7 @@ impl PoolMember {
         }
     }
 
-    /// `None` if it cannot take calls any more.
+    /// Returns the suitability of the member; `None` if it is closed.
     pub(super) fn grade(&self) -> Option<Grade> {
         match self.client.status() {
             ConnectionStatus::Closed => None,
@@ -101,7 +101,7 @@ impl PoolMember {
         self.client.status() == ConnectionStatus::Ready
     }
 
-    /// Returns `true` if its revision has batches.
+    /// Returns `true` if the negotiated revision has JSON-RPC batches.
     pub(super) fn has_batches(&self) -> bool {
         self.client.protocol_version().is_some_and(|version| version.has(Ability::Batching))
     }
@@ -119,9 +119,9 @@ impl PoolMember {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// Pings the server. Returns `true` if it responds, be it with an error.
-    pub(super) async fn answers(&self, within: Duration) -> bool {
-        match self.client.ping().timeout(within).await {
+    /// Pings the server. Returns `true` if it responds, even with an error.
+    pub(super) async fn responds_to_ping(&self, timeout: Duration) -> bool {
+        match self.client.ping().timeout(timeout).await {
             Ok(()) => true,
             Err(error) => error.delivery() == Delivery::Answered,
         }
@@ -133,7 +133,7 @@ impl PoolMember {
 
     pub(super) async fn set_level(&self, level: LoggingLevel, options: &CallOptions) -> Result<(), CallError> {
         let set = send(&self.client, SessionCall::SetLogLevel(level), options).await;
-        // A server that has responded will not respond otherwise the next time.
+        // An error response counts too: the server would respond with the same error again.
         if set.as_ref().err().is_none_or(|error| error.delivery() == Delivery::Answered) {
             *self.level.lock() = Some(level);
         }
@@ -152,7 +152,7 @@ impl PoolMember {
     }
 }
 
-/// A member that is counted as busy until this is dropped.
+/// Counts a member as busy until dropped.
 pub(super) struct MemberGuard(Arc<PoolMember>);
 
 impl MemberGuard {
@@ -165,7 +165,7 @@ impl MemberGuard {
         &self.0
     }
 
-    /// Makes a call and counts it, and its failure.
+    /// Sends a call to the member and updates its counters.
     pub(super) async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         self.0.calls.fetch_add(1, Ordering::Relaxed);
         let outcome = self.0.client.backend().call(call).await;

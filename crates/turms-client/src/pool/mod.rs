@@ -1,4 +1,4 @@
-//! Several connections, used as one client.
+//! Pools: several connections, used as one client.
 
 mod attempts;
 mod backend;
@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::DropGuard;
-use turms_core::{CallContext, ConnectError, NotifyFuture, Request, ResponseFuture, Service, error_chain};
+use turms_core::__internal::debug_error;
+use turms_core::{CallContext, ConnectError, NotifyFuture, Request, ResponseFuture, Service};
 use turms_proto::{Notification, format_duration};
 
 use self::backend::PoolBackend;
@@ -26,13 +27,13 @@ use self::shared::PoolShared;
 pub use self::strategy::PoolStrategy;
 use crate::client::Client;
 
-/// Several connections to one or more servers, used as one client. Clones are the same pool; its connections end when the
-/// last of its clones and [clients](Pool::as_client) is dropped.
+/// A pool of connections to one or more servers, used as one client. Clones share the same pool. Its connections close
+/// when all clones and all [clients](Pool::as_client) of the pool are dropped.
 ///
-/// The members are taken to be interchangeable: every call goes to one of them, by the pool's [`PoolStrategy`]. One that is not
-/// connected, or does not pass its health checks, is passed over as long as there is a better one. A call that a member
-/// certainly did not send, or that is safe to repeat and was lost with the member's connection, goes to another, but to none
-/// twice.
+/// The members must be interchangeable: each call goes to one of them, chosen by the pool's [`PoolStrategy`]. A member
+/// that is disconnected, or fails its health checks, is chosen only if there is no better one. A call that fails is
+/// retried with another member if it was certainly not sent, or if it is idempotent and the connection was lost. No
+/// member gets the same call twice.
 ///
 /// ```
 /// use turms_client::{Client, Pool, PoolStrategy};
@@ -66,7 +67,7 @@ use crate::client::Client;
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<PoolShared>,
-    /// Ends the tasks of the pool on drop.
+    /// Ends the tasks of the pool when the last clone is dropped.
     shutdown: Arc<DropGuard>,
 }
 
@@ -81,39 +82,40 @@ impl Pool {
         Self { shared, shutdown }
     }
 
-    /// The pool as one client.
+    /// Returns a client that sends its calls to the members of the pool.
     ///
-    /// - [Events](Client::events) are those of all members, also of those that come later. Members that lead to the same
-    ///   server send the same events several times.
-    /// - A [log level](Client::set_log_level) is set for all, also for those that come later. What is
-    ///   [notified](Client::notify) goes to all.
-    /// - A [subscription](Client::subscribe) is with one member, and moves to another when that one is lost. Changes in between are
-    ///   missed.
-    /// - All pages of a list come from one member. A cursor that you keep yourself may come to another: take a
-    ///   [member](Pool::acquire) to turn pages by hand.
-    /// - Answers are not kept for reuse, because it is not known whether the members lead to the same server.
-    /// - While there is no member, and the pool makes one itself, calls wait for it.
+    /// - [Events](Client::events) come from all members, including members that are added later. If several members are
+    ///   connected to the same server, each of them reports the same event.
+    /// - A [log level](Client::set_log_level) is set on all members, including members that are added later. A
+    ///   [notification](Client::notify) is sent to all members.
+    /// - A [subscription](Client::subscribe) is held by one member, and moves to another when that member is lost.
+    ///   Changes in between are missed.
+    /// - All pages of a list come from one member. If you pass cursors yourself, [acquire](Pool::acquire) a member: the
+    ///   pool may send the cursor to a member that does not know it.
+    /// - Results are not cached, because the members may be connected to different servers.
+    /// - If there is no member, and the pool is connecting one itself, calls wait for it.
     #[must_use]
     pub fn as_client(&self) -> Client {
-        // Members that are set up alike share their roots.
+        // Members with the same configuration share their roots, so those of any member will do.
         let roots = self.shared.members().iter().find_map(|member| member.client.roots());
         Client::new(PoolBackend(self.shared.clone()), roots, self.shutdown.clone())
     }
 
-    /// Adds a member. A pool that is closed closes the client.
-    #[expect(clippy::must_use_candidate, reason = "most callers only want it there")]
+    /// Adds a member. If the pool is closed, the client is closed instead.
+    #[expect(clippy::must_use_candidate, reason = "the id is needed only to remove the member")]
     pub fn add(&self, client: Client) -> MemberId {
         self.shared.add(client, false)
     }
 
-    /// Removes a member; `None` if there is no such member. Calls in flight and leases go on with it; its connection ends when they
-    /// have ended and what is returned here is dropped. One that the pool has made is not made anew.
-    #[expect(clippy::must_use_candidate, reason = "most callers only want it gone")]
+    /// Removes a member and returns its client; `None` if there is no such member. Calls in flight and
+    /// [acquired](Self::acquire) clients continue. The connection closes when they have finished and the returned
+    /// client is dropped. If the pool had connected the member itself, the pool does not replace it.
+    #[expect(clippy::must_use_candidate, reason = "most callers do not need the client")]
     pub fn remove(&self, member: MemberId) -> Option<Client> {
         self.shared.remove(member)
     }
 
-    /// The number of members, available or not.
+    /// Returns the number of members, available or not.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.members().len()
@@ -125,12 +127,12 @@ impl Pool {
         self.shared.members().is_empty()
     }
 
-    /// Takes a member for several calls, chosen as for one call. If none is available, this waits for one, at most for
-    /// [`PoolBuilder::acquire_timeout`]. The member counts as busy until the returned client is dropped, but may still get other
-    /// calls.
+    /// Acquires a member for several calls, chosen by the pool's [`PoolStrategy`]. If no member is available, waits up
+    /// to [`PoolBuilder::acquire_timeout`]. Acquiring is not exclusive: the member counts as busy until the returned
+    /// client is dropped, but the pool may still send it other calls.
     ///
     /// # Errors
-    /// When no member becomes available in time, or the pool is closed.
+    /// Returns an error if no member becomes available in time, or the pool is closed.
     #[doc(alias = "checkout")]
     pub async fn acquire(&self) -> Result<PooledClient, PoolError> {
         let mut changes = self.shared.changes.subscribe();
@@ -147,7 +149,7 @@ impl Pool {
         tokio::time::timeout(timeout, available).await.unwrap_or(Err(PoolError::Timeout(timeout)))
     }
 
-    /// Does some work with one member, which counts as busy until it is done.
+    /// Acquires a member and runs `work` with it. The member counts as busy until `work` finishes.
     ///
     /// ```
     /// # use turms_client::{Client, Pool};
@@ -158,7 +160,7 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// When no member becomes available in time, as for [`acquire`](Self::acquire).
+    /// Returns the errors of [`acquire`](Self::acquire).
     pub async fn with<F, W, T>(&self, work: F) -> Result<T, PoolError>
     where
         F: FnOnce(Client) -> W,
@@ -168,13 +170,13 @@ impl Pool {
         Ok(work(Client::clone(&member)).await)
     }
 
-    /// The state of the pool and its members.
+    /// Returns the state of the pool and its members.
     #[must_use]
     pub fn stats(&self) -> PoolStats {
         self.shared.pool_stats()
     }
 
-    /// Closes all connections and waits until nothing of them is left, such as processes.
+    /// Closes all connections and waits until their resources, such as child processes, are released.
     pub async fn close(&self) {
         self.shared.close().await;
     }
@@ -197,16 +199,16 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// A member that was checked out of a pool, for several calls that belong together. Until it is dropped, the member counts
-/// as busy.
+/// A client that was [acquired](Pool::acquire) from a pool, for several calls that belong together. The member counts
+/// as busy until this is dropped.
 ///
-/// It is a [`Client`] of that member alone: calls do not go elsewhere when it fails.
+/// It dereferences to the [`Client`] of that member: a call that fails is not retried with another member.
 pub struct PooledClient {
     guard: MemberGuard,
 }
 
 impl PooledClient {
-    /// The id of the member.
+    /// Returns the id of the member.
     #[must_use]
     pub fn member(&self) -> MemberId {
         self.guard.member().id
@@ -231,24 +233,24 @@ impl fmt::Debug for PooledClient {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PoolStats {
-    /// Its members, in the order in which they came.
+    /// The members, in the order in which they were added.
     pub members: Vec<MemberStats>,
-    /// Number of connections that the pool makes itself and has not made yet.
+    /// Number of connections that are missing from [`PoolBuilder::size`].
     pub unconnected: usize,
-    /// The error of the last attempt to make one, if it failed.
+    /// Error of the last attempt to connect a missing member, if it failed.
     pub last_failure: Option<ConnectError>,
-    /// Number of calls that were repeated with another member.
+    /// Number of calls that were retried with another member.
     pub failovers: u64,
 }
 
-/// The error of a pool.
+/// Error of building or using a [`Pool`].
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// The pool was to make connections, and could make none.
+    /// All connection attempts of [`PoolBuilder::build`] failed.
     #[error("none of {tried} connections could be made")]
     Unreachable {
-        /// The number of attempts.
+        /// Number of connection attempts.
         tried: usize,
         /// The error of the last attempt.
         #[source]
@@ -262,12 +264,7 @@ pub enum PoolError {
     Closed,
 }
 
-/// The message with its causes, so that an error that leaves `main` reads as a sentence.
-impl fmt::Debug for PoolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&error_chain(self))
-    }
-}
+debug_error! { PoolError { Unreachable { tried, last }, Timeout(limit), Closed } }
 
 impl PoolError {
     /// Returns `true` if no connection could be made.

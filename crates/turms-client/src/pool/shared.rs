@@ -1,4 +1,4 @@
-//! The members of a pool, and the choice of the next.
+//! The shared state of a pool: its members, and picking one for a call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::members::Lifetime;
 use crate::reconnect::HealthCheck;
 use crate::tool_index::ToolIndex;
 
-/// The state of a pool. It does not keep the pool open.
+/// The state shared by the handles and tasks of a pool. Holding it does not keep the pool open.
 pub(super) struct PoolShared {
     strategy: PoolStrategy,
     check: Option<HealthCheck>,
-    table: Mutex<Table>,
-    /// Notified when a member comes or goes, or its state changes.
+    table: Mutex<MemberTable>,
+    /// Notified when a member is added or removed, or its state changes.
     pub(super) changes: watch::Sender<()>,
     pub(super) events: EventHub,
-    /// Changes of lists are wanted as events.
-    pub(super) wants_lists: AtomicBool,
+    /// `true` once a client of the pool has asked for events about changed lists.
+    pub(super) wants_list_changes: AtomicBool,
     pub(super) tools: Arc<ToolIndex>,
     pub(super) level: Mutex<Option<LoggingLevel>>,
     pub(super) watched: Mutex<BTreeMap<String, Watch>>,
@@ -41,22 +41,22 @@ pub(super) struct PoolShared {
     pub(super) lifetime: Lifetime,
 }
 
-struct Table {
+struct MemberTable {
     entries: Vec<PoolEntry>,
-    /// The position of round robin.
+    /// The position of the round robin.
     turn: usize,
-    /// The clients of a closed pool, for every caller that waits until they are closed.
+    /// The clients of a closed pool. Every call of `close` waits until they are closed.
     closed: Option<Vec<Client>>,
-    /// The number of members that the pool makes itself.
+    /// The number of members that the pool connects itself.
     size: usize,
-    /// The task that makes them.
-    maker: Option<AbortOnDropHandle<()>>,
-    /// The last attempt did not fail, so that a call may wait for the next.
-    hopeful: bool,
+    /// The task that replaces them.
+    replacing: Option<AbortOnDropHandle<()>>,
+    /// `true` unless the last connection attempt failed. While it is `true`, calls wait for a missing member.
+    connecting: bool,
     last_failure: Option<ConnectError>,
 }
 
-/// A member and its tasks, which end when it is removed.
+/// A member and its tasks, which are aborted when the member is removed.
 struct PoolEntry {
     member: Arc<PoolMember>,
     _tasks: [AbortOnDropHandle<()>; 2],
@@ -70,15 +70,22 @@ impl PoolShared {
         max_steps: u64,
         acquire_timeout: Duration,
     ) -> Arc<Self> {
-        let table =
-            Table { entries: Vec::new(), turn: 0, closed: None, size, maker: None, hopeful: false, last_failure: None };
+        let table = MemberTable {
+            entries: Vec::new(),
+            turn: 0,
+            closed: None,
+            size,
+            replacing: None,
+            connecting: false,
+            last_failure: None,
+        };
         Arc::new(Self {
             strategy,
             check,
             table: Mutex::new(table),
             changes: watch::Sender::new(()),
             events: EventHub::default(),
-            wants_lists: AtomicBool::new(false),
+            wants_list_changes: AtomicBool::new(false),
             tools: Arc::new(ToolIndex::new(max_steps)),
             level: Mutex::default(),
             watched: Mutex::default(),
@@ -88,13 +95,13 @@ impl PoolShared {
         })
     }
 
-    /// Wakes all that wait for a change.
+    /// Wakes all tasks that wait for a change.
     pub(super) fn notify_changed(&self) {
         self.changes.send_replace(());
     }
 
-    pub(super) fn add(self: &Arc<Self>, client: Client, made: bool) -> MemberId {
-        let member = Arc::new(PoolMember::new(client.clone(), made));
+    pub(super) fn add(self: &Arc<Self>, client: Client, managed: bool) -> MemberId {
+        let member = Arc::new(PoolMember::new(client.clone(), managed));
         let id = member.id;
         let events = client.control().events(EventInterest::Passive);
         let tasks = [
@@ -116,16 +123,16 @@ impl PoolShared {
             self.lifetime.runtime.spawn(async move { client.close().await });
             return id;
         }
-        if self.wants_lists.load(Ordering::SeqCst) {
-            self.request_lists(&client);
+        if self.wants_list_changes.load(Ordering::SeqCst) {
+            self.request_list_changes(&client);
         }
         self.tools.forget();
         self.notify_changed();
         id
     }
 
-    /// Requests changes of lists from the server of a member; they come by the stream that is forwarded already.
-    pub(super) fn request_lists(&self, client: &Client) {
+    /// Asks the server of a member to report changed lists. The events arrive on the stream that is already forwarded.
+    pub(super) fn request_list_changes(&self, client: &Client) {
         let _entered = self.lifetime.runtime.enter();
         drop(client.events());
     }
@@ -133,9 +140,9 @@ impl PoolShared {
     pub(super) fn remove(&self, id: MemberId) -> Option<Client> {
         let entry = {
             let mut table = self.table.lock();
-            let place = table.entries.iter().position(|entry| entry.member.id == id)?;
-            let entry = table.entries.remove(place);
-            if entry.member.made {
+            let index = table.entries.iter().position(|entry| entry.member.id == id)?;
+            let entry = table.entries.remove(index);
+            if entry.member.managed {
                 table.size = table.size.saturating_sub(1);
             }
             entry
@@ -152,10 +159,11 @@ impl PoolShared {
         self.table.lock().closed.is_some()
     }
 
-    /// Chooses a member and counts it as busy, in one step: two calls at once must not find the same one idle.
+    /// Picks a member and counts it as busy under one lock, so that two concurrent calls do not pick the same idle
+    /// member.
     pub(super) fn pick(&self, tried: &[MemberId], call: Option<&CallRequest>) -> Option<MemberGuard> {
         let mut table = self.table.lock();
-        let Table { entries, turn, .. } = &mut *table;
+        let MemberTable { entries, turn, .. } = &mut *table;
         let untried = entries.iter().map(|entry| &entry.member).filter(|member| !tried.contains(&member.id));
         let graded: Vec<_> = untried.filter_map(|member| Some((member.grade()?, member))).collect();
         let best = graded.iter().map(|(grade, _)| *grade).min()?;
@@ -163,7 +171,7 @@ impl PoolShared {
             graded.into_iter().filter(|(grade, _)| *grade == best).map(|(_, member)| member).collect();
         let affinity = call.and_then(|call| call.options.affinity.as_ref());
         let Some(affinity) = affinity else { return Some(MemberGuard::new(self.choose(&candidates, turn)?)) };
-        // A batch stays together only where it is sent as one.
+        // A batch is sent to one member only if that member's revision has batches.
         let in_batch = call.is_some_and(|call| call.options.batch.is_some());
         let suitable = candidates.iter().filter(|member| !in_batch || member.has_batches());
         let known = suitable.filter_map(|member| Some((affinity.age(member.id)?, *member)));
@@ -180,7 +188,7 @@ impl PoolShared {
         candidates.get(self.strategy.choose(&busy, turn)?).copied()
     }
 
-    /// Returns `true` if a member is not usable any more, and there may be one that is.
+    /// Returns `true` if a member was removed or closed, or is unhealthy while another member is ready.
     pub(super) fn has_lost(&self, member: &PoolMember) -> bool {
         let members = self.members();
         let better = || members.iter().any(|other| other.grade() == Some(Grade::Ready));
@@ -195,61 +203,62 @@ impl PoolShared {
     pub(super) fn pool_stats(&self) -> PoolStats {
         let members = self.members().iter().map(|member| member.stats()).collect();
         let table = self.table.lock();
-        let made = table.entries.iter().filter(|entry| entry.member.made).count();
+        let managed = table.entries.iter().filter(|entry| entry.member.managed).count();
         PoolStats {
             members,
-            unconnected: table.size.saturating_sub(made),
+            unconnected: table.size.saturating_sub(managed),
             last_failure: table.last_failure.clone(),
             failovers: self.failovers.load(Ordering::Relaxed),
         }
     }
 
-    /// Ends everything but the connections. Returns the clients.
-    pub(super) fn shut(&self) -> Vec<Client> {
-        let (entries, maker, clients) = {
+    /// Stops all tasks. Returns the clients, which the caller closes.
+    pub(super) fn shut_down(&self) -> Vec<Client> {
+        let (entries, replacing, clients) = {
             let mut table = self.table.lock();
             let entries = std::mem::take(&mut table.entries);
             let clients = || entries.iter().map(|entry| entry.member.client.clone()).collect();
             let clients = table.closed.get_or_insert_with(clients).clone();
-            (entries, table.maker.take(), clients)
+            (entries, table.replacing.take(), clients)
         };
         let watched = std::mem::take(&mut *self.watched.lock());
-        drop((entries, maker, watched));
+        drop((entries, replacing, watched));
         self.notify_changed();
         clients
     }
 
-    /// Replaces members that are missing, from now on.
-    pub(super) fn keep_full(self: &Arc<Self>, connect: Connect) {
+    /// Spawns the task that replaces missing members. Does nothing if health checks are disabled.
+    pub(super) fn start_replacing(self: &Arc<Self>, connect: Connect) {
         let Some(check) = &self.check else { return };
-        let replacing = self.lifetime.spawn(maintenance::keep_full(self.clone(), connect, check.interval));
+        let replacing = self.lifetime.spawn(maintenance::replace_members(self.clone(), connect, check.interval));
         let mut table = self.table.lock();
-        table.maker = Some(replacing);
-        table.hopeful = table.last_failure.is_none();
+        table.replacing = Some(replacing);
+        table.connecting = table.last_failure.is_none();
     }
 
-    /// The number of members to make now.
-    pub(super) fn to_be_made(&self) -> usize {
+    /// Returns the number of members to connect now.
+    pub(super) fn missing_members(&self) -> usize {
         let table = self.table.lock();
-        let good = |member: &PoolMember| member.made && member.grade().is_some_and(|grade| grade < Grade::Unhealthy);
+        let good = |member: &PoolMember| member.managed && member.grade().is_some_and(|grade| grade < Grade::Unhealthy);
         table.size.saturating_sub(table.entries.iter().filter(|entry| good(&entry.member)).count())
     }
 
-    pub(super) fn begin_making(&self) {
-        self.table.lock().hopeful = true;
+    /// Lets calls wait for the connection attempt that begins now.
+    pub(super) fn begin_connecting(&self) {
+        self.table.lock().connecting = true;
     }
 
-    /// Adds new members, in place of those that are not usable any more.
-    pub(super) fn take_made(self: &Arc<Self>, made: Vec<Result<Client, ConnectError>>) {
+    /// Adds newly connected members in place of closed or unhealthy ones, and records failed attempts.
+    pub(super) fn add_connected(self: &Arc<Self>, results: Vec<Result<Client, ConnectError>>) {
         let mut failure = None;
-        for made in made {
-            match made {
-                // A member that was not usable may be so again.
-                Ok(client) if self.to_be_made() > 0 => {
+        for result in results {
+            match result {
+                // Checked again: an unhealthy member may have recovered meanwhile.
+                Ok(client) if self.missing_members() > 0 => {
                     let version = client.protocol_version();
                     self.add(client, true);
                     self.remove_worst();
-                    // Its own event was sent before it was a member.
+                    // The client published its own event before it was a member.
                     if let Some(version) = version {
                         self.events.connection(ConnectionEvent::Connected { version, generation: 1 });
                     }
@@ -263,43 +272,44 @@ impl PoolShared {
             }
         }
         let mut table = self.table.lock();
-        table.hopeful = failure.is_none();
+        table.connecting = failure.is_none();
         table.last_failure = failure;
         drop(table);
-        // Calls that wait for a member may have to fail.
+        // Wakes the calls that wait for a member: they fail now if there is none.
         self.notify_changed();
     }
 
-    /// Removes the worst member if there are more than the pool makes. Its calls in flight go on; then its connection closes.
+    /// Removes a closed or unhealthy member if there are more than `size`. Its calls in flight finish, then it
+    /// disconnects.
     fn remove_worst(&self) {
         let mut table = self.table.lock();
-        let made = table.entries.iter().filter(|entry| entry.member.made).count();
-        if made <= table.size {
+        let managed = table.entries.iter().filter(|entry| entry.member.managed).count();
+        if managed <= table.size {
             return;
         }
-        let worst = |entry: &PoolEntry| match entry.member.grade() {
-            _ if !entry.member.made => None,
+        let rank = |entry: &PoolEntry| match entry.member.grade() {
+            _ if !entry.member.managed => None,
             None => Some(0),
             Some(Grade::Unhealthy) => Some(1),
             Some(Grade::Ready | Grade::Reconnecting) => None,
         };
-        let places = table.entries.iter().enumerate().filter_map(|(place, entry)| Some((worst(entry)?, place)));
-        let removed = places.min().map(|(_, place)| table.entries.remove(place));
+        let removable = table.entries.iter().enumerate().filter_map(|(index, entry)| Some((rank(entry)?, index)));
+        let removed = removable.min().map(|(_, index)| table.entries.remove(index));
         drop(table);
         if removed.is_some() {
             self.notify_changed();
         }
     }
 
-    /// Returns `true` if there may be a member soon.
-    pub(super) fn is_hopeful(&self) -> bool {
+    /// Returns `true` if the pool is connecting a member, so that a call may wait for it.
+    pub(super) fn is_connecting(&self) -> bool {
         let table = self.table.lock();
-        table.maker.is_some() && table.hopeful && table.size > 0
+        table.replacing.is_some() && table.connecting && table.size > 0
     }
 
-    /// Returns `true` if the pool makes members itself, and is not closed.
-    pub(super) fn makes_members(&self) -> bool {
+    /// Returns `true` if the pool connects members itself, and is not closed.
+    pub(super) fn replaces_members(&self) -> bool {
         let table = self.table.lock();
-        table.maker.is_some() && table.size > 0
+        table.replacing.is_some() && table.size > 0
     }
 }

@@ -1,18 +1,20 @@
-/// The choice of the member of a pool that gets the next call.
+/// The strategy of a [`Pool`](crate::Pool) for choosing the member of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum PoolStrategy {
-    /// One after the other.
+    /// The members take turns.
     #[default]
     RoundRobin,
-    /// Any.
+    /// A random member.
     Random,
-    /// The one with the fewest calls in flight; one that is checked out has one more. Among equals, one after the other.
+    /// The member with the fewest calls in flight. An [acquired](crate::Pool::acquire) client counts as one call.
+    /// Members with equal load take turns.
     LeastLoaded,
 }
 
 impl PoolStrategy {
-    /// Chooses among candidates by how busy each is. `turn` is where round robin stands.
+    /// Returns the index of the chosen candidate. `busy` is the load of each candidate, `turn` the position of the
+    /// round robin.
     pub(super) fn choose(self, busy: &[usize], turn: &mut usize) -> Option<usize> {
         if self == Self::Random {
             return (!busy.is_empty()).then(|| fastrand::usize(..busy.len()));
@@ -36,12 +38,12 @@ mod tests {
     }
 
     #[test]
-    fn round_robin_goes_round_however_busy_anybody_is() {
+    fn round_robin_ignores_the_load() {
         assert_eq!(chosen(PoolStrategy::RoundRobin, &[9, 0, 5], 5), [0, 1, 2, 0, 1]);
     }
 
     #[test]
-    fn the_least_busy_is_chosen_and_equals_take_turns() {
+    fn the_least_loaded_is_chosen_and_equals_take_turns() {
         assert_eq!(chosen(PoolStrategy::LeastLoaded, &[2, 1, 3], 3), [1, 1, 1]);
         assert_eq!(chosen(PoolStrategy::LeastLoaded, &[0, 1, 0], 4), [0, 2, 0, 2]);
     }

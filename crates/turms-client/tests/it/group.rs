@@ -96,7 +96,7 @@ struct Plug {
 impl Plug {
     fn connector(&self, name: &str, router: Router) -> StreamConnector {
         let plug = self.clone();
-        StreamConnector::each(name, move || {
+        StreamConnector::from_fn(name, move || {
             let (near, far): (MemoryEnd, MemoryEnd) = memory();
             let pulled = plug.pulled.load(Ordering::SeqCst);
             if !pulled {

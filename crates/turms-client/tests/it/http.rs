@@ -80,7 +80,7 @@ async fn a_url_is_enough_to_connect_in_every_revision() {
 }
 
 fn calls(server: &FakeHttpServer) -> usize {
-    server.asked().iter().filter(|what| *what == "tools/call").count()
+    server.methods().iter().filter(|what| *what == "tools/call").count()
 }
 
 /// Answers the first call so, and is a server of 2026-07-28 otherwise.

@@ -62,7 +62,7 @@ async fn events_that_are_taken_while_there_is_no_connection_come_when_there_is_o
     let router = Server::new("s", "1").tool(Tool::builder("a").handler_sync(|| "")).build().unwrap();
     let down = Arc::new(AtomicBool::new(false));
     let serving: Arc<Mutex<Vec<AbortHandle>>> = Arc::default();
-    let connector = StreamConnector::each("a server that comes back", {
+    let connector = StreamConnector::from_fn("a server that comes back", {
         let (router, down, serving) = (router.clone(), down.clone(), serving.clone());
         move || {
             let (near, far): (MemoryEnd, MemoryEnd) = memory();

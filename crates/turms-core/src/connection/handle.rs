@@ -136,7 +136,7 @@ impl ConnectionHandle {
     ///
     /// # Errors
     /// [`PeerError::Closed`] if the request was not sent; others if it may have been sent.
-    pub async fn ask(&self, request: OutgoingRequest) -> Result<RawJson, PeerError> {
+    pub async fn call(&self, request: OutgoingRequest) -> Result<RawJson, PeerError> {
         let options = request.untimed_options();
         self.send_request(request, options).await
     }
@@ -153,7 +153,7 @@ impl ConnectionHandle {
     }
 
     /// Sends several requests and waits for their responses, in a batch if the revision has batches.
-    pub async fn ask_all(&self, requests: Vec<OutgoingRequest>) -> Vec<Result<RawJson, PeerError>> {
+    pub async fn call_batch(&self, requests: Vec<OutgoingRequest>) -> Vec<Result<RawJson, PeerError>> {
         let mut batch = Vec::with_capacity(requests.len());
         let responses: Vec<Result<_, PeerError>> = requests
             .into_iter()

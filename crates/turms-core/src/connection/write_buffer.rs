@@ -21,19 +21,19 @@ pub(super) struct WriteBuffer<W> {
     /// Number of bytes of the buffer that are responses.
     responses: usize,
     unflushed: bool,
-    /// Set if the peer has closed its input: output is discarded.
+    /// `true` if the peer has closed its input. Output is then discarded.
     is_broken: bool,
-    /// Set if the peer has to read before more can be written.
+    /// `true` if the last write was pending: the peer must read first.
     is_blocked: bool,
-    /// The time of the last write, or of the first message in the buffer if that is later.
+    /// The time of the last write, or of the first buffered message if that is later.
     last_progress: Instant,
 }
 
 impl<W: AsyncWrite + Unpin> WriteBuffer<W> {
-    /// Number of bytes that are written without waiting for more messages: the capacity of a pipe.
+    /// Number of buffered bytes that are written before more is read. Equals the capacity of a pipe.
     const FULL: usize = 64 * 1024;
 
-    /// Bounds of the capacity that an empty buffer keeps.
+    /// Minimum and maximum capacity that an empty buffer keeps.
     const MIN_KEPT: usize = 64 * 1024;
     const MAX_KEPT: usize = 256 * 1024;
 
@@ -68,7 +68,7 @@ impl<W: AsyncWrite + Unpin> WriteBuffer<W> {
         self.buffer.len() - self.written
     }
 
-    /// Returns `true` if the output should be written before more is read, unless the peer does not read.
+    /// Returns `true` if the output should be written before more is read. Always `false` while the peer does not read.
     pub(super) fn is_full(&self) -> bool {
         self.len() >= Self::FULL && !self.is_blocked
     }
@@ -78,7 +78,7 @@ impl<W: AsyncWrite + Unpin> WriteBuffer<W> {
         self.responses.min(self.len())
     }
 
-    /// The deadline for the peer to read.
+    /// Returns the deadline for the peer to read; `None` if there is nothing to write.
     pub(super) fn stalled_at(&self, timeout: Duration) -> Option<Instant> {
         if self.len() == 0 { None } else { self.last_progress.checked_add(timeout) }
     }
@@ -87,8 +87,8 @@ impl<W: AsyncWrite + Unpin> WriteBuffer<W> {
         self.stalled_at(timeout).is_some_and(|stalled| stalled <= now())
     }
 
-    /// Prepares the buffer for a message. The buffer may never become empty while a peer reads, so the written part is removed once it is as
-    /// large as the rest.
+    /// Prepares the buffer for a message. With a slow peer the buffer may never become empty, so the written part is
+    /// removed as soon as it is as large as the rest.
     fn begin(&mut self) {
         if self.len() == 0 {
             self.last_progress = now();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_stays_small_for_a_peer_that_never_catches_up() {
+    fn the_buffer_stays_small_with_a_slow_peer() {
         let mut task = TaskContext::from_waker(std::task::Waker::noop());
         let mut output = WriteBuffer::new(SlowWriter { is_ready: true });
         output.buffer.extend_from_slice(&[b'x'; 300]);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use turms_proto::Notification;
 
 use super::Layer;
-use crate::{CallContext, CallResult, NotifyFuture, Request, ResponseFuture, Service, SharedService};
+use crate::{CallContext, CallResult, NotifyFuture, Request, ResponseFuture, Service};
 
 /// Creates a layer from an async function. It receives each request with its context, and [`Next`] for the rest of the
 /// layers and the server. It may change the request, the context or the result, or respond by itself. Notifications pass
@@ -54,7 +54,7 @@ impl<S: Service, F: Clone> Layer<S> for FromFnLayer<F> {
 #[derive(Clone)]
 pub struct FromFn<F> {
     function: F,
-    inner: SharedService,
+    inner: Arc<dyn Service>,
 }
 
 impl<F> fmt::Debug for FromFn<F> {
@@ -80,7 +80,7 @@ where
 }
 
 /// The service below a layer that [`from_fn`] creates: the remaining layers and the server.
-pub struct Next(SharedService);
+pub struct Next(Arc<dyn Service>);
 
 impl Next {
     /// Passes the request on and returns the result.

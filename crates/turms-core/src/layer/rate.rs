@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use turms_proto::Notification;
+use turms_proto::{Notification, format_duration};
 
 use super::Layer;
 use crate::{CallContext, ErrorOrigin, NotifyFuture, Request, ResponseFuture, Service, ServiceError};
@@ -85,7 +85,7 @@ impl<S: Service> Service for RateLimit<S> {
             match bucket.take(Instant::now()) {
                 Ok(()) => inner.call(request, cx).await,
                 Err(wait) => {
-                    let message = format!("{}: too many calls; try again in {wait:.1?}", request.method);
+                    let message = format!("{}: too many calls; try again in {}", request.method, format_duration(wait));
                     Err(ServiceError::retry_after(ErrorOrigin::RateLimited, message, wait))
                 }
             }

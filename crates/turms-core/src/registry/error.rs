@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use turms_proto::{DecodeError, ErrorObject, format_duration};
 
+use crate::__internal::debug_error;
+
 use super::{ServiceName, ServiceNameError};
 
 /// Error of registering a service.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
     /// The name is invalid.
@@ -29,6 +31,8 @@ pub enum RegisterError {
     },
 }
 
+debug_error! { RegisterError { Name(error), Taken { name }, Unreachable { name, source } } }
+
 impl RegisterError {
     /// Returns `true` if the name is taken by another service.
     #[must_use]
@@ -38,7 +42,7 @@ impl RegisterError {
 }
 
 /// Error of calling a service.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceCallError {
     /// No service is registered under the name.
@@ -80,6 +84,16 @@ pub enum ServiceCallError {
         /// The cause.
         source: RegistryError,
     },
+}
+
+debug_error! {
+    ServiceCallError {
+        NotFound { name },
+        TimedOut { name, after },
+        Service { name, error },
+        Decode { name, source },
+        Unreachable { name, source },
+    }
 }
 
 impl ServiceCallError {
@@ -124,11 +138,13 @@ impl ServiceCallError {
 }
 
 /// Error for a registry that cannot be reached. It does not occur with a [`LocalRegistry`](super::LocalRegistry).
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error("the registry cannot be reached")]
 pub struct RegistryError {
     source: Arc<dyn Error + Send + Sync>,
 }
+
+debug_error! { RegistryError |error| { source: error.source } }
 
 impl RegistryError {
     /// Creates an error with its cause.

@@ -11,7 +11,8 @@ use tokio::time::{Sleep, sleep};
 use turms_proto::Notification;
 
 use super::{RegisterError, Registration, Registry, RegistryError, ServiceCallError, ServiceCallOptions, ServiceName};
-use crate::{BoxFuture, CallContext, Payload, Request, Service, ServiceError, dispatch_in_process, notification_guard};
+use crate::dispatch::{dispatch_in_process, notification_guard};
+use crate::{BoxFuture, CallContext, Payload, Request, Service, ServiceError};
 
 /// The registry of one process.
 ///

@@ -10,14 +10,16 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Creates a registration that calls `unregister` when it is dropped. For implementations of [`Registry`](super::Registry).
+    /// Creates a registration that calls `unregister` when it is dropped. For implementations of
+    /// [`Registry`](super::Registry).
     ///
-    /// `unregister` must neither block nor panic: it runs wherever the registration is dropped. Spawn a task to wait for something.
+    /// `unregister` runs on the thread that drops the registration. It must not block or panic; to wait for something,
+    /// spawn a task.
     pub fn new(name: ServiceName, unregister: impl FnOnce() + Send + Sync + 'static) -> Self {
         Self { name, unregister: Some(Box::new(unregister)) }
     }
 
-    /// The name of the service.
+    /// Returns the name of the service.
     #[must_use]
     pub fn name(&self) -> &ServiceName {
         &self.name

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::StoreError;
 use crate::peer::BoxFuture;
 
-/// An event that was sent on a stream.
+/// An event that was sent on an SSE stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredEvent {
@@ -16,7 +16,7 @@ pub struct StoredEvent {
     pub number: u64,
     /// The message.
     pub data: Bytes,
-    /// `true` if it is the last event of the stream.
+    /// `true` if this is the last event of the stream.
     pub is_last: bool,
 }
 
@@ -35,17 +35,19 @@ impl StoredEvent {
     }
 }
 
-/// The events that were sent on the streams of sessions, so that a client can resume a broken stream.
+/// A store for the events that were sent on the streams of sessions, so that a client can resume a broken stream.
 ///
-/// Events of a stream are appended in the order of their numbers. A store may drop old events to make room for new ones, but must
-/// return [`StoreError::NotFound`] when they are requested.
+/// Events of a stream are appended in the order of their numbers. A store may drop old events to make room for new
+/// ones, but must return [`StoreError::NotFound`] when they are requested.
 pub trait EventStore: Send + Sync + 'static {
     /// Stores an event.
     fn append<'a>(&'a self, session: &'a str, stream: u64, event: StoredEvent)
     -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Loads the events after `number`, in order: as many as fit into `max_bytes`, but at least one. Empty if there are no more.
-    /// [`StoreError::NotFound`] if the next one was dropped.
+    /// Loads the events after `number`, in order: as many as fit into `max_bytes`, but at least one. Empty if there are
+    /// no more.
+    ///
+    /// Returns [`StoreError::NotFound`] if the event after `number` was dropped.
     fn after<'a>(
         &'a self,
         session: &'a str,
@@ -61,7 +63,7 @@ pub trait EventStore: Send + Sync + 'static {
     fn remove_session<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<(), StoreError>>;
 }
 
-/// An `Arc` of a store is the same store.
+/// Forwards to the inner store.
 impl<S: EventStore + ?Sized> EventStore for Arc<S> {
     fn append<'a>(
         &'a self,
@@ -91,7 +93,8 @@ impl<S: EventStore + ?Sized> EventStore for Arc<S> {
     }
 }
 
-/// An event store in memory, with a maximum number of bytes for each session and in total. The oldest events are dropped first.
+/// An in-memory event store with a maximum number of bytes per session and in total. The oldest events are dropped
+/// first.
 #[doc(alias = "resumability")]
 #[doc(alias = "last_event_id")]
 pub struct MemoryEventStore {
@@ -119,7 +122,7 @@ struct SessionEvents {
 const EVENT_OVERHEAD: usize = 96;
 
 impl SessionEvents {
-    /// Drops the oldest event and returns the number of bytes that it took.
+    /// Drops the oldest event and returns its size in bytes.
     fn drop_oldest(&mut self) -> usize {
         let Some((stream, event)) = self.events.pop_front() else { return 0 };
         self.dropped.insert(stream, event.number);
@@ -130,7 +133,7 @@ impl SessionEvents {
 }
 
 impl MemoryEventStore {
-    /// Creates a store with a maximum number of bytes for each session, and for all sessions together.
+    /// Creates a store with a maximum number of bytes per session and in total.
     #[must_use]
     pub fn new(max_session_bytes: usize, max_total_bytes: usize) -> Self {
         Self { max_session_bytes, max_total_bytes, state: Mutex::default() }
@@ -140,11 +143,11 @@ impl MemoryEventStore {
         let size = event.data.len() + EVENT_OVERHEAD;
         let mut state = self.state.lock();
         if state.bytes + size > self.max_total_bytes {
-            // The largest session is shrunk, so that one session cannot evict the events of the others.
+            // Shrink the largest session, so that one session cannot evict the events of the others.
             let own = state.sessions.get(session).map_or(0, |events| events.bytes) + size;
             let largest = state.sessions.iter().max_by_key(|(_, events)| events.bytes);
             match largest.map(|(id, events)| (id.clone(), events.bytes)) {
-                // By more than is needed now, so that the search for the largest session is rare.
+                // Shrink it by more than is needed now, so that the search for the largest session is rare.
                 Some((id, bytes)) if bytes >= own => Self::shrink(&mut state, &id, size.max(bytes / 8)),
                 _ => Self::shrink(&mut state, session, size),
             }
@@ -181,7 +184,7 @@ impl MemoryEventStore {
         if stored.dropped.get(&stream).is_some_and(|dropped| *dropped > number) {
             return Err(StoreError::NotFound);
         }
-        // Clients mostly request the newest events, so the search begins there.
+        // Clients mostly request the newest events, so search from the end.
         let seen = stored.events.iter().rposition(|(of, event)| *of == stream && event.number <= number);
         let mut size = 0;
         let later = stored.events.range(seen.map_or(0, |seen| seen + 1)..).filter(|(of, _)| *of == stream);

@@ -1,12 +1,13 @@
-//! The stores of a server, for what outlasts a request: sessions, the events of their streams, and tasks.
+//! The stores of a server, for state that outlives a request: sessions, the events of their streams, and tasks.
 //!
-//! - [`SessionStore`] has the sessions of clients with a handshake. Default: [`MemorySessionStore`].
-//! - [`EventStore`] has the events of their streams, so that a client can resume a broken stream. Default: [`MemoryEventStore`].
-//! - [`TaskStore`] has the tasks that outlast their requests. Default: [`MemoryTaskStore`].
+//! - [`SessionStore`] stores sessions (revisions before 2026-07-28). Default: [`MemorySessionStore`].
+//! - [`EventStore`] stores the events of their streams, so that a client can resume a broken stream. Default:
+//!   [`MemoryEventStore`].
+//! - [`TaskStore`] stores tasks. Default: [`MemoryTaskStore`].
 //! - [`contract`] has the tests that every implementation must pass.
 //!
-//! The future of a store may be moved to another task between polls. It may be dropped before it is ready; the operation is then done
-//! or not done.
+//! The future of a store operation may be moved to another task between polls. It may be dropped before it is ready;
+//! the operation must then have happened completely or not at all.
 
 pub mod contract;
 mod event;
@@ -29,7 +30,7 @@ pub enum StoreError {
         /// The limit.
         limit: usize,
     },
-    /// A requested item is not stored, or no longer.
+    /// The requested item is not in the store, or was removed.
     #[error("not found in the store")]
     NotFound,
     /// The store could not be reached, or failed.

@@ -100,7 +100,7 @@ fn common_version(server: Option<&DiscoverResult>, ours: &[ProtocolVersion]) -> 
 }
 
 /// A channel to a service in this process.
-pub struct LocalChannel {
+struct LocalChannel {
     service: Arc<dyn Service>,
     /// The session, in revisions with a handshake.
     session: Option<Arc<SessionHandle>>,
@@ -272,7 +272,7 @@ struct LocalClient {
 
 impl LocalClient {
     fn context(&self, params: Option<&RawJson>) -> CallContext {
-        let mut cx = CallContext::new(self.dialect, Peer::nobody()).with_meta(Meta::of_params(params));
+        let mut cx = CallContext::new(self.dialect, Peer::disconnected()).with_meta(Meta::of_params(params));
         if let Some(observer) = &self.observer {
             cx.insert_extension(observer.clone());
         }
@@ -396,7 +396,7 @@ mod tests {
         let (channel, client) = channel();
         channel.peer.notify_raw(notification()).await.unwrap();
         assert!(channel.peer.try_notify_raw(notification()));
-        let options = RequestOptions::default().for_ever();
+        let options = RequestOptions::default().without_timeout();
         let pending = channel.peer.request_raw("test", None, options);
         let close = async {
             tokio::task::yield_now().await;

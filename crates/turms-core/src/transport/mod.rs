@@ -8,7 +8,7 @@ mod stream;
 use tokio::io::{DuplexStream, ReadHalf, WriteHalf};
 
 pub use self::child::{Child, ChildCommand, ChildExit, ChildProcess, ChildReader, ChildWriter, SpawnError};
-pub use self::local::{LocalChannel, LocalConnector};
+pub use self::local::LocalConnector;
 pub use self::stdio::{StdioReader, StdioWriter, stdio};
 pub use self::stream::StreamConnector;
 

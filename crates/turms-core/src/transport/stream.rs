@@ -19,7 +19,7 @@ use crate::service::Service;
 
 /// Connects a client over a byte stream: a socket, a pipe, one end of [`memory`](super::memory).
 ///
-/// A stream can be used once. To reconnect, use [`StreamConnector::each`] or another [`Connector`].
+/// A stream can be used once. To reconnect, use [`StreamConnector::from_fn`] or another [`Connector`].
 pub struct StreamConnector {
     open: Box<dyn Fn() -> OpenStreamFuture + Send + Sync>,
     limits: Limits,
@@ -45,7 +45,7 @@ impl StreamConnector {
     }
 
     /// Creates a connector that opens a new stream for each connection. `server` identifies the server, in errors and as the key of caches.
-    pub fn each<R, W, F>(server: impl Into<String>, open: impl Fn() -> F + Send + Sync + 'static) -> Self
+    pub fn from_fn<R, W, F>(server: impl Into<String>, open: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
@@ -66,7 +66,7 @@ impl StreamConnector {
 
     /// Sets the limits.
     #[must_use]
-    pub fn options(mut self, limits: Limits) -> Self {
+    pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
@@ -135,12 +135,12 @@ impl Drop for StreamChannel {
 
 impl Channel for StreamChannel {
     fn call(&self, request: OutgoingRequest) -> BoxFuture<'_, Result<Payload, PeerError>> {
-        Box::pin(async move { self.connection.ask(request).await.map(Payload::json) })
+        Box::pin(async move { self.connection.call(request).await.map(Payload::json) })
     }
 
     fn call_batch(&self, requests: Vec<OutgoingRequest>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
         Box::pin(async move {
-            let responses = self.connection.ask_all(requests).await;
+            let responses = self.connection.call_batch(requests).await;
             responses.into_iter().map(|response| response.map(Payload::json)).collect()
         })
     }

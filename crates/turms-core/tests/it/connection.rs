@@ -19,7 +19,7 @@ use turms_proto::session::{ClientOptions, ConnectionStatus, Dialect, RequestErro
 use turms_proto::types::{
     ClientCapabilities, DiscoverResult, Implementation, InitializeResult, ServerCapabilities, key,
 };
-use turms_proto::{Ability, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
+use turms_proto::{Ability, ErrorCode, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
 use turms_testkit::{eventually, within};
 
 /// A service whose methods are named after what they do.
@@ -276,6 +276,8 @@ async fn cancellations_and_the_end_of_input_are_handled_when_the_queue_is_full()
     }
     let refused = error_of(pair.request("test/wait").await);
     assert_eq!(refused.message, "too many requests in flight; wait for responses before sending more");
+    assert_eq!(refused.code, ErrorCode::OVERLOADED);
+    assert_eq!(refused.data.unwrap().as_str(), r#"{"retryAfterMs":1000}"#);
     // Cancelling lets waiting calls start.
     calls.drain(..6).for_each(|call| call.abort());
     while service.waiting.load(Ordering::SeqCst) != 2 {
@@ -410,13 +412,13 @@ async fn responses_are_read_after_the_peer_has_stopped_reading() {
         handle.opened().await.unwrap();
         let first = tokio::spawn({
             let handle = handle.clone();
-            async move { handle.ask(OutgoingRequest::new("one", Payload::default())).await }
+            async move { handle.call(OutgoingRequest::new("one", Payload::default())).await }
         });
         let mut lines = BufReader::new(server_reads).lines();
         assert!(lines.next_line().await.unwrap().unwrap().contains("\"one\""));
         drop(lines);
         // The second request is written to a closed pipe; the response to the first is already sent.
-        let second = handle.ask(OutgoingRequest::new("two", Payload::default()));
+        let second = handle.call(OutgoingRequest::new("two", Payload::default()));
         to_client.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"said\":1}}\n").await.unwrap();
         drop(to_client);
         let (first, second) = tokio::join!(first, second);
@@ -446,8 +448,8 @@ async fn requests_fail_when_the_connection_closes() {
                 for _ in 0..delay {
                     tokio::task::yield_now().await;
                 }
-                let for_ever = RequestOptions::default().for_ever();
-                handle.ask(OutgoingRequest::new("test/echo", Payload::default()).options(for_ever)).await
+                let for_ever = RequestOptions::default().without_timeout();
+                handle.call(OutgoingRequest::new("test/echo", Payload::default()).options(for_ever)).await
             })
         });
         let requests: Vec<_> = requests.collect();

@@ -37,7 +37,8 @@ async fn connect(connector: &impl Connector) -> OpenChannel {
 
 /// Sends a request without a timeout, so that it ends only with its response or an error.
 async fn request(server: &OpenChannel) -> Result<Payload, PeerError> {
-    let request = OutgoingRequest::new("tools/list", Payload::default()).options(RequestOptions::default().for_ever());
+    let request =
+        OutgoingRequest::new("tools/list", Payload::default()).options(RequestOptions::default().without_timeout());
     within("a response", server.channel.call_in_time(request)).await
 }
 
@@ -63,7 +64,7 @@ async fn a_call_fails_at_once_when_its_response_is_over_the_limit() {
         let (near, mut far) = memory();
         let mut options = Limits::default();
         options.max_message_bytes = LIMIT;
-        let server = connect(&StreamConnector::new(near.0, near.1).options(options)).await;
+        let server = connect(&StreamConnector::new(near.0, near.1).limits(options)).await;
         tokio::spawn(async move {
             let mut requests = BufReader::new(far.0).lines();
             let log = format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"data":"{long}"}}}}"#);

@@ -1,4 +1,5 @@
-use turms_core::{ConnectClient, ConnectError};
+use turms_core::__internal::ConnectClient;
+use turms_core::ConnectError;
 
 use super::connector::HttpConnector;
 
@@ -8,7 +9,8 @@ pub trait ConnectHttp: ConnectClient {
     /// does not support that. Use `connect(HttpConnector::new(url)?)` for other options.
     ///
     /// ```no_run
-    /// # use turms_core::{ConnectClient, ConnectError};
+    /// # use turms_core::__internal::ConnectClient;
+    /// # use turms_core::ConnectError;
     /// use turms_http::ConnectHttp as _;
     ///
     /// # async fn example<B: ConnectClient>(builder: B) -> Result<B::Client, ConnectError> {

@@ -15,7 +15,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
 use http_body::Body;
 use tokio::sync::{OnceCell, Semaphore};
 use tower_service::Service as TowerService;
-use turms_core::{BoxFuture, ConnectContext, ConnectError, Connector, OpenChannel, TransportKind, error_chain};
+use turms_core::__internal::error_chain;
+use turms_core::{BoxFuture, ConnectContext, ConnectError, Connector, OpenChannel, TransportKind};
 use turms_proto::Lines;
 use url::Url;
 

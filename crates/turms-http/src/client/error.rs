@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use turms_core::{PeerError, error_chain};
+use turms_core::__internal::error_chain;
+use turms_core::PeerError;
 use turms_proto::format_duration;
 use turms_proto::session::RequestError;
 
@@ -236,6 +237,7 @@ fn list_errors(rejections: &[(&'static str, HttpError)]) -> String {
 }
 
 turms_core::__internal::into_error! {
+    Connection: super::DialError,
     Connection: HttpError,
     Other: AuthorizeError,
 }

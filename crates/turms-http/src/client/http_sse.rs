@@ -47,7 +47,7 @@ pub(super) async fn open(
     options.max_message_bytes = endpoint.limit;
     tokio::spawn(forward(endpoint, url, events, theirs));
     StreamConnector::new(reader, writer)
-        .options(options)
+        .limits(options)
         .connect(ConnectContext::new(client, service))
         .await
         .map_err(OpenAttemptError::Connect)

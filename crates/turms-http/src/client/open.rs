@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use turms_core::{CallContext, ConnectError, OpenChannel, Peer, Service, TransportKind, dispatch_notification};
+use turms_core::__internal::dispatch_notification;
+use turms_core::{CallContext, ConnectError, OpenChannel, Peer, Service, TransportKind};
 use turms_proto::method::Method as _;
 use turms_proto::session::{ClientOptions, Dialect, Event, Negotiated, Session};
 use turms_proto::types::{Discover, Initialize, key};
@@ -117,7 +118,7 @@ impl ConnectAttempt {
                 Event::OpenFailed(error) => return Err(OpenAttemptError::Connect(error.into())),
                 Event::Notification(notification) => {
                     let dialect = Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE);
-                    let cx = CallContext::new(dialect, Peer::nobody());
+                    let cx = CallContext::new(dialect, Peer::disconnected());
                     let handled = dispatch_notification(&*self.service, notification, cx);
                     // All notifications together have the timeout of one request. The connection does not depend on them.
                     let deadline =

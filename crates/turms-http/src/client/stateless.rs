@@ -10,9 +10,10 @@ use bytestring::ByteString;
 use futures_util::future::join_all;
 use http::HeaderMap;
 use tokio::sync::Notify;
+use turms_core::__internal::{dispatch_notification, write_params};
 use turms_core::{
     BoxFuture, CallClock, CallContext, Channel, ChannelControl, CloseInfo, Counters, ObservedCall, OutgoingRequest,
-    Payload, Peer, PeerError, Service, TransportInfo, dispatch_notification, write_params,
+    Payload, Peer, PeerError, Service, TransportInfo,
 };
 use turms_proto::jsonrpc::encode;
 use turms_proto::method::{Method as _, Notification as _};
@@ -195,7 +196,7 @@ impl StatelessChannel {
         self.counters.notification_received();
         let Some(notification) = sent.observe(notification) else { return };
         let meta = Meta::of_params(notification.params.as_ref());
-        let mut cx = CallContext::new(Dialect::Stateless(self.version), Peer::nobody()).with_meta(meta);
+        let mut cx = CallContext::new(Dialect::Stateless(self.version), Peer::disconnected()).with_meta(meta);
         if let Some(observer) = sent.observer {
             cx.insert_extension(observer.clone());
         }

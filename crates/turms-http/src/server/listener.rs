@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 #[cfg(unix)]
 use tokio::net::UnixListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-#[cfg(feature = "tls")]
+#[cfg(feature = "server-tls")]
 use tokio_rustls::TlsAcceptor;
 use turms_core::{BoxFuture, Error, ErrorKind};
 
@@ -24,7 +24,7 @@ use super::shutdown::GracefulShutdown;
 use super::socket::{ConnectionStream, Socket};
 use super::{PeerAddress, http1, hyper as by_hyper};
 
-/// Listens on an address and serves HTTP/1.1, and HTTP/2 with the feature `http2`.
+/// Listens on an address and serves HTTP/1.1, and HTTP/2 with the feature `server-http2`.
 ///
 /// ```no_run
 /// use turms_http::{Listener, ServeHttp};
@@ -56,7 +56,7 @@ pub struct Listener {
 struct Acceptor {
     socket: Socket,
     limits: ConnectionLimits,
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "server-tls")]
     tls: Option<TlsAcceptor>,
 }
 
@@ -117,7 +117,7 @@ impl Listener {
         let acceptor = Acceptor {
             socket,
             limits: ConnectionLimits::default(),
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "server-tls")]
             tls: None,
         };
         Self {
@@ -193,7 +193,7 @@ impl Listener {
     ///
     /// # Errors
     /// If the certificate or the key is invalid.
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "server-tls")]
     pub fn tls(mut self, certificate: &[u8], key: &[u8]) -> Result<Self, Error> {
         self.acceptor.tls = Some(super::tls::acceptor(certificate, key)?);
         Ok(self)
@@ -323,7 +323,7 @@ impl Acceptor {
         let (stream, peer) = self.socket.accept().await?;
         let (peer, limits) = (peer.map(PeerAddress), self.limits);
         let connection = AcceptedConnection { stream, peer, limits, shutdown: shutdown.clone(), permit };
-        #[cfg(feature = "tls")]
+        #[cfg(feature = "server-tls")]
         if let Some(tls) = self.tls.clone() {
             tokio::spawn(async move {
                 if let Some(connection) = connection.handshake(&tls).await {
@@ -337,7 +337,7 @@ impl Acceptor {
     }
 }
 
-#[cfg(feature = "tls")]
+#[cfg(feature = "server-tls")]
 impl AcceptedConnection {
     /// Performs the TLS handshake. Returns `None` if it fails or times out, or if the listener shuts down.
     async fn handshake(self, tls: &TlsAcceptor) -> Option<Self> {

@@ -180,9 +180,25 @@ pub(super) fn refuse(status: StatusCode, message: impl Into<String>) -> HttpResp
     error(status, None, &ErrorObject::invalid_request(message))
 }
 
-/// Creates an error response with `Retry-After` for an exceeded limit.
+/// Creates an error response with `Retry-After` for an exceeded limit: of the client (429), or of the server (503).
 pub(super) fn overloaded(status: StatusCode, id: Option<&RequestId>, message: impl Into<String>) -> HttpResponse {
-    let mut answer = error(status, id, &ErrorObject::internal(message));
+    let is_of_client = status == StatusCode::TOO_MANY_REQUESTS;
+    let code = if is_of_client { ErrorCode::RATE_LIMITED } else { ErrorCode::OVERLOADED };
+    retry_later(status, id, code, message)
+}
+
+/// Creates an error response with `Retry-After` for a server that shuts down or whose store fails.
+pub(super) fn unavailable(id: Option<&RequestId>, message: impl Into<String>) -> HttpResponse {
+    retry_later(StatusCode::SERVICE_UNAVAILABLE, id, ErrorCode::UNAVAILABLE, message)
+}
+
+fn retry_later(
+    status: StatusCode,
+    id: Option<&RequestId>,
+    code: ErrorCode,
+    message: impl Into<String>,
+) -> HttpResponse {
+    let mut answer = error(status, id, &ErrorObject::new(code, message));
     answer.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from_static("5"));
     answer
 }

@@ -50,7 +50,7 @@ impl GracefulShutdown {
     }
 
     /// Runs a future. Returns `None` if the shutdown begins before it completes.
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "server-tls")]
     pub(super) async fn run_until_begun<F: Future>(self: Arc<Self>, work: F) -> Option<F::Output> {
         let mut work = std::pin::pin!(work);
         let shutdown = self.clone();

@@ -39,7 +39,7 @@ pub(super) enum ConnectionStream {
     #[cfg(unix)]
     Unix(UnixStream),
     /// Boxed, because it has 1 232 bytes that a connection without TLS does not need.
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "server-tls")]
     Tls(Box<tokio_rustls::server::TlsStream<Self>>),
 }
 
@@ -49,7 +49,7 @@ macro_rules! each {
             Self::Tcp(stream) => Pin::new(stream).$method($($argument),*),
             #[cfg(unix)]
             Self::Unix(stream) => Pin::new(stream).$method($($argument),*),
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "server-tls")]
             Self::Tls(stream) => Pin::new(stream).$method($($argument),*),
         }
     };

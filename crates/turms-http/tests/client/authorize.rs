@@ -53,7 +53,7 @@ async fn a_rejected_request_is_retried_with_other_credentials() {
         let challenge = format!("{status} Bearer scope=\"a\"");
         assert_eq!(*authorizer.challenges.lock().unwrap(), [challenge.clone(), challenge]);
         // The same request each time.
-        assert_eq!(server.asked(), ["server/discover"; 3]);
+        assert_eq!(server.methods(), ["server/discover"; 3]);
         send_request(&client, "tools/list", &json!({})).await.unwrap();
         assert_eq!(server.received().len(), 4);
     }

@@ -108,7 +108,7 @@ async fn a_proxy_forwards_plain_requests_and_gets_its_credentials() {
     let forwarded =
         Proxied { method: "POST".to_owned(), target: url.clone(), authorization: Some(CREDENTIALS.to_owned()) };
     assert_eq!(proxy.received(), [forwarded.clone(), forwarded]);
-    assert_eq!(server.asked(), ["server/discover", "tools/list"]);
+    assert_eq!(server.methods(), ["server/discover", "tools/list"]);
 
     let message = fails(HttpConnector::new(&url).unwrap().proxy(format!("http://{}", proxy.address))).await;
     assert!(message.contains("status 407"), "{message}");

@@ -68,7 +68,7 @@ async fn modern_errors_are_retried() {
         })
         .await;
         assert_eq!(connect(&server).await.negotiated.dialect, STATELESS, "{code}");
-        assert_eq!(server.asked(), ["server/discover", "server/discover"]);
+        assert_eq!(server.methods(), ["server/discover", "server/discover"]);
     }
 }
 
@@ -77,7 +77,7 @@ async fn the_number_of_retries_is_limited() {
     let server = FakeHttpServer::start(|request| Reply::json(400, &failure(request, -32020, None))).await;
     let error = open(&server, options()).await.unwrap_err();
     assert!(matches!(error, ConnectError::Negotiation(_)), "{error:?}");
-    assert!(server.asked().len() <= 4 && !server.asked().contains(&"initialize".to_owned()));
+    assert!(server.methods().len() <= 4 && !server.methods().contains(&"initialize".to_owned()));
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn failures_and_missing_authorization_say_nothing_about_the_era() {
         let server = rejecting_probe(move |_| Reply::status(status)).await;
         let error = open(&server, options()).await.unwrap_err();
         assert!(chain(&error).contains(&format!("status {status}")), "{}", chain(&error));
-        assert_eq!(server.asked(), ["server/discover"], "{status}");
+        assert_eq!(server.methods(), ["server/discover"], "{status}");
     }
 }
 
@@ -145,7 +145,7 @@ async fn a_timeout_says_nothing_about_the_era() {
     options.handshake_timeout = Duration::from_millis(100);
     let error = open(&server, options).await.unwrap_err();
     assert!(error.is_timeout(), "{error:?}");
-    assert_eq!(server.asked(), ["server/discover"]);
+    assert_eq!(server.methods(), ["server/discover"]);
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn a_server_that_rejects_initialize_may_support_http_sse() {
         let initialize = server.wait_for("initialize", 2).await;
         assert_eq!(initialize.path, "/messages?session=1");
         connecting.abort();
-        assert_eq!(server.asked()[..4], ["server/discover", "initialize", "GET", "initialize"]);
+        assert_eq!(server.methods()[..4], ["server/discover", "initialize", "GET", "initialize"]);
     }
 }
 
@@ -233,7 +233,7 @@ async fn http_sse_is_tried_first_the_next_time() {
         client.control.close().await;
     }
     let expected = ["server/discover", "initialize", "GET", "initialize", "notifications/initialized"];
-    assert_eq!(server.asked(), [&expected[..], &expected[2..]].concat());
+    assert_eq!(server.methods(), [&expected[..], &expected[2..]].concat());
 }
 
 #[tokio::test]
@@ -258,19 +258,19 @@ async fn without_a_common_transport_all_errors_are_reported() {
     }
     let fixed = connector(&server).transport(TransportKind::StreamableHttp);
     assert!(fixed.connect(ConnectContext::new(options(), Arc::new(RecordingService::default()))).await.is_err());
-    assert_eq!(server.asked(), ["server/discover", "initialize", "GET", "server/discover", "initialize"]);
+    assert_eq!(server.methods(), ["server/discover", "initialize", "GET", "server/discover", "initialize"]);
 }
 
 #[tokio::test]
 async fn a_known_era_is_not_probed() {
     let server = FakeHttpServer::start(modern).await;
     let client = connect_stateless(&server).await;
-    assert_eq!(server.asked(), Vec::<String>::new());
+    assert_eq!(server.methods(), Vec::<String>::new());
     assert_eq!(client.negotiated.dialect, STATELESS);
     let server = FakeHttpServer::start(legacy).await;
     let client = connect_in(&server, ProtocolVersion::V2025_03_26).await;
     assert_eq!(client.negotiated.dialect, Dialect::Handshake(ProtocolVersion::V2025_03_26));
-    assert_eq!(server.asked()[..2], ["initialize", "notifications/initialized"]);
+    assert_eq!(server.methods()[..2], ["initialize", "notifications/initialized"]);
 }
 
 #[tokio::test]
@@ -278,7 +278,7 @@ async fn a_client_of_the_newest_revision_does_not_fall_back() {
     let server = FakeHttpServer::start(legacy).await;
     let error = open(&server, options().choice(VersionChoice::Stateless)).await.unwrap_err();
     assert!(error.to_string().contains("only older revisions"), "{error}");
-    assert_eq!(server.asked(), ["server/discover"]);
+    assert_eq!(server.methods(), ["server/discover"]);
 }
 
 #[tokio::test]

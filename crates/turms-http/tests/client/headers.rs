@@ -74,7 +74,7 @@ async fn a_header_mismatch_is_fixed_by_listing_the_tools() {
     let client = connect_stateless(&server).await;
     let params = json!({ "name": "query", "arguments": { "region": "eu" } });
     send_request(&client, "tools/call", &params).await.unwrap();
-    assert_eq!(server.asked(), ["tools/call", "tools/list", "tools/list", "tools/call"]);
+    assert_eq!(server.methods(), ["tools/call", "tools/list", "tools/list", "tools/call"]);
     // The header is known now.
     send_request(&client, "tools/call", &params).await.unwrap();
     assert_eq!(server.received().len(), 5);
@@ -90,5 +90,5 @@ async fn a_header_mismatch_is_retried_once() {
         .await
         .unwrap_err();
     assert!(chain(&error).contains("-32020"), "{error:?}");
-    assert_eq!(server.asked(), ["tools/call", "tools/list", "tools/list", "tools/call"]);
+    assert_eq!(server.methods(), ["tools/call", "tools/list", "tools/list", "tools/call"]);
 }

@@ -30,7 +30,7 @@ async fn credentials_do_not_leave_the_origin() {
     let error = open(&server, options()).await.unwrap_err();
     let message = chain(&error);
     assert!(message.contains("another origin: credentials are not sent there"), "{message}");
-    assert_eq!(other.asked(), Vec::<String>::new());
+    assert_eq!(other.methods(), Vec::<String>::new());
     assert_eq!(server.received().len(), 1);
 }
 

@@ -64,7 +64,7 @@ async fn an_expired_session_closes_the_channel_and_can_be_renewed() {
         assert!(matches!(lost, PeerError::Request(RequestError::Closed)), "{lost:?}");
         assert!(matches!(send_request(&client, "ping", &json!({})).await, Err(PeerError::Closed)));
         client.control.close().await;
-        assert!(!server.asked().contains(&"DELETE".to_owned()));
+        assert!(!server.methods().contains(&"DELETE".to_owned()));
     }
 }
 
@@ -94,7 +94,7 @@ async fn without_a_session_404_does_not_close_the_channel() {
     assert!(chain(&error).contains("status 404"), "{error:?}");
     send_request(&client, "ping", &json!({})).await.unwrap();
     client.control.close().await;
-    assert!(!server.asked().contains(&"DELETE".to_owned()));
+    assert!(!server.methods().contains(&"DELETE".to_owned()));
 }
 
 #[tokio::test]

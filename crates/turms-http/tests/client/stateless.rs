@@ -59,7 +59,7 @@ async fn a_call_is_cancelled_by_closing_its_stream() {
     server.wait_for("tools/call", 1).await;
     call.abort();
     server.wait_until_left().await;
-    assert_eq!(server.asked(), ["tools/call"]);
+    assert_eq!(server.methods(), ["tools/call"]);
     assert_eq!(client.control.stats().cancelled, 1);
 }
 
@@ -152,7 +152,7 @@ async fn a_unix_socket_is_supported() {
     let client =
         connector.connect(ConnectContext::new(options(), Arc::new(RecordingService::default()))).await.unwrap();
     send_request(&client, "tools/list", &json!({})).await.unwrap();
-    assert_eq!(server.asked(), ["server/discover", "tools/list"]);
+    assert_eq!(server.methods(), ["server/discover", "tools/list"]);
     std::fs::remove_dir_all(directory).unwrap();
 }
 

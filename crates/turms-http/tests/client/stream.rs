@@ -40,7 +40,7 @@ async fn a_closed_stream_is_resumed_after_the_retry_time() {
     assert_eq!(resumed.header("mcp-session-id"), Some(SESSION));
     let waited = resumed.at - call.at;
     assert!(waited >= Duration::from_millis(300) && waited < Duration::from_secs(5), "{waited:?}");
-    assert_eq!(server.asked().iter().filter(|what| *what == "tools/call").count(), 1);
+    assert_eq!(server.methods().iter().filter(|what| *what == "tools/call").count(), 1);
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn a_stream_without_ids_is_not_resumed() {
         assert!(matches!(error, PeerError::Unreachable { sent: true, .. }), "{error:?}");
         // The session still works.
         send_request(&client, "ping", &json!({})).await.unwrap();
-        assert_eq!(server.asked().iter().filter(|what| *what == "tools/call").count(), 1);
+        assert_eq!(server.methods().iter().filter(|what| *what == "tools/call").count(), 1);
     }
 }
 

@@ -48,7 +48,7 @@ async fn a_call_that_finds_no_room_for_its_stream_is_not_run() {
     let wait = session.post(with_progress(call(7, "wait", json!({})), 7));
     for _ in 0..2 {
         let refused = fixture.send(wait.clone()).await;
-        refused.assert_refused(429, -32603, &json!(7));
+        refused.assert_refused(429, -32050, &json!(7));
         assert!(refused.header("retry-after").is_some(), "{refused}");
     }
     // What needs no answer needs no stream.
@@ -101,8 +101,9 @@ async fn a_server_has_only_so_many_streams() {
     streams.push(fixture.stream(session.get()).await);
     for more in [listen(), session.get()] {
         let response = fixture.send(more).await;
-        assert!(matches!(response.status(), 429 | 503), "{response}");
-        assert!(response.json()["error"]["code"].is_i64(), "{response}");
+        let code = response.json()["error"]["code"].as_i64();
+        assert!(matches!((response.status(), code), (429, Some(-32050)) | (503, Some(-32051))), "{response}");
+        assert!(response.header("retry-after").is_some(), "{response}");
     }
     // What needs no stream is served.
     assert_eq!(fixture.send(modern_call(1, "add", json!({ "a": 1, "b": 2 }))).await.text(), "3");
@@ -123,8 +124,8 @@ async fn a_session_runs_only_so_many_requests_at_once() {
     }
     let refused = fixture.send(session.post(call(3, "add", json!({ "a": 1, "b": 2 })))).await;
     assert_eq!(refused.json()["id"], 3, "{refused}");
-    assert!(refused.json()["error"]["code"].is_i64(), "{refused}");
-    assert!(matches!(refused.status(), 200 | 429 | 503), "{refused}");
+    assert_eq!((refused.status(), refused.json()["error"]["code"].as_i64()), (200, Some(-32051)), "{refused}");
+    assert_eq!(refused.json()["error"]["data"]["retryAfterMs"], 1000, "{refused}");
     let other = Session::begin(&fixture, NEWEST_OLDER).await;
     assert_eq!(other.call(&fixture, "add", json!({ "a": 1, "b": 2 })).await.text(), "3");
     fixture.send(session.post(cancelled(1))).await.assert_accepted();

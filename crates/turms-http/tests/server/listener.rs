@@ -38,7 +38,7 @@ async fn headers_must_come_in_time() {
     assert_eq!(fixture.send(add()).await.text(), "3");
 }
 
-#[cfg(feature = "http2")]
+#[cfg(feature = "server-http2")]
 #[tokio::test]
 async fn a_connection_of_http2_that_is_idle_is_ended() {
     let fixture = Fixture::at(|listener| listener.header_timeout(SHORT)).await;

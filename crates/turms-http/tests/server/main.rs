@@ -11,7 +11,7 @@ mod framing;
 mod fuzz;
 mod held;
 mod hostile;
-#[cfg(feature = "http2")]
+#[cfg(feature = "server-http2")]
 mod http2;
 mod in_process;
 mod interop;
@@ -28,7 +28,7 @@ mod shared_sessions;
 mod stores;
 mod tasks;
 mod text_arguments;
-#[cfg(feature = "tls")]
+#[cfg(feature = "server-tls")]
 mod tls;
 mod use_hyper;
 

@@ -45,7 +45,7 @@ impl Object {
 
 fn write_value(scanner: &mut Scanner<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), CanonicalError> {
     match scanner.peek() {
-        Some(b'{' | b'[') if depth >= MAX_DEPTH => Err(scanner.error(super::Problem::TooDeep).into()),
+        Some(b'{' | b'[') if depth >= MAX_DEPTH => Err(scanner.error(super::SyntaxErrorKind::TooDeep).into()),
         Some(b'{') => write_object(scanner, out, depth),
         Some(b'[') => {
             scanner.enter_array();

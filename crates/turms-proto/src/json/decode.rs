@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::scanner::{self, Problem, SyntaxError};
+use super::scanner::{self, SyntaxError, SyntaxErrorKind};
 use super::{DecodeError, DecodeErrorKind, RawJson};
 
 /// Decodes JSON text.
@@ -14,7 +14,7 @@ pub fn decode<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, DecodeError
     // `serde_json` has no limit for the depth of values that it skips.
     match scanner::check(text) {
         Ok(_) => decode_checked(text),
-        Err(SyntaxError { problem: Problem::TooDeep, .. }) => {
+        Err(SyntaxError { kind: SyntaxErrorKind::TooDeep, .. }) => {
             Err(explain::<T>(DecodeErrorKind::Depth, text, &serde::de::Error::custom("recursion limit exceeded")))
         }
         Err(_) => serde_json::from_str(text).map_err(|error| explain::<T>(DecodeErrorKind::Syntax, text, &error)),

@@ -1,6 +1,6 @@
 //! The layout of request parameters.
 
-use super::scanner::{Key, LineBreaks, MAX_DEPTH, Problem, SyntaxError};
+use super::scanner::{Key, LineBreaks, MAX_DEPTH, SyntaxError, SyntaxErrorKind};
 use super::skip;
 
 /// The positions of `name`, `arguments` and `_meta` in the parameters of a request. They are recorded during the
@@ -48,7 +48,7 @@ impl ParamsLayout {
         line_breaks: &mut LineBreaks,
     ) -> Result<(usize, Self), SyntaxError> {
         if depth >= MAX_DEPTH {
-            return Err(SyntaxError { offset: start, problem: Problem::TooDeep });
+            return Err(SyntaxError { offset: start, kind: SyntaxErrorKind::TooDeep });
         }
         let mut layout = Self { known: KnownMembers::All, ..Self::NONE };
         let bytes = text.as_bytes();

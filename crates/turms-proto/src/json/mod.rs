@@ -24,6 +24,6 @@ pub(crate) use self::object::ObjectBuilder;
 pub use self::object::{Members, Object};
 pub use self::raw::RawJson;
 pub(crate) use self::raw::{RawMembers, StringSeed, find_member, find_members, object_members, on_one_line};
-pub use self::scanner::{MAX_DEPTH, Problem, SyntaxError};
+pub use self::scanner::{MAX_DEPTH, SyntaxError, SyntaxErrorKind};
 pub use self::string_map::decode_strings;
 pub use self::walk::JsonVisitor;

@@ -39,7 +39,7 @@ impl Object {
     /// If the text is not a valid JSON object.
     pub fn parse(text: impl Into<ByteString>) -> Result<Self, SyntaxError> {
         let value = RawJson::parse(text)?;
-        value.as_object().ok_or(SyntaxError { offset: 0, problem: super::Problem::UnexpectedCharacter })
+        value.as_object().ok_or(SyntaxError { offset: 0, kind: super::SyntaxErrorKind::UnexpectedCharacter })
     }
 
     /// Encodes a value that serializes as an object, such as a struct or map.
@@ -95,7 +95,7 @@ impl Object {
         self.into_iter()
     }
 
-    /// Sets a member, in the position of an existing one with that name. To set many, see [`Object::extend`].
+    /// Sets a member. An existing member of that name is replaced in place. To set many, use [`Object::extend`].
     ///
     /// # Errors
     /// If the value cannot be encoded as JSON.
@@ -110,12 +110,12 @@ impl Object {
             return self.append(name, value);
         }
         let mut builder = ObjectBuilder::default();
-        let mut placed = false;
+        let mut replaced = false;
         for (key, old) in object_members(self.as_str()) {
             if key.name() != name {
                 builder.push_raw(key.raw(), old);
-            } else if !placed {
-                placed = true;
+            } else if !replaced {
+                replaced = true;
                 builder.push(name, value.as_str());
             }
         }
@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replacing_keeps_the_place_and_removing_the_rest() {
+    fn replacing_and_removing_keep_the_order() {
         let mut object = Object::parse(r#"{"a":1, "b\n":2,"c":3}"#).unwrap();
         object.insert("b\n", "two").unwrap();
         assert_eq!(object.as_str(), r#"{"a":1,"b\n":"two","c":3}"#);

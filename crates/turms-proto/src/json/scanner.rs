@@ -17,19 +17,19 @@ pub const MAX_DEPTH: usize = 127;
 
 /// Error for invalid JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{problem} at byte {offset}")]
+#[error("{kind} at byte {offset}")]
 #[non_exhaustive]
 pub struct SyntaxError {
     /// Position of the problem, in bytes from the start of the text.
     pub offset: usize,
-    /// The kind of the problem.
-    pub problem: Problem,
+    /// The kind of the error.
+    pub kind: SyntaxErrorKind,
 }
 
 /// Kind of a syntax error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum SyntaxErrorKind {
     /// The text ends inside the value.
     #[error("unexpected end of input")]
     UnexpectedEnd,
@@ -197,7 +197,7 @@ impl<'a> Scanner<'a> {
     /// Checks that only white space is left.
     pub(crate) fn finish(&mut self) -> Result<(), SyntaxError> {
         self.skip_space();
-        if self.at == self.text.len() { Ok(()) } else { Err(self.error(Problem::TrailingCharacters)) }
+        if self.at == self.text.len() { Ok(()) } else { Err(self.error(SyntaxErrorKind::TrailingCharacters)) }
     }
 
     /// Enters an object. The cursor must be at its `{`.
@@ -267,8 +267,8 @@ impl<'a> Scanner<'a> {
         skip::unexpected(self.text.as_bytes(), self.at)
     }
 
-    pub(super) fn error(&self, problem: Problem) -> SyntaxError {
-        SyntaxError { offset: self.at, problem }
+    pub(super) fn error(&self, kind: SyntaxErrorKind) -> SyntaxError {
+        SyntaxError { offset: self.at, kind }
     }
 }
 
@@ -302,23 +302,23 @@ mod tests {
 
     #[test]
     fn refuses_what_the_grammar_forbids_and_says_where() {
-        for (text, problem, offset) in [
-            ("", Problem::UnexpectedEnd, 0),
-            ("[1,]", Problem::UnexpectedCharacter, 3),
-            ("{\"a\" 1}", Problem::UnexpectedCharacter, 5),
-            ("{a:1}", Problem::UnexpectedCharacter, 1),
-            ("01", Problem::InvalidNumber, 1),
-            ("1.", Problem::InvalidNumber, 2),
-            ("-", Problem::InvalidNumber, 1),
-            ("\"abc", Problem::UnexpectedEnd, 4),
-            ("\"a\\x\"", Problem::InvalidEscape, 3),
-            ("\"a\nb\"", Problem::ControlCharacter, 2),
-            ("nul", Problem::UnexpectedEnd, 3),
-            ("1 2", Problem::TrailingCharacters, 2),
-            ("[1", Problem::UnexpectedEnd, 2),
-            ("[1}", Problem::UnexpectedCharacter, 2),
+        for (text, kind, offset) in [
+            ("", SyntaxErrorKind::UnexpectedEnd, 0),
+            ("[1,]", SyntaxErrorKind::UnexpectedCharacter, 3),
+            ("{\"a\" 1}", SyntaxErrorKind::UnexpectedCharacter, 5),
+            ("{a:1}", SyntaxErrorKind::UnexpectedCharacter, 1),
+            ("01", SyntaxErrorKind::InvalidNumber, 1),
+            ("1.", SyntaxErrorKind::InvalidNumber, 2),
+            ("-", SyntaxErrorKind::InvalidNumber, 1),
+            ("\"abc", SyntaxErrorKind::UnexpectedEnd, 4),
+            ("\"a\\x\"", SyntaxErrorKind::InvalidEscape, 3),
+            ("\"a\nb\"", SyntaxErrorKind::ControlCharacter, 2),
+            ("nul", SyntaxErrorKind::UnexpectedEnd, 3),
+            ("1 2", SyntaxErrorKind::TrailingCharacters, 2),
+            ("[1", SyntaxErrorKind::UnexpectedEnd, 2),
+            ("[1}", SyntaxErrorKind::UnexpectedCharacter, 2),
         ] {
-            assert_eq!(check(text), Err(SyntaxError { offset, problem }), "{text:?}");
+            assert_eq!(check(text), Err(SyntaxError { offset, kind }), "{text:?}");
         }
     }
 
@@ -327,8 +327,8 @@ mod tests {
         let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
         assert!(check(&nested(MAX_DEPTH)).is_ok());
         assert!(serde_json::from_str::<serde_json::Value>(&nested(MAX_DEPTH)).is_ok());
-        assert_eq!(check(&nested(MAX_DEPTH + 1)).unwrap_err().problem, Problem::TooDeep);
-        assert_eq!(check(&"{\"a\":".repeat(1_000_000)).unwrap_err().problem, Problem::TooDeep);
+        assert_eq!(check(&nested(MAX_DEPTH + 1)).unwrap_err().kind, SyntaxErrorKind::TooDeep);
+        assert_eq!(check(&"{\"a\":".repeat(1_000_000)).unwrap_err().kind, SyntaxErrorKind::TooDeep);
     }
 
     #[test]

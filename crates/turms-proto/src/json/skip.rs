@@ -3,7 +3,7 @@
 //! They take a text and a position instead of a cursor: a position stays in a register, while a cursor must be written
 //! back to memory. Every message passes through this code, so this matters.
 
-use super::scanner::{LineBreaks, MAX_DEPTH, Problem, SyntaxError};
+use super::scanner::{LineBreaks, MAX_DEPTH, SyntaxError, SyntaxErrorKind};
 use super::string::{Specials, plain_length, special_in};
 
 /// Returns the byte at a position; 0, which no grammar rule allows, after the end.
@@ -15,8 +15,8 @@ fn byte(text: &[u8], at: usize) -> u8 {
 /// Creates the error for an unexpected byte or the end of the text.
 #[cold]
 pub(super) fn unexpected(text: &[u8], at: usize) -> SyntaxError {
-    let problem = if at >= text.len() { Problem::UnexpectedEnd } else { Problem::UnexpectedCharacter };
-    SyntaxError { offset: at, problem }
+    let kind = if at >= text.len() { SyntaxErrorKind::UnexpectedEnd } else { SyntaxErrorKind::UnexpectedCharacter };
+    SyntaxError { offset: at, kind }
 }
 
 /// Returns the end of the white space at a position. Between tokens there is usually none.
@@ -144,13 +144,13 @@ fn escaped_string(text: &[u8], mut at: usize) -> Result<usize, SyntaxError> {
     let mut specials = Specials::new(text);
     loop {
         let after = match text.get(at) {
-            None => return Err(SyntaxError { offset: at, problem: Problem::UnexpectedEnd }),
+            None => return Err(SyntaxError { offset: at, kind: SyntaxErrorKind::UnexpectedEnd }),
             Some(b'"') => return Ok(at + 1),
             Some(b'\\') => match text.get(at + 1) {
                 Some(b'"' | b'\\' | b'n') => at + 2,
                 _ => escape(text, at + 1)?,
             },
-            Some(_) => return Err(SyntaxError { offset: at, problem: Problem::ControlCharacter }),
+            Some(_) => return Err(SyntaxError { offset: at, kind: SyntaxErrorKind::ControlCharacter }),
         };
         at = specials.find(after);
     }
@@ -158,9 +158,9 @@ fn escaped_string(text: &[u8], mut at: usize) -> Result<usize, SyntaxError> {
 
 /// Returns the end of an escape, from the position after the backslash.
 pub(super) fn escape(text: &[u8], at: usize) -> Result<usize, SyntaxError> {
-    let invalid = SyntaxError { offset: at, problem: Problem::InvalidEscape };
+    let invalid = SyntaxError { offset: at, kind: SyntaxErrorKind::InvalidEscape };
     match text.get(at) {
-        None => Err(SyntaxError { offset: at, problem: Problem::UnexpectedEnd }),
+        None => Err(SyntaxError { offset: at, kind: SyntaxErrorKind::UnexpectedEnd }),
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 1),
         Some(b'u') => match text.get(at + 1..at + 5) {
             Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => Ok(at + 5),
@@ -180,7 +180,7 @@ fn container(text: &[u8], mut at: usize, outer: usize, line_breaks: &mut LineBre
         match byte(text, at) {
             open @ (b'{' | b'[') => {
                 if outer + depth >= MAX_DEPTH {
-                    return Err(SyntaxError { offset: at, problem: Problem::TooDeep });
+                    return Err(SyntaxError { offset: at, kind: SyntaxErrorKind::TooDeep });
                 }
                 let is_object = open == b'{';
                 at = space(text, at + 1, line_breaks);
@@ -242,7 +242,7 @@ fn word(text: &[u8], at: usize, word: &[u8]) -> Result<usize, SyntaxError> {
 }
 
 fn number(text: &[u8], start: usize) -> Result<usize, SyntaxError> {
-    let invalid = |at| SyntaxError { offset: at, problem: Problem::InvalidNumber };
+    let invalid = |at| SyntaxError { offset: at, kind: SyntaxErrorKind::InvalidNumber };
     let mut at = start + usize::from(byte(text, start) == b'-');
     at = if byte(text, at) == b'0' { at + 1 } else { digits(text, at).ok_or_else(|| invalid(at))? };
     if byte(text, at) == b'.' {
@@ -280,10 +280,10 @@ mod tests {
         let mut at = 1;
         loop {
             at = match text.get(at) {
-                None => return Err(SyntaxError { offset: at, problem: Problem::UnexpectedEnd }),
+                None => return Err(SyntaxError { offset: at, kind: SyntaxErrorKind::UnexpectedEnd }),
                 Some(b'"') => return Ok(at + 1),
                 Some(b'\\') => escape(text, at + 1)?,
-                Some(0..0x20) => return Err(SyntaxError { offset: at, problem: Problem::ControlCharacter }),
+                Some(0..0x20) => return Err(SyntaxError { offset: at, kind: SyntaxErrorKind::ControlCharacter }),
                 Some(_) => at + 1,
             }
         }

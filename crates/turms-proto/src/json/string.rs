@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::scanner::{Problem, Scanner, SyntaxError};
+use super::scanner::{Scanner, SyntaxError, SyntaxErrorKind};
 
 /// Unescapes the inside of a JSON string literal; `None` if it has an unpaired surrogate.
 pub(crate) fn unescape(inside: &str) -> Option<String> {
@@ -179,7 +179,7 @@ impl<'a> Scanner<'a> {
         let mut run = start;
         loop {
             match self.peek() {
-                None => return Err(self.error(Problem::UnexpectedEnd)),
+                None => return Err(self.error(SyntaxErrorKind::UnexpectedEnd)),
                 Some(b'"') => {
                     text.push_str(&self.text[run..self.at]);
                     self.at += 1;
@@ -191,7 +191,7 @@ impl<'a> Scanner<'a> {
                     self.escape(&mut text)?;
                     run = self.at;
                 }
-                Some(_) => return Err(self.error(Problem::ControlCharacter)),
+                Some(_) => return Err(self.error(SyntaxErrorKind::ControlCharacter)),
             }
             self.at = specials.find(self.at);
         }

@@ -23,6 +23,7 @@ pub trait JsonVisitor<'a> {
 
 impl RawJson {
     /// Passes all parts of the value to a visitor, without recursion, until it breaks or the value ends.
+    #[doc(hidden)]
     pub fn walk<'a>(&'a self, visitor: &mut impl JsonVisitor<'a>) {
         // The text is already checked, so the walk ends with a value or a break.
         let _ = walk(self.as_str(), visitor);

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use crate::json::layout::ParamsLayout;
 use crate::json::scanner::{LineBreaks, Scanner};
 use crate::json::string::{is_plain, unescape};
-use crate::json::{Problem, SyntaxError, decode};
+use crate::json::{SyntaxError, SyntaxErrorKind, decode};
 use crate::jsonrpc::{ErrorCode, ErrorObject, RequestId};
 
 /// A classified message that borrows from the received text. `params` and `result` are not decoded.
@@ -82,7 +82,7 @@ pub enum InvalidKind {
 impl InvalidMessage {
     /// Returns `true` if an error response must be sent.
     #[must_use]
-    pub fn wants_answer(&self) -> bool {
+    pub fn expects_response(&self) -> bool {
         matches!(self.kind, InvalidKind::Unreadable | InvalidKind::Request)
     }
 
@@ -106,7 +106,7 @@ impl<'a> Envelopes<'a> {
     /// If the text as a whole is invalid. Invalid messages in an array are reported individually.
     pub fn decode(bytes: &'a [u8], max_batch: usize) -> Result<Self, InvalidMessage> {
         let text = std::str::from_utf8(bytes)
-            .map_err(|error| SyntaxError { offset: error.valid_up_to(), problem: Problem::InvalidUtf8 })?;
+            .map_err(|error| SyntaxError { offset: error.valid_up_to(), kind: SyntaxErrorKind::InvalidUtf8 })?;
         Self::from_text(text, max_batch).map(|(envelopes, _, _)| envelopes)
     }
 
@@ -377,7 +377,7 @@ mod tests {
         let text = r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[1]}"#;
         assert_eq!(refused(text), (-32602, InvalidKind::Request, Some(1.into())));
         let text = r#"{"jsonrpc":"2.0","method":"m","params":"x"}"#;
-        assert!(!decode_one(text).unwrap_err().wants_answer());
+        assert!(!decode_one(text).unwrap_err().expects_response());
     }
 
     #[test]

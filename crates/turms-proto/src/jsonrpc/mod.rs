@@ -16,7 +16,7 @@ pub use self::id::{ProgressToken, RequestId};
 pub use self::lines::{LineTooLong, Lines};
 use crate::json::layout::ParamsLayout;
 use crate::json::scanner::LineBreaks;
-use crate::json::{EncodeError, Problem, RawJson, SyntaxError, on_one_line};
+use crate::json::{EncodeError, RawJson, SyntaxError, SyntaxErrorKind, on_one_line};
 use crate::method::{Method, Notification as NotificationMethod};
 use crate::revision::{method_info, unexpected_batch};
 
@@ -97,7 +97,7 @@ impl Incoming {
 
     fn decode_bytes(bytes: Bytes, max_batch: usize) -> Result<Self, InvalidMessage> {
         let text = ByteString::try_from(bytes)
-            .map_err(|error| SyntaxError { offset: error.valid_up_to(), problem: Problem::InvalidUtf8 })?;
+            .map_err(|error| SyntaxError { offset: error.valid_up_to(), kind: SyntaxErrorKind::InvalidUtf8 })?;
         let (envelopes, line_breaks, layout) = Envelopes::from_text(&text, max_batch)?;
         let message = |envelope| Message::from_envelope(&text, line_breaks, layout, envelope);
         Ok(match envelopes {

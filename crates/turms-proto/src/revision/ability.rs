@@ -117,6 +117,7 @@ impl Ability {
     ];
 
     /// Returns the revisions that have the feature.
+    #[doc(hidden)]
     #[must_use]
     pub const fn span(self) -> VersionRange {
         use super::ProtocolVersion::*;

@@ -45,7 +45,7 @@ pub fn raise_url_elicitation(error: &ErrorObject) -> Option<InputRequired> {
     Some(pages.fold(InputRequired::new(), |round, (index, mut page)| {
         let key = page.elicitation_id.take().unwrap_or_else(|| index.to_string());
         page.lower_members(ProtocolVersion::LATEST);
-        round.ask(key, ElicitParams::Url(page))
+        round.with_request(key, ElicitParams::Url(page))
     }))
 }
 

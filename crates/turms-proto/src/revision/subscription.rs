@@ -1,4 +1,5 @@
-//! Translation of subscriptions: a request per resource until 2025-11-25, a long-running request with a filter after.
+//! Translation of subscriptions: one request per resource until 2025-11-25, one long-running request with a filter
+//! since 2026-07-28.
 
 use std::collections::HashSet;
 
@@ -22,10 +23,10 @@ pub enum SubscriptionChange {
 pub fn subscription_changes(from: &SubscriptionFilter, to: &SubscriptionFilter) -> Vec<SubscriptionChange> {
     let old = from.resource_subscriptions.as_deref().unwrap_or_default();
     let new = to.resource_subscriptions.as_deref().unwrap_or_default();
-    let (was, will): (HashSet<&String>, HashSet<&String>) = (old.iter().collect(), new.iter().collect());
-    let gone = old.iter().filter(|uri| !will.contains(uri)).cloned().map(SubscriptionChange::Unsubscribe);
-    let added = new.iter().filter(|uri| !was.contains(uri)).cloned().map(SubscriptionChange::Subscribe);
-    gone.chain(added).collect()
+    let (old_set, new_set): (HashSet<&String>, HashSet<&String>) = (old.iter().collect(), new.iter().collect());
+    let removed = old.iter().filter(|uri| !new_set.contains(uri)).cloned().map(SubscriptionChange::Unsubscribe);
+    let added = new.iter().filter(|uri| !old_set.contains(uri)).cloned().map(SubscriptionChange::Subscribe);
+    removed.chain(added).collect()
 }
 
 /// Adds the id of a listen request to the `_meta` of notification parameters. Lowering removes it again.
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_changes_is_asked_for() {
+    fn only_differences_are_requested() {
         let filter = |uris: &[&str]| {
             SubscriptionFilter::new()
                 .resource_subscriptions(uris.iter().map(|uri| (*uri).to_owned()).collect::<Vec<_>>())
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notification_is_tagged_with_the_id_as_it_is() {
+    fn the_tag_keeps_the_type_of_the_id() {
         let tagged = tag_subscription(Some(&RawJson::parse(r#"{"uri":"a"}"#).unwrap()), &"7".into());
         assert_eq!(tagged.as_str(), r#"{"uri":"a","_meta":{"io.modelcontextprotocol/subscriptionId":"7"}}"#);
         let tagged = tag_subscription(None, &7.into());

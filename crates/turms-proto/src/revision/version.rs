@@ -77,7 +77,7 @@ impl fmt::Display for ProtocolVersion {
 /// Error for an unknown version string.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("protocol version {0:?} is not one of {known}", known = ProtocolVersion::ALL.map(ProtocolVersion::as_str).join(", "))]
-#[expect(clippy::exhaustive_structs, reason = "it is the text and nothing else")]
+#[non_exhaustive]
 pub struct UnknownVersionError(pub String);
 
 impl FromStr for ProtocolVersion {

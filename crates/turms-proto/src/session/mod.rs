@@ -585,10 +585,10 @@ impl<T> Session<T> {
         let may_be_response = matches!(self.side, Side::Client(_)) && invalid.kind == InvalidKind::Unreadable;
         match invalid.id {
             // Fail the pending request, which would otherwise wait for its timeout.
-            Some(id) if may_be_response || !invalid.wants_answer() => {
+            Some(id) if may_be_response || !invalid.expects_response() => {
                 self.settle(&id, Err(RequestError::Invalid(invalid.error.message)), now);
             }
-            id if invalid.wants_answer() => self.refuse(Response { id, outcome: Err(*invalid.error) }, batch),
+            id if invalid.expects_response() => self.refuse(Response { id, outcome: Err(*invalid.error) }, batch),
             _ => {}
         }
     }

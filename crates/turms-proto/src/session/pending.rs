@@ -120,7 +120,7 @@ impl RequestOptions {
 
     /// Removes both timeouts.
     #[must_use]
-    pub fn for_ever(self) -> Self {
+    pub fn without_timeout(self) -> Self {
         self.timeout(None).max_timeout(None)
     }
 

@@ -303,7 +303,7 @@ fn what_is_told_to_a_listen_request_comes_with_its_id() {
     let now = start_of_time();
     client.open(now);
     assert!(matches!(client.next_event(), Some(Event::Opened(_))));
-    let listen = client.request("subscriptions/listen", None, RequestOptions::default().for_ever(), "mine", now);
+    let listen = client.request("subscriptions/listen", None, RequestOptions::default().without_timeout(), "mine", now);
     let id = listen.unwrap().id;
     let mut tell = |tag: &str| {
         let line = format!(
@@ -502,7 +502,7 @@ fn a_stale_ticket_does_not_answer_a_new_request_of_the_same_id() {
 fn a_request_times_out_and_the_server_is_told() {
     let mut pair = Pair::ready(V2025_06_18);
     let id = pair.call("slow", RequestOptions::default().timeout(5 * SECOND));
-    pair.call("patient", RequestOptions::default().for_ever());
+    pair.call("patient", RequestOptions::default().without_timeout());
     assert_eq!(pair.client.next_deadline(), Some(pair.now + 5 * SECOND));
     pair.pass(4 * SECOND);
     assert_eq!(pair.answers, []);
@@ -685,7 +685,7 @@ fn what_has_failed_to_open_stays_closed() {
     let mut pair = Pair::new(options().choice(VersionChoice::Stateless), &[V2025_11_25]);
     pair.deaf_server = true;
     pair.open();
-    let ping = pair.client.request("ping", None, RequestOptions::default().for_ever(), "ping", pair.now);
+    let ping = pair.client.request("ping", None, RequestOptions::default().without_timeout(), "ping", pair.now);
     assert!(ping.is_ok());
     pair.pass(3 * SECOND);
     assert_eq!(pair.opened, [], "silence is no verdict");
@@ -700,7 +700,7 @@ fn what_has_failed_to_open_stays_closed() {
 fn a_listen_request_ends_however_the_server_says_so() {
     let listen = |pair: &mut Pair, owner| {
         let params = RawJson::parse(MODERN_PARAMS).unwrap();
-        let options = RequestOptions::default().for_ever();
+        let options = RequestOptions::default().without_timeout();
         let request = pair.client.request("subscriptions/listen", Some(params), options, owner, pair.now).unwrap();
         let id = request.id.clone();
         pair.carry(&Message::Request(request));
@@ -794,7 +794,8 @@ fn initialize_again(id: &str) -> String {
 #[test]
 fn a_second_initialize_ends_the_session_and_begins_another() {
     let mut pair = Pair::ready(V2025_11_25);
-    let request = pair.server.request("ping", None, RequestOptions::default().for_ever(), "ours", pair.now).unwrap();
+    let request =
+        pair.server.request("ping", None, RequestOptions::default().without_timeout(), "ours", pair.now).unwrap();
     pair.say(r#"{"jsonrpc":"2.0","id":"old","method":"tools/call","params":{"name":"t"}}"#);
     pair.say(r#"{"jsonrpc":"2.0","id":"reused","method":"tools/call","params":{"name":"t"}}"#);
     let modern = format!(r#"{{"jsonrpc":"2.0","id":"modern","method":"tools/call","params":{MODERN_PARAMS}}}"#);
@@ -873,9 +874,9 @@ fn a_message_over_the_limit_fails_the_requests_that_it_may_answer() {
     };
     let long = "x".repeat(100);
     let mut pair = Pair::ready(V2025_11_25);
-    let first = pair.call("first", RequestOptions::default().for_ever());
-    pair.call("second", RequestOptions::default().for_ever());
-    pair.call("third", RequestOptions::default().for_ever());
+    let first = pair.call("first", RequestOptions::default().without_timeout());
+    pair.call("second", RequestOptions::default().without_timeout());
+    pair.call("third", RequestOptions::default().without_timeout());
     let failed = || Err(RequestError::TooLong { limit: 40 });
 
     let notification = format!(r#"{{"method":"notifications/message","params":"{long}"}}"#);

@@ -109,7 +109,7 @@ pub struct AppsCapability {
 impl AppsCapability {
     /// Returns `true` if the host shows apps of type [`APP_MIME_TYPE`].
     #[must_use]
-    pub fn shows_html(&self) -> bool {
+    pub fn supports_html(&self) -> bool {
         self.mime_types.iter().flatten().any(|mime_type| is_app_mime_type(mime_type))
     }
 }

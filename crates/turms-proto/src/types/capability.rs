@@ -386,14 +386,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_says_whether_tools_run_as_tasks() {
+    fn runs_tools_requires_the_tools_call_member() {
         let runs = |text| crate::decode::<ServerTasksCapability>(text).unwrap().runs_tools();
         assert!(runs(r#"{"requests":{"tools":{"call":{}}}}"#));
         assert!(!runs(r#"{"list":{},"requests":{"tools":{}}}"#));
     }
 
     #[test]
-    fn a_missing_capability_says_what_to_declare() {
+    fn the_error_names_the_missing_capability() {
         let error = ClientCapabilities::new().require(ClientCapability::UrlElicitation).unwrap_err();
         assert_eq!(error.code, ErrorCode::MISSING_CLIENT_CAPABILITY);
         assert_eq!(error.data.unwrap().as_str(), r#"{"requiredCapabilities":{"elicitation":{"url":{}}}}"#);

@@ -109,7 +109,7 @@ pub struct InputRequired {
 impl InputRequired {
     /// Adds an input request.
     #[must_use]
-    pub fn ask(mut self, key: impl Into<String>, request: impl Into<InputRequest>) -> Self {
+    pub fn with_request(mut self, key: impl Into<String>, request: impl Into<InputRequest>) -> Self {
         self.input_requests.get_or_insert_default().insert(key.into(), request.into());
         self
     }

@@ -70,7 +70,7 @@ pub mod key {
     }
 }
 
-/// Protocol metadata (`_meta`), stored as text. Most of it is forwarded, and little is read.
+/// Protocol metadata (`_meta`), stored as JSON text, because most of it is only forwarded.
 #[doc(alias = "metadata")]
 #[doc(alias = "_meta")]
 #[derive(Clone, Default)]
@@ -258,14 +258,14 @@ impl From<&RequestMeta> for Meta {
         if let Some(level) = &request.log_level {
             meta.set(key::LOG_LEVEL, level);
         }
-        // Every request of a client carries a clone. Computing this once saves in-process services from searching
-        // each.
+        // Each request of a client gets a clone of this metadata. Computing the flag here once saves in-process
+        // services from searching the text for every request.
         meta.declares = Some(meta.declares_capabilities());
         meta
     }
 }
 
-/// Parameters of a request without parameters of its own.
+/// Parameters of a method that defines none.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct EmptyParams {
@@ -299,7 +299,7 @@ mod tests {
     use crate::types::RootsCapability;
 
     #[test]
-    fn keys_follow_the_grammar_and_some_are_reserved() {
+    fn keys_are_checked_for_validity_and_reservation() {
         for good in ["a", "", "a.b_c-d", "io.modelcontextprotocol/x", "com.example-x.y/", "traceparent"] {
             assert!(key::is_valid(good), "{good}");
         }
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_declared_is_looked_for_again_once_it_may_have_changed() {
+    fn the_cached_flag_is_reset_by_changes() {
         let object = |text: &str| Object::parse(text.to_owned()).unwrap();
         let declared = r#"{"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}"#;
         assert!(Meta::from(object(declared)).declares_capabilities());
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_declares_is_known_from_its_making() {
+    fn the_flag_is_cached_for_new_requests() {
         let roots = ClientCapabilities::new().roots(RootsCapability::new());
         for (capabilities, declares) in [(ClientCapabilities::new(), false), (roots, true)] {
             let meta = Meta::from(&RequestMeta::new().client_capabilities(capabilities));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_meta_survives_being_read_and_written() {
+    fn request_metadata_round_trips() {
         let text = r#"{"mine":[1],"progressToken":"t","io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
         let meta = Meta::from(Object::parse(text).unwrap());
         let request = meta.request().unwrap();

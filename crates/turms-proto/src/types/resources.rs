@@ -208,6 +208,23 @@ pub struct ReadResourceResult {
     pub extra: Object,
 }
 
+impl ReadResourceResult {
+    /// Returns the first text of the contents; `None` if all of them are binary.
+    ///
+    /// ```
+    /// use turms_proto::types::{ReadResourceResult, ResourceContents};
+    ///
+    /// let image = ResourceContents::from_bytes("file:///a.png", [0]);
+    /// let text = ResourceContents::from_text("file:///a.txt", "milk");
+    /// assert_eq!(ReadResourceResult::new([image.clone(), text]).text(), Some("milk"));
+    /// assert_eq!(ReadResourceResult::new([image]).text(), None);
+    /// ```
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        self.contents.iter().find_map(|contents| contents.text.as_deref())
+    }
+}
+
 /// Parameters of `resources/subscribe`, `resources/unsubscribe` and `notifications/resources/updated`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]

@@ -47,9 +47,9 @@ impl UriTemplate {
     ///
     /// # Errors
     ///
-    /// If the text violates RFC 6570, is longer than [`MAX_LEN`] or has more than [`MAX_VARIABLES`] variables. Also if
-    /// a variable occurs twice, or the percent-encoded bytes of a literal or name are not UTF-8, because such a
-    /// template cannot be matched reliably.
+    /// Returns an error if the text violates RFC 6570, is longer than [`MAX_LEN`] or has more than [`MAX_VARIABLES`]
+    /// variables. Also if a variable occurs twice, or the percent-encoded bytes of a literal or name are not UTF-8,
+    /// because such a template cannot be matched reliably.
     pub fn parse(template: impl Into<String>) -> Result<Self, TemplateError> {
         let text = template.into();
         let parts = parse::parse(&text)?;
@@ -110,9 +110,9 @@ impl UriTemplate {
             match part {
                 TemplatePart::Literal(literal) => literal.expand(&mut uri),
                 TemplatePart::Expression(expression) => {
-                    let (own, others) = slots.split_at(expression.variables.len());
-                    expression.expand(own, &mut uri);
-                    slots = others;
+                    let (values, rest) = slots.split_at(expression.variables.len());
+                    expression.expand(values, &mut uri);
+                    slots = rest;
                 }
             }
         }

@@ -1,9 +1,13 @@
 //! ECMA-262 regular expressions, matched by `regex-automata`. Every match is charged to the budget of the validation.
 //!
-//! A limit on the size of patterns does not bound time: `^.{1,255}$` is harmless, but a pattern of the same size took
-//! 75 s for a text of 4 MB. So the work is counted. A lazy DFA runs first. It costs a step for four bytes, and for
-//! each new state as many steps as the NFA has states and transitions. If it needs too many states, the NFA is
-//! simulated, which costs that many steps for each byte. If the budget does not suffice, the value is rejected.
+//! A limit on the size of patterns does not limit the time: `^.{1,255}$` is harmless, but another pattern of the same
+//! size took 75 s for a text of 4 MB. So the work is counted in steps:
+//!
+//! - A lazy DFA runs first. It costs one step per four bytes of text. Each new DFA state costs as many steps as the NFA
+//!   has states and transitions.
+//! - If the DFA needs too many states, the NFA is simulated. Each byte of text costs as many steps as the NFA has
+//!   states and transitions.
+//! - If the budget is exhausted, the value is rejected.
 
 mod ecma;
 
@@ -39,7 +43,7 @@ pub(crate) enum PatternError {
     TooLargeTogether,
 }
 
-/// The remaining memory for compiling the patterns of a schema, which also bounds the time.
+/// The remaining memory for the patterns of a schema. It also limits the time to compile them.
 #[derive(Debug)]
 pub(crate) struct PatternQuota {
     left: usize,
@@ -94,11 +98,12 @@ impl Pattern {
 #[derive(Debug)]
 struct Automaton {
     dfa: DFA,
-    /// Number of states and transitions of the NFA: the steps per byte of its simulation, and per state of the DFA.
+    /// Number of states and transitions of the NFA. This is the number of steps per byte of its simulation, and per new
+    /// DFA state.
     size: u64,
     /// Minimum memory of a DFA state.
     state_bytes: usize,
-    /// Cached states of the DFA.
+    /// States of the DFA from earlier matches. `None` while a match uses them.
     cache: Mutex<Option<Cache>>,
     /// `true` after a text needed too many states of the DFA.
     prefers_nfa: AtomicBool,
@@ -161,8 +166,8 @@ impl Automaton {
         nfa.is_ok_and(|nfa| nfa.is_match(&mut nfa.create_cache(), input))
     }
 
-    /// Returns the verdict of the DFA; `None` if it needs too many states. If another thread uses the cached states,
-    /// this one starts with empty ones.
+    /// Returns the result of the DFA; `None` if it needs too many states. If another thread uses the cache, this match
+    /// starts with an empty one.
     fn run_dfa(&self, input: &Input<'_>, budget: &mut Budget) -> Option<bool> {
         let mut shared = self.cache.try_lock();
         let known = shared.as_mut().and_then(|cache| cache.take());
@@ -195,7 +200,7 @@ fn nfa(translated: &str, quota: &mut PatternQuota) -> Result<NFA, PatternError> 
     use regex_syntax::ast::ErrorKind;
     let hir =
         regex_syntax::ParserBuilder::new().utf8(false).build().parse(translated).map_err(|error| match error {
-            // Such as an unknown property: valid syntax without a meaning.
+            // Valid syntax with an invalid meaning, such as an unknown Unicode property.
             Error::Translate(_) => PatternError::Invalid,
             Error::Parse(error)
                 if matches!(error.kind(), ErrorKind::NestLimitExceeded(_) | ErrorKind::DecimalInvalid) =>
@@ -221,7 +226,7 @@ fn dfa(nfa: NFA, size: u64) -> Result<DFA, PatternError> {
     DFA::builder().configure(config).build_from_nfa(nfa).map_err(|_| PatternError::TooLarge)
 }
 
-/// Returns the cost of following an NFA state.
+/// Returns the number of steps of one NFA state: 1, plus its transitions.
 fn transitions(state: &State) -> u64 {
     1 + match state {
         State::Sparse(sparse) => sparse.transitions.len() as u64 / 8,
@@ -246,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_as_people_write_them() {
+    fn common_patterns_match() {
         for (pattern, matching, others) in [
             ("^[a-z]+$", vec!["abc"], vec!["", "aBc", "abc1", "abc\n"]),
             ("^\\d{3}-\\d{4}$", vec!["555-1234"], vec!["5555-1234", "555-12345", "٣٣٣-1234"]),
@@ -286,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_patterns_are_refused() {
+    fn invalid_patterns_are_rejected() {
         for pattern in [
             "^(abc",
             "abc)",
@@ -305,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_beyond_an_automaton_are_told_apart() {
+    fn too_large_and_unsupported_patterns_have_different_errors() {
         let nested = "(".repeat(1000) + &")".repeat(1000);
         for pattern in ["(?:a{999}){999}", &nested, "a{99999999999}", &"a".repeat(MAX_LENGTH + 1)] {
             assert_eq!(compile(pattern).unwrap_err(), PatternError::TooLarge, "{pattern:.20}");
@@ -329,7 +334,7 @@ mod tests {
         assert!(Pattern::unenforced("(?=a)b").matches("anything", &mut Budget::new(10)));
     }
 
-    /// Returns the steps of a match, and whether it was found.
+    /// Returns the number of steps of a match, and `true` if it was found.
     fn steps(pattern: &Pattern, text: &str, max: u64) -> (u64, bool) {
         let mut budget = Budget::new(max);
         let found = pattern.matches(text, &mut budget);
@@ -337,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn harmless_patterns_cost_what_the_text_is_long() {
+    fn harmless_patterns_cost_linear_steps() {
         let long = "a".repeat(1 << 20);
         for pattern in
             ["^(a+)+$", "^[A-Za-z0-9+/]*={0,2}$", "a[ab]{20}$", "^.{1,9000000}$|^\\p{L}+$", "[a-z]{3,20}[0-9]|a$"]
@@ -379,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn the_patterns_of_a_schema_are_bounded_together() {
+    fn the_patterns_of_a_schema_share_a_quota() {
         let counted = allocation_counter::measure(|| {
             let mut quota = PatternQuota::new();
             let refused = (0..20_000).find(|index| {

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use turms_core::{
-    CallContext, CallResult, Endpoint, EndpointInfo, IntoEndpoint, Limits, NotifyFuture, Payload, Request,
-    ResponseFuture, ServeError, Service, ServiceError, SharedService,
+    CallContext, CallResult, Endpoint, EndpointInfo, Error, IntoEndpoint, Limits, NotifyFuture, Payload, Request,
+    ResponseFuture, Service, ServiceError,
 };
 use turms_proto::method::Method as _;
 use turms_proto::revision::Translate;
@@ -47,7 +47,7 @@ struct RouterInner {
     settings: Arc<Settings>,
     info: EndpointInfo,
     /// The server wrapped in its layers, if it has any.
-    layered: Option<SharedService>,
+    layered: Option<Arc<dyn Service>>,
 }
 
 impl Router {
@@ -89,7 +89,7 @@ impl Router {
 }
 
 impl IntoEndpoint for Router {
-    fn into_endpoint(self) -> Result<Endpoint, ServeError> {
+    fn into_endpoint(self) -> Result<Endpoint, Error> {
         Ok(self.endpoint())
     }
 }
@@ -142,7 +142,7 @@ impl Service for Unlayered {
 /// Returns `true` if the router serves this method itself, so that a custom method of the same name would never be
 /// called.
 pub(crate) fn is_reserved_method(method: &str) -> bool {
-    let own = [
+    let methods = [
         CallTool::NAME,
         ReadResource::NAME,
         GetPrompt::NAME,
@@ -155,12 +155,12 @@ pub(crate) fn is_reserved_method(method: &str) -> bool {
         Subscribe::NAME,
         Unsubscribe::NAME,
     ];
-    own.contains(&method) || CatalogList::of_method(method).is_some()
+    methods.contains(&method) || CatalogList::of_method(method).is_some()
 }
 
 impl Router {
-    /// Dispatches a request by its method. Each method has its own boxed future, so that a future is no larger than its
-    /// method needs.
+    /// Dispatches a request by its method. Each method has its own boxed future, because one async function for all
+    /// would have a future as large as the largest of them.
     fn route(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let (router, context) = (self.clone(), self.context(cx));
         let traced = self.0.settings.forward_tracing.then(|| context.clone());
@@ -191,7 +191,7 @@ impl Router {
         }
     }
 
-    /// Handles the methods of tasks, of the application and of extensions.
+    /// Handles the methods of tasks, and custom methods of the application and of extensions.
     async fn call_custom_method(&self, method: &str, mut params: Payload, context: Context) -> CallResult {
         let settings = &self.0.settings;
         let meta = self.result_meta(&context);
@@ -237,7 +237,7 @@ impl Router {
         Context::new(cx, self.0.handle.clone(), session)
     }
 
-    /// Checks that the server has items of a kind, and therefore its methods.
+    /// Checks that the server has items of a kind. Without them, it does not have the methods of the kind either.
     fn require_kind(&self, kind: CatalogList, method: &str, context: &Context) -> Result<(), ServiceError> {
         let offered = self.0.handle.catalog().offers(kind)
             || context.session().and_then(|session| session.core().own.load_full()).is_some_and(|own| own.offers(kind));
@@ -245,11 +245,11 @@ impl Router {
     }
 
     /// Adds the input rounds of a request to its context. A client that declares no capabilities cannot receive input
-    /// requests, so its calls have none, unless the request returns the state of an earlier round.
+    /// requests, so its calls have no input rounds, unless the request continues an earlier round.
     fn with_rounds(&self, context: Context, request: &RoundRequest<'_>, server: Option<&Meta>) -> Context {
-        let has_begun = request.state.is_some() || request.responses.is_some();
-        let may_ask = has_begun || context.meta().is_some_and(Meta::declares_capabilities);
-        if !may_ask || !context.protocol_version().has(Ability::InputRequired) {
+        let continues = request.state.is_some() || request.responses.is_some();
+        let may_request_input = continues || context.meta().is_some_and(Meta::declares_capabilities);
+        if !may_request_input || !context.protocol_version().has(Ability::InputRequired) {
             return context;
         }
         context.with_rounds(InputRounds::new(InputRequestState {

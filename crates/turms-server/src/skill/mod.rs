@@ -31,19 +31,18 @@ use crate::resource::{Resource, ResourceUri};
 /// The skills of a server: the protocol extension `io.modelcontextprotocol/skills`.
 ///
 /// ```
-/// use turms_server::testing::TestClient;
-/// use turms_server::{Server, Skill, Skills};
-/// use turms_proto::ProtocolVersion;
 /// use turms_proto::types::{ListSkills, PaginatedParams};
+/// use turms_server::{Server, Skill, Skills};
+/// use turms_testing::TestClient;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let refunds = Skill::new("refunds", "Process refunds by company policy.")
 ///     .instructions("# Refunds\n\nAnswer with the text of examples/email.md.\n")
 ///     .file("examples/email.md", "Dear customer, ...\n");
-/// let server = Server::new("shop", "1.0.0").extension(Skills::new().skill(refunds)).build()?;
+/// let server = Server::new("shop", "1.0.0").extension(Skills::new().skill(refunds));
 ///
-/// let client = TestClient::connect(&server, ProtocolVersion::LATEST).await;
-/// let list = client.request::<ListSkills>(&PaginatedParams::new()).await?;
+/// let client = TestClient::connect(server).await?;
+/// let list = client.request::<ListSkills>(PaginatedParams::new()).await?;
 /// assert_eq!(list.skills[0].uri, "skill://refunds/SKILL.md");
 /// assert_eq!(list.skills[0].files().unwrap().len(), 2);
 /// # Ok(())

@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytestring::ByteString;
 use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
+use turms_core::__internal::PanicGuard;
 use turms_core::store::{StoreError, TaskAnswer, TaskRecord, TaskStore};
-use turms_core::{PanicGuard, ServiceError};
 use turms_proto::method::Notification as NotificationMethod;
 use turms_proto::revision::core_task;
 use turms_proto::types::{CoreTaskStatus, InputRequest, Meta, Task, TaskStatus};
@@ -141,7 +141,7 @@ impl RunningTask {
         };
         let result = match result {
             Ok(result) => result.map_err(ErrorObject::from),
-            Err(panicked) => Err(ServiceError::from(panicked).into_object()),
+            Err(panicked) => Err(panicked.into_service_error().into_object()),
         };
         let outcome = result.and_then(|mut result| {
             if let Some(server) = server {

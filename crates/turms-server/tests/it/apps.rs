@@ -6,8 +6,8 @@ use turms_proto::types::{
     ReadResource, ReadResourceParams, ReadResourceResult,
 };
 use turms_proto::{Ability, ErrorCode, Object, ProtocolVersion};
-use turms_server::testing::{Script, TestClient};
 use turms_server::{App, Apps, Context, Resource, Router, Server, Tool};
+use turms_testkit::test_client::{Script, TestClient};
 
 const VIEW: &str = "ui://weather/view.html";
 

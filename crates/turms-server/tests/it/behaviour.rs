@@ -23,9 +23,9 @@ use tokio::sync::Notify;
 use turms_core::layer::{RateLimitLayer, TimeoutLayer, TraceLayer};
 use turms_proto::types::*;
 use turms_proto::{Ability, Object, ProtocolVersion, RawJson};
-use turms_server::testing::{Script, TestClient};
 use turms_server::{Args, CompletionRequest, Context, Extension, InputError, Prompt, Resource, Router, Server, Tool};
 use turms_testkit::behaviour_server::{Sum, server_with};
+use turms_testkit::test_client::{Script, TestClient};
 use turms_testkit::tools::{Add, Name};
 use turms_testkit::{CallCounters, within};
 
@@ -301,14 +301,14 @@ async fn progress_and_logs_go_out_where_they_are_wanted() {
             let message = client.expect_notification::<Log>().await;
             assert_eq!((message.level, message.data.as_str()), (LoggingLevel::Info, r#"{"step":1}"#));
             client.request::<SetLevel>(&SetLevelParams::new(LoggingLevel::Error)).await.unwrap();
-            let before = client.heard().len();
+            let before = client.notifications().len();
             client.call_tool("steps", json!({})).await.unwrap();
-            assert_eq!(client.heard().len(), before);
+            assert_eq!(client.notifications().len(), before);
             let bad =
                 client.request_raw("logging/setLevel", Object::encode(&json!({ "level": "loud" })).unwrap()).await;
             assert_eq!(bad.unwrap_err().server_error().code.0, -32602);
         } else {
-            assert_eq!(client.heard(), Vec::<String>::new());
+            assert_eq!(client.notifications(), Vec::<String>::new());
         }
     })
     .await;
@@ -319,7 +319,7 @@ async fn a_stateless_request_gets_the_logs_it_asked_for() {
     let script = person().log_level(LoggingLevel::Debug);
     let client = TestClient::connect_with(&router(), ProtocolVersion::LATEST, script).await;
     client.call_tool("steps", json!({})).await.unwrap();
-    assert_eq!(client.heard().len(), 6);
+    assert_eq!(client.notifications().len(), 6);
 }
 
 #[tokio::test]

@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 use turms_proto::method::Notification;
 use turms_proto::types::{EmptyParams, ListTools, PaginatedParams, key};
 use turms_proto::{Ability, ErrorCode, Object, ProtocolVersion};
-use turms_server::testing::{Script, TestClient};
 use turms_server::{Component, Context, ExtensionBuilder, Router, Server, ServerExtension, Tool};
+use turms_testkit::test_client::{Script, TestClient};
 
 const ID: &str = "com.example/echo";
 

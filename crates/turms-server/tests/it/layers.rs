@@ -13,8 +13,8 @@ use turms_core::{
 use turms_proto::session::RequestOptions;
 use turms_proto::types::*;
 use turms_proto::{ErrorObject, Notification, Object, ProtocolVersion, RawJson};
-use turms_server::testing::{Script, TestClient};
 use turms_server::{Args, Context, InputError, Prompt, Resource, ResourceUri, Server, Tool};
+use turms_testkit::test_client::{Script, TestClient};
 use turms_testkit::tools::{Add, Name};
 use turms_testkit::{CallCounters, within};
 

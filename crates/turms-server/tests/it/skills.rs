@@ -12,8 +12,8 @@ use turms_proto::types::{
     ReadDirectoryParams, ReadResource, ReadResourceParams, ReadResourceResult, ResourceContents, ResourceListChanged,
 };
 use turms_proto::{Ability, ErrorCode, ProtocolVersion};
-use turms_server::testing::TestClient;
 use turms_server::{Router, Server, Skill, Skills};
+use turms_testkit::test_client::TestClient;
 
 /// A temporary directory that is removed at the end of its test.
 struct Folder(PathBuf);

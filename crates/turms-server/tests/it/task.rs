@@ -10,8 +10,8 @@ use turms_core::store::MemoryTaskStore;
 use turms_core::{Request, Service as _};
 use turms_proto::types::*;
 use turms_proto::{ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
-use turms_server::testing::{Script, TestClient};
 use turms_server::{CancellationToken, Context, Principal, Router, Server, State, TaskOptions, Tool};
+use turms_testkit::test_client::{Script, TestClient};
 use turms_testkit::tools::Name;
 use turms_testkit::within;
 
@@ -182,7 +182,7 @@ async fn without_the_extension_tools_run_as_calls_and_tasks_are_refused() {
     let client = TestClient::connect_with(&router, E, script()).await;
     assert_eq!(client.call_tool("quick", json!({})).await.unwrap().text(), "at once");
     assert_eq!(client.call_tool("later", json!({})).await.unwrap().text(), "who? false");
-    let missing = |error: turms_server::testing::TestError| {
+    let missing = |error: turms_testkit::test_client::TestError| {
         let error = error.server_error().clone();
         assert_eq!(error.code, ErrorCode::MISSING_CLIENT_CAPABILITY);
         let wanted = r#"{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
@@ -312,7 +312,7 @@ async fn a_task_reports_no_progress_and_logs_nothing() {
     let params = CallToolParams::new("loud");
     let Outcome::Task(task) = client.request_with_progress::<CallTool>(&params).await.unwrap() else { panic!() };
     until(&client, &task.task_id, is(TaskStatus::Completed)).await;
-    assert_eq!(client.heard(), Vec::<String>::new());
+    assert_eq!(client.notifications(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -360,27 +360,31 @@ async fn listening_tells_how_a_task_stands() {
 #[tokio::test]
 async fn only_the_owner_sees_a_task() {
     let router = server().build().unwrap();
-    let call = async |principal: Option<&str>, method: &str, params: serde_json::Value| {
+    let call = async |principal: Option<Principal>, method: &str, params: serde_json::Value| {
         let capabilities = json!({"extensions": {TASKS_EXTENSION: {}}});
         let meta = object(json!({key::CLIENT_CAPABILITIES: capabilities})).into();
         let mut cx = turms_core::CallContext::in_process().with_meta(Some(meta));
         if let Some(principal) = principal {
-            cx.insert_extension(Principal::new(principal));
+            cx.insert_extension(principal);
         }
         let params = RawJson::from(object(params));
         router.call(Request::raw(method.to_owned(), turms_core::Payload::json(params)), cx).await
     };
-    let begun = call(Some("ann"), "tools/call", json!({"name": "slow"})).await.unwrap();
+    let ann = || Principal::new("ann").with_issuer("https://a");
+    let begun = call(Some(ann()), "tools/call", json!({"name": "slow"})).await.unwrap();
     let id = begun.into_raw().unwrap().member("taskId").unwrap().decode::<String>().unwrap();
-    for stranger in [None, Some("bob")] {
+    let elsewhere = ann().with_issuer("https://b");
+    let bob = Principal::new("bob").with_issuer("https://a");
+    for stranger in [None, Some(bob), Some(elsewhere), Some(Principal::new("ann"))] {
         for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
             let params = json!({"taskId": id, "inputResponses": {}});
-            let error = call(stranger, method, params).await.unwrap_err();
+            let error = call(stranger.clone(), method, params).await.unwrap_err();
             assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
             assert_eq!(error.message, format!("unknown task: {id:?}"));
         }
     }
-    call(Some("ann"), "tasks/get", json!({"taskId": id})).await.unwrap();
+    // After a step-up the token has more scopes, and the principal is the same.
+    call(Some(ann().with_scopes(["more"])), "tasks/get", json!({"taskId": id})).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

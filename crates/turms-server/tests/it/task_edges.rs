@@ -11,8 +11,8 @@ use turms_core::{BoxFuture, Peer, PeerError, PeerTransport, Request, Service as 
 use turms_proto::session::{Dialect, RequestOptions};
 use turms_proto::types::*;
 use turms_proto::{ErrorCode, Notification, Object, ProtocolVersion, RawJson};
-use turms_server::testing::{Script, TestClient};
 use turms_server::{Context, InputError, Router, Server, TaskOptions, Tool};
+use turms_testkit::test_client::{Script, TestClient};
 use turms_testkit::{eventually, within};
 
 const E: ProtocolVersion = ProtocolVersion::V2026_07_28;

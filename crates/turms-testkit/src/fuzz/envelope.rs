@@ -11,8 +11,9 @@ use turms_proto::{
 
 const BATCH_LIMIT: usize = 8;
 
-/// Fuzz target for one transmission: borrowed and owned decoding agree with each other, and with `serde_json` on what is valid JSON;
-/// encoding a message and decoding it gives the same message; and its parts can be translated to every revision.
+/// Fuzz target for decoding one line or body. Checks that borrowed and owned decoding agree with each other, and with
+/// `serde_json` about which input is valid JSON; that messages round-trip; and that translating them to any revision is
+/// idempotent.
 pub fn envelope(data: &[u8]) {
     let borrowed = Envelopes::decode(data, BATCH_LIMIT);
     assert_agrees_with_serde_json(data, &borrowed);
@@ -95,7 +96,7 @@ fn assert_same(envelope: &Envelope<'_>, message: &Message) {
 fn assert_same_text(borrowed: Option<&str>, owned: Option<&RawJson>) {
     let on_one_line = borrowed.map(|text| text.replace(['\n', '\r'], " "));
     assert_eq!(on_one_line.as_deref(), owned.map(RawJson::as_str));
-    // Members that were indexed while decoding are those of the text.
+    // The members that were indexed while decoding must be the same as those found in the text.
     if let (Some(text), Some(owned)) = (on_one_line, owned) {
         let plain = RawJson::parse(text).expect("the text was decoded before");
         assert_eq!((owned.meta(), owned.members(["name", "_meta"])), (plain.meta(), plain.members(["name", "_meta"])));
@@ -122,7 +123,7 @@ fn assert_translates_to_every_revision(message: &Message) {
                 raise_notification,
             );
         }
-        // A response does not name its method, so it is tried as the result of every method with content.
+        // A response does not name its method, so it is translated as the result of several methods.
         Message::Response(response) => {
             for method in ["tools/call", "tools/list", "prompts/get", "resources/read", "sampling/createMessage"] {
                 assert_translates(method, response.outcome.as_ref().ok(), lower_result, raise_result);

@@ -3,7 +3,8 @@ use turms_proto::header::{
     HeaderLookup, ParamHeaders, check_method, check_name, check_version, decode_value, encode_value,
 };
 
-/// Fuzz target for header values: any text can be encoded and decoded, and a server accepts what a client extracts from arguments.
+/// Fuzz target for header values. Checks that any text round-trips through a header value, and that a server accepts
+/// the headers that a client derives from arguments.
 pub fn header_value(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     assert_round_trip(&text);

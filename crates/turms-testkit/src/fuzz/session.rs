@@ -159,7 +159,7 @@ impl FuzzPeer {
         let timeout = timeout.map(|digit| Duration::from_secs(u64::from(digit - b'0')));
         let mut options = match timeout {
             Some(timeout) => RequestOptions::default().timeout(timeout),
-            None => RequestOptions::default().for_ever(),
+            None => RequestOptions::default().without_timeout(),
         };
         options.progress = flags.contains(&b'p');
         let method = if flags.contains(&b'!') { "ping" } else { "tools/call" };

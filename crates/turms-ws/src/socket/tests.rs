@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
 use super::*;
 
-/// Runs a test on a runtime of its own.
+/// Runs a test on its own runtime.
 fn run<T>(test: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(test)
 }
@@ -14,7 +14,7 @@ async fn socket(stream: DuplexStream) -> WsByteStream<DuplexStream> {
     WsByteStream::new(stream, Role::Server, 1 << 20, HeartbeatOptions::default(), Arc::default()).await
 }
 
-/// A frame as a client writes it.
+/// Returns a masked frame, as a client sends it.
 fn frame(payload: &[u8], kind: OpCode, last: bool) -> Vec<u8> {
     let mut frame = match kind {
         OpCode::Data(_) => Frame::message(payload.to_vec(), kind, last),
@@ -26,7 +26,7 @@ fn frame(payload: &[u8], kind: OpCode, last: bool) -> Vec<u8> {
     bytes
 }
 
-/// A message in frames that are split at `cuts`, each followed by a ping if `ping` is set.
+/// Returns a message in frames that are split at `cuts`, each followed by a ping if `ping` is set.
 fn message(text: &str, cuts: &[usize], ping: bool) -> Vec<u8> {
     let mut positions: Vec<usize> = cuts.iter().map(|cut| cut % (text.len() + 1)).collect();
     positions.extend([0, text.len()]);
@@ -115,7 +115,7 @@ proptest! {
 
     /// Any input is read or closes the connection, without a panic or a deadlock.
     #[test]
-    fn any_input_ends(bytes in prop::collection::vec(any::<u8>(), 0..200), masked in any::<bool>()) {
+    fn any_input_is_read_or_closes_the_connection(bytes in prop::collection::vec(any::<u8>(), 0..200), masked in any::<bool>()) {
         run(async {
             let (near, mut far) = tokio::io::duplex(1024);
             // Random bytes are mostly rejected at the first byte; a valid header gets them further.

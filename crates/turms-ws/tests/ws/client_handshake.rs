@@ -21,7 +21,7 @@ async fn assert_works(client: Client) {
 /// The error of the connection, and its message with all causes.
 async fn dial_error(connector: WsConnector) -> (ConnectError, String) {
     let error = within("an error", builder().connect(connector)).await.unwrap_err();
-    let chain = turms_core::error_chain(&error);
+    let chain = turms_core::__internal::error_chain(&error);
     (error, chain)
 }
 

@@ -233,7 +233,7 @@ async fn what_the_server_does_not_acknowledge_is_not_watched() {
     let subscribing = tokio::spawn(client.subscribe("config://app").into_future());
     let listen = peer.expect("subscriptions/listen").await;
     assert_eq!(listen["params"]["notifications"], json!({ "resourceSubscriptions": ["config://app"] }));
-    peer.tell(
+    peer.notify(
         "notifications/subscriptions/acknowledged",
         json!({ "notifications": {}, "_meta": { "io.modelcontextprotocol/subscriptionId": listen["id"] } }),
     )
@@ -261,9 +261,9 @@ async fn a_subscription_that_the_server_ends_is_over() {
     let listen = peer.expect("subscriptions/listen").await;
     let meta = json!({ "io.modelcontextprotocol/subscriptionId": listen["id"] });
     let acknowledged = json!({ "notifications": listen["params"]["notifications"], "_meta": meta });
-    peer.tell("notifications/subscriptions/acknowledged", acknowledged).await;
+    peer.notify("notifications/subscriptions/acknowledged", acknowledged).await;
     let mut changes = listening.await.unwrap().unwrap();
-    peer.tell("notifications/resources/updated", json!({ "uri": "a://b/c", "_meta": meta })).await;
+    peer.notify("notifications/resources/updated", json!({ "uri": "a://b/c", "_meta": meta })).await;
     assert_eq!(changes.next().await, Some(Change::Resource { uri: "a://b/c".into() }));
     peer.answer(&listen, json!({ "resultType": "complete", "_meta": meta })).await;
     assert_eq!(changes.next().await, None);

@@ -29,7 +29,7 @@ async fn a_handler_knows_the_server_and_the_metadata_of_the_request() {
         let (_client, mut peer) = Peer::connected(version, builder).await;
         let mut params = sample();
         params["_meta"] = json!({ "example.com/x": 7, "progressToken": "p" });
-        peer.ask(1, "sampling/createMessage", params).await;
+        peer.request(1, "sampling/createMessage", params).await;
         let progress = peer.expect("notifications/progress").await;
         assert_eq!(progress["params"], json!({ "progressToken": "p", "progress": 1.0, "total": 2.0 }), "{version}");
         let response = peer.expect_answer(1).await;
@@ -62,11 +62,11 @@ async fn an_error_of_a_handler_is_the_error_response() {
         .on_sampling(|_, _| async { Err("x".parse::<u32>().unwrap_err().into()) })
         .on_form(|_, _| async { Err(ErrorObject::invalid_params("no such form").into()) });
     let (_client, mut peer) = Peer::connected(ProtocolVersion::V2025_11_25, builder).await;
-    peer.ask(1, "sampling/createMessage", sample()).await;
+    peer.request(1, "sampling/createMessage", sample()).await;
     let error = &peer.expect_answer(1).await["error"];
     assert_eq!(*error, json!({ "code": -32603, "message": "invalid digit found in string" }));
     let form = json!({ "message": "?", "requestedSchema": { "type": "object", "properties": {} } });
-    peer.ask(2, "elicitation/create", form).await;
+    peer.request(2, "elicitation/create", form).await;
     assert_eq!(peer.expect_answer(2).await["error"], json!({ "code": -32602, "message": "no such form" }));
 }
 
@@ -79,11 +79,11 @@ async fn methods_of_an_application_have_handlers() {
     for version in ProtocolVersion::with_handshake() {
         let builder = Client::builder("suite", "1").on_request("example.com/double", double);
         let (_client, mut peer) = Peer::connected(version, builder).await;
-        peer.ask(1, "example.com/double", json!({ "number": 4 })).await;
+        peer.request(1, "example.com/double", json!({ "number": 4 })).await;
         assert_eq!(peer.expect_answer(1).await["result"], json!({ "number": 8, "server": "by-hand" }), "{version}");
-        peer.ask(2, "example.com/double", json!({})).await;
+        peer.request(2, "example.com/double", json!({})).await;
         assert_eq!(peer.expect_answer(2).await["error"]["code"], -32602, "{version}");
-        peer.ask(3, "example.com/other", json!({})).await;
+        peer.request(3, "example.com/other", json!({})).await;
         assert_eq!(peer.expect_answer(3).await["error"]["code"], -32601, "{version}");
     }
 }
@@ -102,11 +102,11 @@ async fn notifications_of_an_application_are_handled_in_order() {
         };
         let builder = Client::builder("suite", "1").on_notification("example.com/changed", handler);
         let (client, mut peer) = Peer::connected(version, builder).await;
-        peer.tell("example.com/changed", json!({})).await;
+        peer.notify("example.com/changed", json!({})).await;
         for number in 0..3 {
             let params = json!({ "number": number, "_meta": { "example.com/x": 7 } });
-            peer.tell("example.com/changed", params).await;
-            peer.tell("example.com/other", json!({})).await;
+            peer.notify("example.com/changed", params).await;
+            peer.notify("example.com/other", json!({})).await;
         }
         for number in 0..3 {
             let expected = (number, "by-hand 1 Some(\"7\") false".to_owned());

@@ -25,7 +25,7 @@ async fn acknowledge(peer: &mut Peer, request: &Value, notifications: &Value) {
 
 async fn tell(peer: &mut Peer, request: &Value, method: &str, mut params: Value) {
     params["_meta"] = json!({ SUBSCRIPTION_ID: request["id"] });
-    peer.tell(method, params).await;
+    peer.notify(method, params).await;
 }
 
 #[tokio::test]

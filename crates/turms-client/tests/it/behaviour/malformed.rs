@@ -220,8 +220,8 @@ async fn what_the_server_tells_beyond_the_protocol_is_an_event() {
     for version in ProtocolVersion::ALL {
         let (client, mut peer) = Peer::connected(version, nobody()).await;
         let mut events = client.events();
-        peer.tell("example/tick", json!({ "n": 1 })).await;
-        peer.tell("notifications/resources/updated", json!({ "uri": 7 })).await;
+        peer.notify("example/tick", json!({ "n": 1 })).await;
+        peer.notify("notifications/resources/updated", json!({ "uri": 7 })).await;
         for method in ["example/tick", "notifications/resources/updated"] {
             let told = events.find(|event| match event {
                 Event::Notification(notification) => Some(notification.method.to_string()),
@@ -230,7 +230,7 @@ async fn what_the_server_tells_beyond_the_protocol_is_an_event() {
             assert_eq!(told.await.unwrap(), method);
         }
         let token = json!({ "progressToken": "own", "progress": 0.5 });
-        peer.tell("notifications/progress", token).await;
+        peer.notify("notifications/progress", token).await;
         let progress = events.find(|event| match event {
             Event::Progress(report) => Some(report.progress.as_f64()),
             _ => None,
@@ -243,9 +243,9 @@ async fn what_the_server_tells_beyond_the_protocol_is_an_event() {
 async fn a_server_may_see_whether_the_client_is_there_and_not_ask_what_nobody_knows() {
     for version in ProtocolVersion::with_handshake() {
         let (_client, mut peer) = Peer::connected(version, nobody()).await;
-        peer.ask("a", "ping", json!({})).await;
+        peer.request("a", "ping", json!({})).await;
         assert_eq!(peer.expect_answer("a").await["result"], json!({}));
-        peer.ask(2, "example/secret", json!({})).await;
+        peer.request(2, "example/secret", json!({})).await;
         assert_eq!(peer.expect_answer(2).await["error"]["code"], ErrorCode::METHOD_NOT_FOUND.0);
     }
 }
@@ -253,8 +253,8 @@ async fn a_server_may_see_whether_the_client_is_there_and_not_ask_what_nobody_kn
 #[tokio::test]
 async fn a_server_of_the_newest_revision_gets_no_answers_to_what_it_must_not_ask() {
     let (client, mut peer) = newest().await;
-    peer.ask(1, "ping", json!({})).await;
-    peer.ask(2, "roots/list", json!({})).await;
+    peer.request(1, "ping", json!({})).await;
+    peer.request(2, "roots/list", json!({})).await;
     // The next thing that the client says is its own.
     assert!(call(&client, &mut peer, said("well")).await.is_ok());
 }

@@ -80,7 +80,7 @@ async fn what_a_server_tells_without_a_ttl_is_not_reused() {
 /// A way to a fixture of these revisions, a fresh one for each connection.
 fn to_fixture(name: &str, versions: &[ProtocolVersion]) -> StreamConnector {
     let versions = versions.to_vec();
-    StreamConnector::each(name, move || {
+    StreamConnector::from_fn(name, move || {
         let (near, far) = memory();
         let server = fixture::server().protocol_versions(versions.clone()).cache(TTL, CacheScope::Public);
         tokio::spawn(async move { server.serve(far.0, far.1).await });
@@ -91,7 +91,7 @@ fn to_fixture(name: &str, versions: &[ProtocolVersion]) -> StreamConnector {
 /// A way to servers that are played by hand, one for each connection.
 pub(crate) fn by_hand(name: &str) -> (StreamConnector, mpsc::UnboundedReceiver<Peer>) {
     let (starts, started) = mpsc::unbounded_channel();
-    let connector = StreamConnector::each(name, move || {
+    let connector = StreamConnector::from_fn(name, move || {
         let (near, far) = memory();
         starts.send(Peer::new(far)).unwrap();
         std::future::ready(Ok(near))

@@ -141,7 +141,7 @@ async fn noise_before_the_answer_is_passed_over() {
     peer.write("").await;
     peer.write("{\"level\":\"info\"}").await;
     peer.answer(&json!({ "id": "another" }), json!({})).await;
-    peer.tell("notifications/message", json!({ "level": "info", "data": "hello" })).await;
+    peer.notify("notifications/message", json!({ "level": "info", "data": "hello" })).await;
     peer.answer(&probe, discovered(&ProtocolVersion::ALL)).await;
     let client = opened(connecting).await;
     assert_eq!(client.protocol_version(), Some(ProtocolVersion::LATEST));
@@ -298,7 +298,7 @@ async fn a_server_that_goes_before_the_connection_is_open_is_gone() {
 #[tokio::test]
 async fn a_server_that_dies_of_the_probe_is_started_again_and_not_probed() {
     let (starts, mut started) = tokio::sync::mpsc::unbounded_channel();
-    let connector = StreamConnector::each("fragile", move || {
+    let connector = StreamConnector::from_fn("fragile", move || {
         let (near, far) = memory();
         starts.send(Peer::new(far)).unwrap();
         std::future::ready(Ok(near))
@@ -315,7 +315,7 @@ async fn a_server_that_dies_of_the_probe_is_started_again_and_not_probed() {
 
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_is_named() {
-    let connector = StreamConnector::each("nowhere", || async {
+    let connector = StreamConnector::from_fn("nowhere", || async {
         Err::<turms_core::transport::MemoryEnd, _>(std::io::Error::from(std::io::ErrorKind::ConnectionRefused))
     });
     let error = nobody().connect(connector).await.unwrap_err();

@@ -142,7 +142,7 @@ async fn older_servers_are_told_what_was_not_declared() {
         for (method, params) in
             [("roots/list", json!({})), ("sampling/createMessage", sample()), ("elicitation/create", form("?"))]
         {
-            peer.ask(method, method, params).await;
+            peer.request(method, method, params).await;
             assert_eq!(peer.expect_answer(method).await["error"]["code"], -32601, "{version} {method}");
         }
     }
@@ -150,14 +150,14 @@ async fn older_servers_are_told_what_was_not_declared() {
         .on_form(|_, _| async { Ok(ElicitResult::decline()) })
         .on_sampling(|_, _| async { Err(HandlerError::rejected("not today")) });
     let (_client, mut peer) = Peer::connected(ProtocolVersion::V2025_11_25, answers).await;
-    peer.ask(1, "elicitation/create", url()).await;
+    peer.request(1, "elicitation/create", url()).await;
     assert_eq!(peer.expect_answer(1).await["error"]["code"], -32602);
-    peer.ask(2, "sampling/createMessage", sample()).await;
+    peer.request(2, "sampling/createMessage", sample()).await;
     let refused = peer.expect_answer(2).await;
     assert_eq!(refused["error"], json!({ "code": -1, "message": "not today" }));
     let mut with_tools = sample();
     with_tools["tools"] = json!([]);
-    peer.ask(3, "sampling/createMessage", with_tools).await;
+    peer.request(3, "sampling/createMessage", with_tools).await;
     assert_eq!(peer.expect_answer(3).await["error"]["code"], -32602);
 }
 
@@ -167,7 +167,7 @@ async fn a_conversation_with_tools_has_to_make_sense() {
     let (_client, mut peer) = Peer::connected(ProtocolVersion::V2025_11_25, answers).await;
     let used = json!({ "role": "assistant", "content": { "type": "tool_use", "id": "1", "name": "t", "input": {} } });
     let text = json!({ "role": "user", "content": { "type": "text", "text": "well?" } });
-    peer.ask(1, "sampling/createMessage", json!({ "messages": [used, text], "maxTokens": 5 })).await;
+    peer.request(1, "sampling/createMessage", json!({ "messages": [used, text], "maxTokens": 5 })).await;
     let error = peer.expect_answer(1).await["error"].clone();
     assert_eq!(error["code"], -32602);
     assert_eq!(error["message"], "invalid request: messages[1]: tool use \"1\" has no result");
@@ -183,7 +183,7 @@ async fn a_form_of_an_older_server_is_answered_with_its_defaults() {
         "colours": { "type": "array", "items": { "type": "string", "enum": ["red", "blue"] }, "default": ["red"] }
     });
     let schema = json!({ "type": "object", "properties": fields, "required": ["name"] });
-    peer.ask(1, "elicitation/create", json!({ "message": "?", "requestedSchema": schema })).await;
+    peer.request(1, "elicitation/create", json!({ "message": "?", "requestedSchema": schema })).await;
     let expected = json!({
         "name": "Ann", "age": 30, "score": 95.5, "verified": true, "status": "active", "colours": ["red"]
     });
@@ -201,8 +201,8 @@ async fn a_server_that_wants_a_page_visited_first_is_asked_again_once_it_was() {
     let calling = tokio::spawn(client.call_tool("t", json!({ "x": 1 })).into_future());
     let first = peer.expect("tools/call").await;
     peer.refuse(&first, page_first()).await;
-    peer.tell("notifications/elicitation/complete", json!({ "elicitationId": "another" })).await;
-    peer.tell("notifications/elicitation/complete", json!({ "elicitationId": "p1" })).await;
+    peer.notify("notifications/elicitation/complete", json!({ "elicitationId": "another" })).await;
+    peer.notify("notifications/elicitation/complete", json!({ "elicitationId": "p1" })).await;
     let second = peer.expect("tools/call").await;
     assert_eq!(second["params"], first["params"]);
     assert_ne!(second["id"], first["id"]);

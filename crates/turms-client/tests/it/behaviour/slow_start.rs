@@ -205,7 +205,7 @@ async fn a_late_answer_to_the_probe_is_better_than_none() {
 async fn a_revision_that_only_slowness_has_led_to_is_not_remembered() {
     let known = VersionCache::new();
     let (starts, mut started) = tokio::sync::mpsc::unbounded_channel();
-    let connector = StreamConnector::each("slow", move || {
+    let connector = StreamConnector::from_fn("slow", move || {
         let (near, far) = memory();
         starts.send(Peer::new(far)).unwrap();
         std::future::ready(Ok(near))

@@ -52,7 +52,7 @@ async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
 
 #[tokio::test]
 async fn a_server_that_hangs_is_given_up() {
-    let hanging = StreamConnector::each("a hanging one", || async {
+    let hanging = StreamConnector::from_fn("a hanging one", || async {
         std::future::pending::<()>().await;
         Ok::<MemoryEnd, _>(memory().0)
     });

@@ -179,7 +179,7 @@ async fn a_pool_of_supervised_clients_waits_for_them_when_there_is_nobody_else()
     let front = site.front.clone();
     let connections = Arc::new(Mutex::new(Vec::new()));
     let opened = connections.clone();
-    let connector = StreamConnector::each("one", move || {
+    let connector = StreamConnector::from_fn("one", move || {
         let (near, far) = memory();
         opened.lock().unwrap().push(serve(front.clone(), far));
         std::future::ready(Ok(near))

@@ -79,7 +79,7 @@ impl ScriptedServer {
 
     pub(crate) fn connector(&self) -> StreamConnector {
         let scripted = self.clone();
-        StreamConnector::each("the scripted", move || std::future::ready(scripted.open()))
+        StreamConnector::from_fn("the scripted", move || std::future::ready(scripted.open()))
     }
 
     pub(crate) async fn connect_with(&self, builder: ClientBuilder) -> Client {

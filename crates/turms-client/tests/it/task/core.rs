@@ -315,7 +315,7 @@ async fn a_change_that_is_told_is_looked_at_at_once() {
     let handle = begun(&client, &mut peer).await;
     let playing = async {
         let begun = Instant::now();
-        peer.tell("notifications/tasks/status", core("completed")).await;
+        peer.notify("notifications/tasks/status", core("completed")).await;
         peer.told(core("completed")).await;
         assert!(begun.elapsed().as_millis() < 100, "{:?}", begun.elapsed());
         let request = asked_for_result(&mut peer).await;

@@ -170,7 +170,7 @@ async fn a_change_that_is_told_is_looked_at_at_once() {
         assert_eq!(listen["params"]["notifications"], json!({ "taskIds": ["t"] }));
         let meta = json!({ "io.modelcontextprotocol/subscriptionId": listen["id"] });
         let acknowledged = json!({ "notifications": { "taskIds": ["t"] }, "_meta": meta });
-        peer.tell("notifications/subscriptions/acknowledged", acknowledged).await;
+        peer.notify("notifications/subscriptions/acknowledged", acknowledged).await;
         meta
     };
     let (changes, meta) = tokio::join!(listening.into_future(), playing);
@@ -185,7 +185,7 @@ async fn a_change_that_is_told_is_looked_at_at_once() {
     let begun = Instant::now();
     let mut told = completed(said("done"));
     told["_meta"] = meta;
-    peer.tell("notifications/tasks", told).await;
+    peer.notify("notifications/tasks", told).await;
     peer.told(completed(said("done"))).await;
     assert!(begun.elapsed().as_millis() < 100, "{:?}", begun.elapsed());
     assert_eq!(waiting.await.unwrap().unwrap().text(), "done");
@@ -316,7 +316,7 @@ async fn a_client_that_is_served_makes_tasks_for_those_who_take_them() {
 async fn a_change_of_a_task_is_an_event() {
     let (client, mut peer) = Peer::with(NEW, extended(), nobody()).await;
     let mut events = client.events();
-    peer.tell("notifications/tasks", task("completed")).await;
+    peer.notify("notifications/tasks", task("completed")).await;
     let heard = events.find(|event| match event {
         Event::TaskUpdated(task) => Some(task.status),
         _ => None,

@@ -262,7 +262,7 @@ async fn a_call_that_is_given_up_gives_up_its_task() {
 /// A way to servers that are played by hand: every connection leads to another.
 fn each() -> (StreamConnector, mpsc::UnboundedReceiver<Peer>) {
     let (sender, peers) = mpsc::unbounded_channel();
-    let connector = StreamConnector::each("by hand", move || {
+    let connector = StreamConnector::from_fn("by hand", move || {
         let (near, far) = memory();
         sender.send(Peer::new(far)).unwrap();
         std::future::ready(Ok(near))

@@ -275,7 +275,7 @@ impl fmt::Debug for ChildCommand {
 }
 
 /// Error of starting a program.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
     /// The program does not exist.
@@ -304,6 +304,14 @@ pub enum SpawnError {
         /// The error of the system.
         source: io::Error,
     },
+}
+
+crate::__internal::debug_error! {
+    SpawnError {
+        NotFound { program, source },
+        Directory { program, directory, source },
+        Refused { program, source },
+    }
 }
 
 impl SpawnError {

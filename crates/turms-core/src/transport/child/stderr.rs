@@ -97,7 +97,7 @@ impl StderrOutput {
             // Reading continues even if the callback panics.
             Some(callback) => drop(catch_unwind(AssertUnwindSafe(|| callback(line)))),
             None => {
-                let line = crate::escape_control(line);
+                let line = crate::text::escape_control(line);
                 tracing::info!(target: "turms::child", program = self.program, pid = self.id, "{line}");
             }
         }

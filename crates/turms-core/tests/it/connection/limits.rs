@@ -64,7 +64,7 @@ async fn waiting_calls_count_by_the_bytes_that_they_keep() {
         let id = message["id"].clone();
         raw.send(message).await;
         let refused = raw.receive().await;
-        assert_eq!((&refused["id"], &refused["error"]["code"]), (&id, &json!(-32603)));
+        assert_eq!((&refused["id"], &refused["error"]["code"]), (&id, &json!(-32051)));
     }
     let params = json!({ "requestId": "first" });
     raw.send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params })).await;
@@ -91,7 +91,7 @@ impl Service for RequestPerNotification {
         }
         let responses = self.responses.clone();
         Box::pin(async move {
-            cx.peer().request_raw("roots/list", None, RequestOptions::default().for_ever()).await.unwrap();
+            cx.peer().request_raw("roots/list", None, RequestOptions::default().without_timeout()).await.unwrap();
             responses.fetch_add(1, Ordering::SeqCst);
         })
     }

@@ -3,10 +3,8 @@
 use std::sync::Weak;
 
 use bytestring::ByteString;
-use turms_core::{
-    BoxFuture, CallContext, ObservedCall, OutgoingRequest, Payload, Peer, PeerError, PeerTransport, dispatch,
-    dispatch_notification,
-};
+use turms_core::__internal::{dispatch, dispatch_notification, too_many_in_flight};
+use turms_core::{BoxFuture, CallContext, ObservedCall, OutgoingRequest, Payload, Peer, PeerError, PeerTransport};
 use turms_proto::session::{Call, Event, RequestOptions, Session, Ticket};
 use turms_proto::types::{Meta, Progress};
 use turms_proto::{ErrorObject, Incoming, InvalidMessage, Message, Notification, RawJson, RequestId};
@@ -119,8 +117,7 @@ impl SessionShared {
     fn handle_request(&self, call: Call, related: Option<ObservedCall>) {
         let Call { request, ticket, .. } = call;
         if self.tasks.lock().len() > MAX_CALLS {
-            let busy = ErrorObject::internal("too many requests in flight; wait for responses before sending more");
-            return self.respond(&ticket, Err(busy));
+            return self.respond(&ticket, Err(too_many_in_flight().into_object()));
         }
         let Some(me) = self.me.upgrade() else { return };
         if self.ended.borrow().is_some() {

@@ -37,7 +37,7 @@ pub(in crate::server) fn serve<H: HttpHandler>(
     let mut connection = HttpConnection::new(stream, peer, limits, shutdown);
     async move {
         let _version = connection.serve(&*handler).await;
-        #[cfg(feature = "http2")]
+        #[cfg(feature = "server-http2")]
         if _version == HttpVersion::Http2 {
             let HttpConnection { io, shutdown, .. } = connection;
             // Boxed, because it has 2 248 bytes that an HTTP/1.1 connection does not need.
@@ -204,7 +204,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
         if input.is_empty() {
             return None;
         }
-        if self.is_first && cfg!(feature = "http2") {
+        if self.is_first && cfg!(feature = "server-http2") {
             if input.starts_with(PREFACE) {
                 return Some(Err(NextStep::Http2));
             }

@@ -33,7 +33,7 @@ impl IdleTimer {
         if is_registered && !self.timer.is_elapsed() {
             return Poll::Pending;
         }
-        // Unconstrained: a task without budget would get `Pending` without being registered.
+        // Unconstrained: in a task without coop budget, the timer would return `Pending` without registering the waker.
         while Pin::new(&mut tokio::task::unconstrained(self.timer.as_mut())).poll(task).is_ready() {
             let deadline = self.idle_since + self.timeout;
             if deadline <= Instant::now() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
-#[cfg(feature = "http2")]
+#[cfg(feature = "server-http2")]
 use super::rewind::Rewind;
 use super::write_timeout::WriteTimeout;
 
@@ -37,7 +37,7 @@ impl<I> ConnectionIo<I> {
         Self { stream: WriteTimeout::new(io, write_timeout), input: BytesMut::new(), has_dropped_input: false }
     }
 
-    #[cfg(feature = "http2")]
+    #[cfg(feature = "server-http2")]
     pub(super) fn rewind(self) -> Rewind<I> {
         Rewind::new(self.input.freeze(), self.stream.into_inner())
     }

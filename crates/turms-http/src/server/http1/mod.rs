@@ -71,7 +71,7 @@ mod head;
 mod idle_timer;
 mod io;
 mod response;
-#[cfg(feature = "http2")]
+#[cfg(feature = "server-http2")]
 mod rewind;
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use turms_core::BoxFuture;
 use turms_server::{Args, Server, Tool};
 
-#[cfg(feature = "http2")]
+#[cfg(feature = "server-http2")]
 use super::connection::PREFACE;
 use super::connection::{HttpConnection, HttpVersion};
 use super::head::{HeadError, HeadParser, HeaderSpan, ParsedHead, RawHead};
@@ -289,7 +289,7 @@ async fn a_client_that_sends_too_much_ahead_gets_its_answer_and_then_the_end() {
     }
 }
 
-#[cfg(feature = "http2")]
+#[cfg(feature = "server-http2")]
 #[tokio::test]
 async fn what_http2_begins_with_is_given_back() {
     let (mut ours, theirs) = tokio::io::duplex(3);

@@ -23,7 +23,7 @@ impl<I> WriteTimeout<I> {
         Self { io, timeout, timer: None, is_waiting: false }
     }
 
-    #[cfg(feature = "http2")]
+    #[cfg(feature = "server-http2")]
     pub(super) fn into_inner(self) -> I {
         self.io
     }

@@ -1,4 +1,4 @@
-//! The headers that the protocol uses, and media types.
+//! The headers that the protocol uses, and content negotiation.
 
 use http::header::ACCEPT;
 use turms_proto::header::{self, HeaderLookup};
@@ -27,7 +27,7 @@ impl KnownHeader {
 
     /// Returns the header with this name, ignoring case.
     fn find(name: &[u8]) -> Option<Self> {
-        // No two names of the same length start with the same letter.
+        // The length selects one candidate, or two that differ in the first letter.
         let header = match name.len() {
             4 => Self::Host,
             6 if name[0].eq_ignore_ascii_case(&b'a') => Self::Accept,
@@ -81,11 +81,11 @@ impl<P: Copy> HeaderIndex<P> {
     /// Indexes the headers of a request, each with its name and position.
     pub(in crate::server) fn new<'a>(headers: impl Iterator<Item = (&'a [u8], P)>) -> Self {
         let mut index = Self([HeaderPosition::Absent; KnownHeader::COUNT]);
-        for (name, place) in headers {
+        for (name, position) in headers {
             if let Some(header) = KnownHeader::find(name) {
                 let slot = &mut index.0[header as usize];
                 *slot = if matches!(slot, HeaderPosition::Absent) {
-                    HeaderPosition::At(place)
+                    HeaderPosition::At(position)
                 } else {
                     HeaderPosition::Repeated
                 };
@@ -103,7 +103,7 @@ impl<P: Copy> HeaderIndex<P> {
         match self.0[header as usize] {
             HeaderPosition::Absent => HeaderLookup::Absent,
             HeaderPosition::Repeated => HeaderLookup::Repeated,
-            HeaderPosition::At(place) => read(place).map_or(HeaderLookup::NotText, HeaderLookup::One),
+            HeaderPosition::At(position) => read(position).map_or(HeaderLookup::NotText, HeaderLookup::One),
         }
     }
 }
@@ -134,9 +134,9 @@ impl<'a> McpHeaders<'a> {
             HeaderLookup::One(named) => named.trim(),
             _ => return NamedVersion::Unreadable,
         };
-        let speaks_newest = versions.iter().any(|version| version.has(Ability::Stateless));
+        let supports_stateless = versions.iter().any(|version| version.has(Ability::Stateless));
         match named.parse() {
-            _ if names_stateless(named) && speaks_newest => NamedVersion::Stateless(named),
+            _ if names_stateless(named) && supports_stateless => NamedVersion::Stateless(named),
             Ok(version) if versions.contains(&version) => NamedVersion::Handshake(version),
             _ => NamedVersion::Unsupported(named),
         }
@@ -154,7 +154,7 @@ pub(in crate::server) enum NamedVersion<'a> {
     Stateless(&'a str),
     /// A revision that the server does not support.
     Unsupported(&'a str),
-    /// The header is repeated, or is not visible ASCII.
+    /// The header is repeated, or contains characters other than visible ASCII.
     Unreadable,
 }
 
@@ -190,7 +190,7 @@ pub(in crate::server) const EVENT_STREAM: &str = "text/event-stream";
 
 /// Returns `true` if a POST accepts JSON and event streams. A POST without `Accept` accepts everything.
 pub(in crate::server) fn accepts_both(head: &RequestHead) -> bool {
-    // The usual value needs no parsing.
+    // Fast path: the usual value needs no parsing.
     let usual = head.lookup(KnownHeader::Accept) == HeaderLookup::One("application/json, text/event-stream");
     usual || [JSON, EVENT_STREAM].iter().all(|wanted| accepts(head, wanted).unwrap_or(true))
 }
@@ -233,7 +233,7 @@ fn specificity(wanted: &str, range: &str) -> Option<u8> {
     }
 }
 
-/// Returns `true` for a weight of zero.
+/// Returns `true` if the range has a weight of zero (`;q=0`).
 fn is_excluded(range: &str) -> bool {
     range
         .split(';')
@@ -267,8 +267,8 @@ mod tests {
             KnownHeader::LastEventId,
         ];
         assert_eq!(all.len(), KnownHeader::COUNT);
-        for (place, header) in all.into_iter().enumerate() {
-            assert_eq!(header as usize, place);
+        for (position, header) in all.into_iter().enumerate() {
+            assert_eq!(header as usize, position);
             assert_eq!(KnownHeader::find(header.name().as_bytes()), Some(header));
             assert_eq!(KnownHeader::find(header.name().to_ascii_uppercase().as_bytes()), Some(header));
         }
@@ -277,9 +277,9 @@ mod tests {
     }
 
     #[test]
-    fn one_pass_finds_every_header_and_those_that_are_repeated() {
+    fn one_pass_finds_single_and_repeated_headers() {
         let headers = [("x", "0"), ("HOST", "1"), ("accept", "2"), ("mcp-name", "3"), ("Accept", "4")];
-        let index = HeaderIndex::new(headers.into_iter().map(|(name, place)| (name.as_bytes(), place)));
+        let index = HeaderIndex::new(headers.into_iter().map(|(name, position)| (name.as_bytes(), position)));
         let lookup = |header| index.lookup(header, |value| Some(value).filter(|value| *value != "3"));
         assert_eq!(lookup(KnownHeader::Host), HeaderLookup::One("1"));
         assert_eq!(lookup(KnownHeader::Name), HeaderLookup::NotText);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_accepted_as_the_client_says() {
+    fn media_types_are_matched_with_accept() {
         let both = accept(&["application/json, text/event-stream"]);
         assert!(accepts_both(&both) && accepts_events(&both));
         assert!(accepts_both(&accept(&["text/event-stream", "application/json"])));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn json_may_say_more_about_itself() {
+    fn a_json_content_type_may_have_parameters() {
         let of = |value| is_json(HeaderLookup::One(value));
         assert!(of("application/json") && of("Application/Json; charset=utf-8"));
         assert!(!of("text/plain") && !of("application/json-patch+json"));

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::HeaderName;
+use turms_core::__internal::{dispatch, is_random_id, random_id};
 use turms_core::store::{SessionRecord, StoreError};
-use turms_core::{CallContext, CloseReason, Payload, Peer, Principal, Request, dispatch, is_random_id, random_id};
+use turms_core::{CallContext, CloseReason, Payload, Peer, Principal, Request};
 use turms_proto::header::{HeaderLookup, LAST_EVENT_ID, SESSION_ID};
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::session::Dialect;
@@ -49,7 +50,7 @@ impl HttpState {
             Ok(session) => session,
             Err(answer) => return answer,
         };
-        let posted = PostedMessages { incoming, head };
+        let posted = PostedMessages { incoming, head, begins_in: None };
         let has_request = posted.has_request();
         // A call is not started if its response could not be delivered.
         let permit = match has_request.then(|| self.take_stream_permit(&session, id.as_ref())).transpose() {
@@ -119,10 +120,11 @@ impl HttpState {
         let Some(permit) = self.state.streams.take(self.options.max_streams) else {
             return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open");
         };
-        let principal = head.principal().map(|principal| principal.subject.clone());
+        let principal = head.principal().map(|principal| principal.key().to_owned());
         let session = HttpSession::new(random_id().into(), self.endpoint.service(), options.clone(), self.versions());
         let incoming = Incoming::One(Message::Request(request));
-        let reply = session.receive(PostedMessages { incoming, head }, self.limits()).await;
+        let begins_in = Some(Arc::downgrade(&self.state.sessions));
+        let reply = session.receive(PostedMessages { incoming, head, begins_in }, self.limits()).await;
         let Some(version) = session.state.lock().protocol.agreed() else {
             return self.respond_to_post(&session, reply, Some(permit), Some(&id));
         };
@@ -132,13 +134,14 @@ impl HttpState {
             Err(StoreError::CapacityExceeded { limit, .. }) => return too_many_sessions(limit, &id),
             Err(error) => {
                 tracing::warn!(%error, "a session cannot be stored");
-                let message = "sessions cannot be stored at the moment";
-                return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), message);
+                return response::unavailable(Some(&id), "sessions cannot be stored at the moment");
             }
         }
         let _ = session.record.set(record);
         session.shrink_memory();
         let session = self.state.sessions.add(session, place);
+        // It may have been refused while it was stored.
+        self.state.sessions.remove_if_refused(&session).await;
         let mut answer = self.respond_to_post(&session, reply, Some(permit), Some(&id));
         answer.headers_mut().insert(HeaderName::from_static(SESSION_ID), header_value(&session.id));
         answer
@@ -157,7 +160,7 @@ impl HttpState {
                            protocol version in params._meta, which requires no session";
             return Err(response::error(StatusCode::BAD_REQUEST, id, &ErrorObject::invalid_request(message)));
         };
-        let owner = head.principal().map(|principal| &*principal.subject);
+        let owner = head.principal().map(Principal::key);
         let here = match self.state.sessions.get(named) {
             Some(session) => Some(session),
             None => Box::pin(self.load(named, head.principal(), options)).await.map_err(|error| match error {
@@ -167,11 +170,7 @@ impl HttpState {
                 }
                 error => {
                     tracing::warn!(%error, "sessions cannot be looked up");
-                    response::overloaded(
-                        StatusCode::SERVICE_UNAVAILABLE,
-                        id,
-                        "sessions cannot be looked up at the moment",
-                    )
+                    response::unavailable(id, "sessions cannot be looked up at the moment")
                 }
             })?,
         };
@@ -198,7 +197,7 @@ impl HttpState {
             return Ok(None);
         }
         let Some(record) = options.sessions().load(id).await? else { return Ok(None) };
-        if record.principal.as_deref() != owner.map(|owner| &*owner.subject) {
+        if record.principal.as_deref() != owner.map(Principal::key) {
             return Ok(None);
         }
         let Some(place) = self.state.sessions.reserve(options.max_sessions) else {
@@ -208,7 +207,7 @@ impl HttpState {
         // The handshake is replayed, so that the service knows the client.
         let dialect = Dialect::Handshake(record.version);
         let cx = || {
-            let mut cx = CallContext::new(dialect, Peer::nobody()).with_session(session.handle.clone());
+            let mut cx = CallContext::new(dialect, Peer::disconnected()).with_session(session.handle.clone());
             if let Some(owner) = owner {
                 cx.insert_extension(owner.clone());
             }
@@ -381,7 +380,7 @@ fn event_gone(event: &str) -> HttpResponse {
 
 fn events_unreadable(error: &StoreError) -> HttpResponse {
     tracing::warn!(%error, "events cannot be read");
-    response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "events cannot be read at the moment")
+    response::unavailable(None, "events cannot be read at the moment")
 }
 
 fn too_many_sessions(max: usize, id: &RequestId) -> HttpResponse {

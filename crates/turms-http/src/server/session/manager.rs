@@ -117,6 +117,18 @@ impl SessionManager {
         here.is_some() || is_there
     }
 
+    /// Removes a session whose `initialize` was refused, here and from the store. It is not closed: the client may still read the
+    /// refusal, and the session ends with the stream of that.
+    pub(super) async fn remove_if_refused(&self, session: &HttpSession) {
+        if session.state.lock().protocol.agreed().is_some() {
+            return;
+        }
+        if let Err(error) = session.options.sessions().remove(&session.id).await {
+            tracing::warn!(%error, "a session that was refused cannot be removed from the store");
+        }
+        self.take(&session.id);
+    }
+
     /// Closes a session that is idle here. Where processes share the store, another one may use the session, and the store forgets it
     /// when none does.
     async fn close_idle(&self, id: &str, options: &SessionOptions) {

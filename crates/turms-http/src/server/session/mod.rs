@@ -24,8 +24,9 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
+use turms_core::__internal::random_bytes;
 use turms_core::store::SessionRecord;
-use turms_core::{CancellationToken, CloseReason, Peer, Service, SessionHandle, random_bytes};
+use turms_core::{CancellationToken, CloseReason, Peer, Service, SessionHandle};
 use turms_proto::session::{ConnectionStatus, Event, RequestError, Session, Ticket};
 use turms_proto::{Ability, ProtocolVersion, RawJson};
 

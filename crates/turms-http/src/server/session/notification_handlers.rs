@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use tokio::task::JoinSet;
-use turms_core::{CallContext, Limits, dispatch_notification, notification_guard};
+use turms_core::__internal::{dispatch_notification, notification_guard};
+use turms_core::{CallContext, Limits};
 use turms_proto::Notification;
 use turms_proto::session::Dialect;
 use turms_proto::types::Meta;

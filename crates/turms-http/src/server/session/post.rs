@@ -2,21 +2,20 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 
 use http::StatusCode;
 use smallvec::SmallVec;
-use turms_core::{
-    CallContext, CallResult, CancellationToken, Dispatch, Limits, Peer, Request, dispatch, encode_response,
-};
+use turms_core::__internal::{Dispatch, dispatch, encode_response, too_many_in_flight};
+use turms_core::{CallContext, CallResult, CancellationToken, Limits, Peer, Request};
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Event, ResponseAction, Ticket};
 use turms_proto::types::Initialize;
 use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Response};
 
 use super::peer::{MessageRoute, SessionPeer, StreamControl};
-use super::{HttpSession, RunningCall, deliver};
+use super::{HttpSession, RunningCall, SessionManager, deliver};
 use crate::server::request::RequestHead;
 use crate::server::request::context::HttpRequestInfo;
 
@@ -24,6 +23,8 @@ use crate::server::request::context::HttpRequestInfo;
 pub(in crate::server) struct PostedMessages {
     pub(in crate::server) incoming: Incoming,
     pub(in crate::server) head: RequestHead,
+    /// The sessions that this one will be among, if the POST is its `initialize`.
+    pub(super) begins_in: Option<Weak<SessionManager>>,
 }
 
 impl PostedMessages {
@@ -45,7 +46,7 @@ pub(super) enum PostReply {
     Response { status: StatusCode, body: Vec<u8> },
     /// The responses follow on a stream.
     Stream(u64),
-    /// The session was closed in the meantime.
+    /// The session was closed meanwhile.
     Gone,
 }
 
@@ -53,8 +54,9 @@ pub(super) enum PostReply {
 struct PostInProgress {
     peer: Arc<SessionPeer>,
     info: Arc<HttpRequestInfo>,
+    begins_in: Option<Weak<SessionManager>>,
     is_batch: bool,
-    answers: SmallVec<[Vec<u8>; 1]>,
+    responses: SmallVec<[Vec<u8>; 1]>,
     status: StatusCode,
 }
 
@@ -65,13 +67,14 @@ impl HttpSession {
     /// Handles the messages of one POST, and starts its calls.
     pub(super) async fn receive(self: &Arc<Self>, posted: PostedMessages, limits: &Limits) -> PostReply {
         let has_request = posted.has_request();
-        let PostedMessages { incoming, head } = posted;
+        let PostedMessages { incoming, head, begins_in } = posted;
         let has_batches = self.state.lock().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
         let Some((call, events)) = self.receive_messages(incoming, is_batch) else { return PostReply::Gone };
         let peer = Arc::new(SessionPeer::new(self.weak_self.clone(), MessageRoute::post()));
         let info = HttpRequestInfo::streaming(head, StreamControl::new(peer.clone()));
-        let mut post = PostInProgress { peer, info, is_batch, answers: SmallVec::new(), status: StatusCode::OK };
+        let (responses, status) = (SmallVec::new(), StatusCode::OK);
+        let mut post = PostInProgress { peer, info, begins_in, is_batch, responses, status };
         if let Some(call) = call {
             self.start_call(call, &mut post, limits).await;
         }
@@ -79,7 +82,7 @@ impl HttpSession {
             match event {
                 Event::Request(call) => self.start_call(*call, &mut post, limits).await,
                 Event::Notification(notification) => self.handle_notification(notification, &post.info, limits).await,
-                Event::Send(Message::Response(response)) => self.refuse(response, &mut post),
+                Event::Send(Message::Response(response)) => self.reject(response, &mut post),
                 Event::Send(message) => {
                     // Queued until a client opens a standalone stream.
                     let _ = self.send(&MessageRoute::Standalone, &message, None);
@@ -88,16 +91,16 @@ impl HttpSession {
                 event => deliver(event),
             }
         }
-        let PostInProgress { peer, is_batch, answers, status, .. } = post;
+        let PostInProgress { peer, is_batch, responses, status, .. } = post;
         match peer.route().close() {
             Some(stream) => {
-                self.respond_on(stream, answers);
+                self.respond_on(stream, responses);
                 PostReply::Stream(stream)
             }
-            None if answers.is_empty() && has_request && !self.state.lock().is_open => PostReply::Gone,
-            None if answers.is_empty() => PostReply::Accepted,
-            None if is_batch => PostReply::Response { status: StatusCode::OK, body: join_batch(answers) },
-            None => PostReply::Response { status, body: answers.into_iter().next().unwrap_or_default() },
+            None if responses.is_empty() && has_request && !self.state.lock().is_open => PostReply::Gone,
+            None if responses.is_empty() => PostReply::Accepted,
+            None if is_batch => PostReply::Response { status: StatusCode::OK, body: join_batch(responses) },
+            None => PostReply::Response { status, body: responses.into_iter().next().unwrap_or_default() },
         }
     }
 
@@ -109,7 +112,7 @@ impl HttpSession {
         if !state.is_open {
             return None;
         }
-        let mut refused = Vec::new();
+        let mut rejected = Vec::new();
         let call = match incoming {
             Incoming::Batch(messages) if is_batch => {
                 for message in messages {
@@ -117,7 +120,7 @@ impl HttpSession {
                         // Over HTTP, `initialize` starts a new session, and is never part of another one.
                         Ok(Message::Request(request)) if &*request.method == Initialize::NAME => {
                             let error = ErrorObject::invalid_request("initialize cannot be part of a batch");
-                            refused.push(Event::Send(Message::Response(Response::new(request.id, Err(error)))));
+                            rejected.push(Event::Send(Message::Response(Response::new(request.id, Err(error)))));
                         }
                         message => state.protocol.receive(message.map(Incoming::One), now),
                     }
@@ -127,16 +130,16 @@ impl HttpSession {
             // In other revisions, the protocol session rejects a batch.
             incoming => state.protocol.receive_call(Ok(incoming), now),
         };
-        Some((call, std::iter::from_fn(|| state.protocol.next_event()).chain(refused).collect()))
+        Some((call, std::iter::from_fn(|| state.protocol.next_event()).chain(rejected).collect()))
     }
 
     /// Sends the responses of a POST on its stream.
-    fn respond_on(&self, stream: u64, answers: SmallVec<[Vec<u8>; 1]>) {
+    fn respond_on(&self, stream: u64, responses: SmallVec<[Vec<u8>; 1]>) {
         let mut state = self.state.lock();
-        let mut left = answers.len();
-        for answer in answers {
+        let mut left = responses.len();
+        for response in responses {
             left -= 1;
-            state.respond_on_stream(stream, answer, left);
+            state.respond_on_stream(stream, response, left);
         }
         state.end_if_done(stream);
         drop(state);
@@ -148,8 +151,7 @@ impl HttpSession {
         let Call { request, dialect, ticket, meta, .. } = call;
         let is_full = self.state.lock().protocol.running() > limits.max_in_flight;
         let result = if is_full {
-            let error = ErrorObject::internal("too many requests in flight; wait for responses before sending more");
-            Err(error.into())
+            Err(too_many_in_flight())
         } else {
             let cx =
                 CallContext::new(dialect, Peer::shared(post.peer.clone())).with_id(ticket.id().clone()).with_meta(meta);
@@ -162,9 +164,9 @@ impl HttpSession {
                 Poll::Pending => return self.spawn_call(call, ticket, cancellation, post),
             }
         };
-        // It may have been cancelled while it was polled.
+        // The call may have been cancelled while it was polled.
         let is_wanted = self.state.lock().protocol.complete(&ticket, result.is_ok()) == ResponseAction::Send;
-        post.answers.extend(is_wanted.then(|| encode_response(ticket.id(), result)));
+        post.responses.extend(is_wanted.then(|| encode_response(ticket.id(), result)));
     }
 
     /// Runs a call as a task. Its response follows on the stream of the POST.
@@ -176,7 +178,7 @@ impl HttpSession {
         post: &PostInProgress,
     ) {
         let mut state = self.state.lock();
-        // It may have been cancelled while it was polled.
+        // The call may have been cancelled while it was polled.
         if !state.is_open || !state.protocol.is_running(&ticket) {
             return;
         }
@@ -184,18 +186,21 @@ impl HttpSession {
         if let Some(open) = state.streams.get_mut(&stream) {
             open.calls += 1;
         }
-        let (session, key) = (self.clone(), ticket.clone());
-        // The task cannot end before it is in the table, because it needs the lock for that.
+        let (session, key, begins_in) = (self.clone(), ticket.clone(), post.begins_in.clone());
+        // The task is in the table before it completes: `complete` needs the lock that is held here.
         let task = tokio::spawn(async move {
             let result = call.await;
             session.complete(&ticket, result);
+            if let Some(sessions) = begins_in.and_then(|sessions| sessions.upgrade()) {
+                sessions.remove_if_refused(&session).await;
+            }
         });
         state.tasks.insert(key, RunningCall { task: task.abort_handle(), stream, cancellation });
     }
 
     /// Adds an error response for a request that was rejected before its handler was called. Invalid requests also set
     /// the HTTP status.
-    fn refuse(&self, response: Response, post: &mut PostInProgress) {
+    fn reject(&self, response: Response, post: &mut PostInProgress) {
         if let Err(error) = &response.outcome
             && matches!(error.code, ErrorCode::INVALID_REQUEST | ErrorCode::PARSE_ERROR)
         {
@@ -207,7 +212,7 @@ impl HttpSession {
         }
         let mut message = Vec::new();
         self.state.lock().protocol.encode(&Message::Response(response), &mut message);
-        post.answers.push(message);
+        post.responses.push(message);
     }
 
     /// Completes a call that ran as a task.
@@ -249,11 +254,11 @@ impl HttpSession {
     }
 }
 
-fn join_batch(answers: SmallVec<[Vec<u8>; 1]>) -> Vec<u8> {
+fn join_batch(responses: SmallVec<[Vec<u8>; 1]>) -> Vec<u8> {
     let mut all = Vec::new();
-    for answer in answers {
+    for response in responses {
         all.push(if all.is_empty() { b'[' } else { b',' });
-        all.extend_from_slice(&answer);
+        all.extend_from_slice(&response);
     }
     all.push(b']');
     all

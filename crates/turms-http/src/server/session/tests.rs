@@ -1,4 +1,4 @@
-//! Tests of a session under every order in which its readers and senders can take the lock.
+//! Loom tests of a session: every order in which its readers and senders can take the lock.
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
@@ -16,9 +16,10 @@ use super::*;
 use crate::server::response::EventSource as _;
 use crate::server::stream_limit::StreamLimit;
 
-struct NoService;
+/// A service that never responds.
+struct NeverResponds;
 
-impl Service for NoService {
+impl Service for NeverResponds {
     fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
         Box::pin(pending())
     }
@@ -29,7 +30,7 @@ impl Service for NoService {
 }
 
 fn session_with(events: impl EventStore) -> Arc<HttpSession> {
-    let service: Arc<dyn Service> = Arc::new(NoService);
+    let service: Arc<dyn Service> = Arc::new(NeverResponds);
     let options = Arc::new(SessionOptions::new().event_store(events));
     HttpSession::new("s".into(), &service, options, &[ProtocolVersion::V2025_11_25])
 }
@@ -53,7 +54,7 @@ fn try_send(session: &HttpSession, params: &str) -> bool {
     session.send(&MessageRoute::Standalone, &message(params), None) == Poll::Ready(true)
 }
 
-/// Sends more than the reader of a stream may leave unread.
+/// Fills the buffer of the standalone stream, so that the next send must wait.
 fn fill(session: &HttpSession) {
     assert!(try_send(session, &"x".repeat(SessionStream::LIMIT)));
     assert!(!try_send(session, "too many"));
@@ -91,7 +92,7 @@ async fn read(reader: &mut StreamReader, count: usize) {
     assert_eq!(events, count);
 }
 
-/// Runs a model with a runtime for the timers of readers.
+/// Runs a loom model inside a tokio runtime, which the timers of readers need.
 fn model_with_timers(test: impl Fn() + Clone + Send + Sync + 'static) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _entered = runtime.enter();
@@ -123,7 +124,7 @@ fn all_senders_are_woken_when_a_full_stream_is_read() {
 }
 
 #[test]
-fn a_sender_is_woken_when_the_reader_of_a_full_stream_leaves() {
+fn a_sender_is_woken_when_the_reader_of_a_full_stream_is_dropped() {
     model_with_timers(|| {
         let (session, stream) = session();
         let reader = reader(&session, stream);
@@ -135,7 +136,7 @@ fn a_sender_is_woken_when_the_reader_of_a_full_stream_leaves() {
 }
 
 #[test]
-fn a_reader_is_woken_when_another_takes_its_place() {
+fn a_reader_is_woken_when_another_replaces_it() {
     model_with_timers(|| {
         let (session, stream) = session();
         let mut first = reader(&session, stream);
@@ -182,10 +183,10 @@ fn the_events_of_concurrent_senders_are_stored_once_and_in_order() {
     });
 }
 
-/// A waker that uses the session at once.
-struct Inline(Arc<HttpSession>);
+/// A waker that locks the session. It deadlocks if it is woken under the lock.
+struct LockingWaker(Arc<HttpSession>);
 
-impl Wake for Inline {
+impl Wake for LockingWaker {
     fn wake(self: Arc<Self>) {
         self.0.shrink_memory();
     }
@@ -206,7 +207,7 @@ fn readers_are_woken_without_the_lock() {
         model_with_timers(move || {
             let (session, stream) = session();
             let mut reader = reader(&session, stream);
-            let waker = Waker::from(Arc::new(Inline(session.clone())));
+            let waker = Waker::from(Arc::new(LockingWaker(session.clone())));
             assert!(Pin::new(&mut reader).poll_piece(&mut TaskContext::from_waker(&waker)).is_pending());
             change(&session, stream);
         });
@@ -225,7 +226,7 @@ fn senders_are_woken_without_the_lock() {
             let (session, stream) = session();
             let reader = reader(&session, stream);
             fill(&session);
-            let waker = Waker::from(Arc::new(Inline(session.clone())));
+            let waker = Waker::from(Arc::new(LockingWaker(session.clone())));
             let task = TaskContext::from_waker(&waker);
             assert!(session.send(&MessageRoute::Standalone, &message("sent"), Some(&task)).is_pending());
             change(&session, reader);
@@ -233,8 +234,8 @@ fn senders_are_woken_without_the_lock() {
     }
 }
 
-/// A store that sends to the client of its session while it stores an event, as the logs of a store may, and is always
-/// pending at first.
+/// A store that sends a log message to the client of its session while it stores an event. Each operation is pending at
+/// the first poll.
 #[derive(Default)]
 struct LoggingStore {
     session: Arc<OnceLock<Weak<HttpSession>>>,
@@ -272,7 +273,7 @@ impl EventStore for LoggingStore {
 }
 
 #[tokio::test]
-async fn what_a_slow_store_logs_about_an_event_is_not_an_event() {
+async fn log_messages_of_the_event_store_are_not_stored() {
     let store = LoggingStore::default();
     let (cell, appended) = (store.session.clone(), store.appended.clone());
     let session = session_with(store);

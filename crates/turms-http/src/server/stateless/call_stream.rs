@@ -10,7 +10,8 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use turms_core::{BoxFuture, CallResult, Dispatch};
+use turms_core::__internal::Dispatch;
+use turms_core::{BoxFuture, CallResult};
 
 use super::NotificationQueue;
 use crate::server::keep_alive::KeepAlive;

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use turms_core::{CallContext, Peer, ServiceError, dispatch, dispatch_notification, write_response};
+use turms_core::__internal::{dispatch, dispatch_notification, write_response};
+use turms_core::{CallContext, Peer, ServiceError};
 use turms_proto::method::Method as _;
 use turms_proto::revision::{method_info, unexpected_batch, version_for_initialize};
 use turms_proto::session::Dialect;
@@ -67,7 +68,7 @@ impl HttpState {
     }
 
     async fn notify_legacy(&self, notification: Notification, version: ProtocolVersion, info: &Arc<HttpRequestInfo>) {
-        let cx = CallContext::new(Dialect::Handshake(version), Peer::nobody())
+        let cx = CallContext::new(Dialect::Handshake(version), Peer::disconnected())
             .with_meta(Meta::of_params(notification.params.as_ref()));
         let cx = cx.with_request_info(info.clone());
         dispatch_notification(&**self.endpoint.service(), notification, cx).await;
@@ -90,7 +91,7 @@ impl HttpState {
                     self.notify_legacy(notification, version, info).await;
                     body.truncate(start);
                 }
-                Err(invalid) if invalid.wants_answer() => match &invalid.id {
+                Err(invalid) if invalid.expects_response() => match &invalid.id {
                     Some(id) => turms_proto::jsonrpc::encode::failure(&mut body, Some(id), &invalid.error),
                     None => turms_proto::jsonrpc::encode::failure_with_null_id(&mut body, &invalid.error),
                 },
@@ -117,7 +118,7 @@ impl HttpState {
                 Err(ErrorObject::invalid_request("initialize cannot be part of a batch").into())
             }
             Ok(_) => {
-                let cx = CallContext::new(Dialect::Handshake(version), Peer::nobody())
+                let cx = CallContext::new(Dialect::Handshake(version), Peer::disconnected())
                     .with_id(id.clone())
                     .with_meta(Meta::of_params(request.params.as_ref()));
                 let cx = cx.with_request_info(info.clone());

@@ -7,10 +7,8 @@ mod notification_queue;
 use std::sync::Arc;
 
 use http::StatusCode;
-use turms_core::{
-    CallContext, CallResult, ErrorOrigin, Payload, Peer, Request, ServiceError, dispatch, dispatch_notification,
-    encode_response,
-};
+use turms_core::__internal::{dispatch, dispatch_notification, encode_response};
+use turms_core::{CallContext, CallResult, ErrorOrigin, Payload, Peer, Request, ServiceError};
 use turms_proto::header::{HeaderLookup, HeaderMismatch, check_method, check_name, check_version, name_member};
 use turms_proto::method::Method;
 use turms_proto::revision::tag_subscription;
@@ -102,7 +100,7 @@ impl HttpState {
         let Incoming::One(Message::Notification(notification)) = incoming else {
             return response::empty(StatusCode::BAD_REQUEST);
         };
-        let cx = CallContext::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::nobody())
+        let cx = CallContext::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::disconnected())
             .with_meta(Meta::of_params(notification.params.as_ref()));
         let cx = cx.with_request_info(info.clone());
         dispatch_notification(&**self.endpoint.service(), notification, cx).await;

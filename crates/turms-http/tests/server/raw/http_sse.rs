@@ -8,7 +8,7 @@ use turms_core::Limits;
 use turms_testkit::eventually;
 
 use crate::dialog::{call, cancelled, initialize, notification, progress, request, with_progress};
-use crate::fixture::{Fixture, asking};
+use crate::fixture::{Fixture, count_roots_responses};
 use crate::wire::{Request, Stream};
 
 /// A client that has heard where to send messages to.
@@ -232,7 +232,7 @@ async fn calls_that_wait_are_counted_by_what_they_keep() {
     let long_id = "x".repeat(4 * 1024);
     old.say(&fixture, call(long_id.as_str(), "add", json!({ "a": 0, "b": 0 }))).await;
     let refused = old.stream.message().await;
-    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(long_id), &json!(-32603)));
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(long_id), &json!(-32051)));
     old.say(&fixture, cancelled("first")).await;
     for id in 0..8 {
         let answer = old.stream.message().await;
@@ -245,7 +245,8 @@ async fn responses_are_read_however_many_notifications_wait_for_them() {
     let mut options = Limits::default();
     options.max_notifications = 4;
     let answered = Arc::<AtomicUsize>::default();
-    let fixture = Fixture::of(|server| asking(server, &answered).limits(options), |service| service).await;
+    let fixture =
+        Fixture::of(|server| count_roots_responses(server, &answered).limits(options), |service| service).await;
     let mut old = Old::begin(&fixture).await;
     for _ in 0..8 {
         old.say(&fixture, notification("notifications/roots/list_changed")).await;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use turms_testkit::{eventually, within};
 
 use crate::dialog::{NEWEST_OLDER, SESSIONS, Session, call, initialize, notification, request, with_progress};
-use crate::fixture::{Fixture, asking};
+use crate::fixture::{Fixture, count_roots_responses};
 use crate::wire::Request;
 
 #[tokio::test]
@@ -182,9 +182,11 @@ async fn without_sessions_older_clients_are_served_one_request_at_a_time() {
 #[tokio::test]
 async fn responses_are_read_however_many_notifications_wait_for_them() {
     let answered = Arc::<AtomicUsize>::default();
-    let fixture =
-        Fixture::of(|server| asking(server, &answered).limits(Limits::new().max_notifications(4)), |service| service)
-            .await;
+    let fixture = Fixture::of(
+        |server| count_roots_responses(server, &answered).limits(Limits::new().max_notifications(4)),
+        |service| service,
+    )
+    .await;
     let session = Session::begin(&fixture, "2025-11-25").await;
     let mut stream = fixture.stream(session.get()).await;
     for _ in 0..8 {
@@ -211,7 +213,8 @@ async fn responses_are_read_however_many_notifications_wait_for_them() {
 async fn notifications_wait_up_to_the_limit() {
     let limits = Limits::new().max_notifications(2).max_queued(2);
     let answered = Arc::<AtomicUsize>::default();
-    let fixture = Fixture::of(|server| asking(server, &answered).limits(limits), |service| service).await;
+    let fixture =
+        Fixture::of(|server| count_roots_responses(server, &answered).limits(limits), |service| service).await;
     let session = Session::begin(&fixture, "2025-11-25").await;
     let mut stream = fixture.stream(session.get()).await;
     for _ in 0..8 {

@@ -17,7 +17,7 @@ use crate::{Context, Server};
 
 fn running_task() -> Arc<RunningTask> {
     let server = Server::new("s", "1").build().unwrap();
-    let call = CallContext::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::nobody());
+    let call = CallContext::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::disconnected());
     let context = Context::new(call, server.handle().clone(), None);
     let record = TaskRecord::new(Task::new("t", TaskStatus::Working, "", "", None), "");
     let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();

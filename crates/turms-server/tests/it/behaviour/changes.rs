@@ -50,7 +50,7 @@ async fn changes_are_announced_to_whoever_listens() {
         if stateless {
             handle.notify_resource_updated("config://app");
             client.expect_notification::<ResourceUpdated>().await;
-            assert_eq!(client.heard(), Vec::<String>::new(), "nothing outside the filter");
+            assert_eq!(client.notifications(), Vec::<String>::new(), "nothing outside the filter");
         } else {
             client.expect_notification::<PromptListChanged>().await;
             client.request::<Unsubscribe>(&ResourceParams::new("config://app")).await.unwrap();
@@ -242,7 +242,7 @@ async fn what_a_handler_traces_reaches_its_caller() {
         assert_eq!(first.data.as_str(), r#"{"answer":42,"message":"thinking"}"#);
         assert_eq!((first.level, first.logger.as_deref()), (LoggingLevel::Info, Some("speaker")));
         assert_eq!(client.expect_notification::<Log>().await.data.as_str(), "\"late\"");
-        assert_eq!(client.heard(), Vec::<String>::new());
+        assert_eq!(client.notifications(), Vec::<String>::new());
     }
 }
 

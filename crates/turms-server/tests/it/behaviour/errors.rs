@@ -2,12 +2,14 @@
 
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::json;
+use turms_client::{ClientBuilder, HandlerError};
 use turms_proto::types::*;
 use turms_proto::{Ability, ErrorCode, ErrorObject, ProtocolVersion};
-use turms_server::testing::TestClient;
 use turms_server::{Context, InputError, Prompt, Resource, Router, Server, Session, Tool, ToolError};
+use turms_testkit::test_client::TestClient;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -133,6 +135,38 @@ async fn a_client_that_lacks_a_capability_is_told_so_through_a_box() {
                 assert!(answer.unwrap().is_error(), "{tool}");
             }
         }
+    }
+}
+
+/// A host acts on a missing capability; the model acts on everything else that becomes of an input request.
+#[tokio::test(start_paused = true)]
+async fn an_input_request_without_a_response_is_a_tool_error_that_the_model_sees() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Size {
+        size: u32,
+    }
+    async fn order(context: Context) -> Result<String, ToolError> {
+        let size = context.elicit::<Size>("Which size?").timeout(Duration::from_secs(5)).await;
+        let size = size.map_err(|error| Step("cannot order", error.into()))?;
+        Ok(size.accepted().map_or(0, |answer| answer.size).to_string())
+    }
+    let server = || Server::new("fixture", "1").tool(Tool::builder("order").handler(order));
+    let client = |configure: fn(ClientBuilder) -> ClientBuilder| {
+        let client = turms_testing::TestClient::builder(server()).protocol_version(ProtocolVersion::V2025_11_25);
+        client.client(configure).connect()
+    };
+    let silent = client(|client| client.on_form(|_, _| std::future::pending())).await.unwrap();
+    let refusing = client(|client| client.on_form(|_, _| async { Err(HandlerError::new("no screen")) }));
+    let refusing = refusing.await.unwrap();
+    let wrong = client(|client| client.on_form(|_, _| async { Ok(ElicitResult::accept(json!({ "size": "large" }))?) }));
+    let wrong = wrong.await.unwrap();
+    for (client, message) in [
+        (silent, "cannot order: no response within 5 s"),
+        (refusing, "cannot order: the client responded with an error: no screen (-32603 internal error)"),
+        (wrong, "cannot order: the client's response could not be decoded: content.size: "),
+    ] {
+        let result = client.call_tool("order", ()).await.unwrap();
+        assert!(result.is_error() && result.text().starts_with(message), "{}", result.text());
     }
 }
 

@@ -157,6 +157,6 @@ fn every_problem_is_an_entry_with_component_name_and_reason() {
     let messages: Vec<String> = error.problems().iter().map(ToString::to_string).collect();
     let message = format!("cannot build server \"shop\": {}", messages.join("; "));
     assert_eq!((error.to_string(), format!("{error:?}")), (message.clone(), message.clone()));
-    let serve_error: turms_server::ServeError = error.into();
+    let serve_error: turms_core::Error = error.into();
     assert_eq!(serve_error.to_string(), message);
 }

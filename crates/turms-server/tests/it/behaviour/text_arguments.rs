@@ -8,8 +8,8 @@ use turms_proto::ProtocolVersion;
 use turms_proto::types::{
     GetPrompt, GetPromptParams, GetPromptResult, ReadResource, ReadResourceParams, ReadResourceResult,
 };
-use turms_server::testing::TestClient;
 use turms_server::{Args, Prompt, Resource, Server};
+use turms_testkit::test_client::TestClient;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use turms_proto::{Ability, ProtocolVersion};
-use turms_server::testing::TestClient;
 use turms_server::{Args, Json, Server, Tool};
+use turms_testkit::test_client::TestClient;
 
 use super::text_of;
 

@@ -102,7 +102,7 @@ async fn updates_of_what_has_become_hidden_are_not_delivered() {
         assert!(router.handle().remove_resource("open://x"));
         router.handle().notify_resource_updated("open://x");
         assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "open://x", "{version}");
-        assert!(client.heard().iter().all(|method| method != "notifications/resources/updated"), "{version}");
+        assert!(client.notifications().iter().all(|method| method != "notifications/resources/updated"), "{version}");
     }
 }
 

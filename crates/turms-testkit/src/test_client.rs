@@ -1,27 +1,10 @@
-//! An in-memory client of any revision, for tests of a server. A `Script` supplies the responses to elicitation and
-//! sampling.
-//!
-//! ```
-//! use turms_server::testing::TestClient;
-//! use turms_server::{Server, Tool};
-//! use turms_proto::ProtocolVersion;
-//!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let server = Server::new("greeter", "1").tool(Tool::builder("hello").handler_sync(|| "Hello!")).build()?;
-//! for version in ProtocolVersion::ALL {
-//!     let client = TestClient::connect(&server, version).await;
-//!     assert_eq!(client.call_tool("hello", serde_json::json!({})).await?.text(), "Hello!");
-//! }
-//! # Ok(())
-//! # }
-//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
-//! ```
+//! A client with raw requests over an in-memory connection, for tests of what a server sends. A [`Script`] has its responses to
+//! elicitation, sampling and roots. For all else there is `turms_testing::TestClient`.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytestring::ByteString;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -41,7 +24,7 @@ use turms_proto::types::{
 };
 use turms_proto::{Ability, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
 
-use crate::router::Router;
+use turms_server::Router;
 
 /// Maximum number of times a call is repeated for a server that keeps requesting input.
 const MAX_ROUNDS: usize = 10;
@@ -152,19 +135,28 @@ struct ReceivedNotifications {
 }
 
 /// The error of a request by a [`TestClient`].
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum TestError {
     /// The server responded with an error.
-    #[error("the server responded with an error: {0}")]
     Server(Box<ErrorObject>),
     /// There was no response, or it could not be decoded.
-    #[error(transparent)]
     Peer(PeerError),
     /// The server requested input in every round.
-    #[error("the server still requests input after {MAX_ROUNDS} rounds")]
     TooManyRounds,
 }
+
+impl fmt::Display for TestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(error) => write!(f, "the server responded with an error: {error}"),
+            Self::Peer(error) => error.fmt(f),
+            Self::TooManyRounds => write!(f, "the server still requests input after {MAX_ROUNDS} rounds"),
+        }
+    }
+}
+
+impl std::error::Error for TestError {}
 
 impl TestError {
     /// Returns the error that the server responded with.
@@ -221,7 +213,7 @@ impl TestClient {
             .choice(VersionChoice::Only(version));
         let (connection, handle) = Connection::client(reader, writer, options, Limits::default());
         let received = Arc::new(ReceivedNotifications::default());
-        let handler = ScriptedClient { script: script.clone(), received: received.clone() };
+        let handler = ScriptedHandler { script: script.clone(), received: received.clone() };
         tokio::spawn(async move { connection.run(handler).await });
         let opened = handle.opened().await?;
         Ok(Self { connection: handle, version, script, received, opened })
@@ -331,14 +323,15 @@ impl TestClient {
                 pinned.await;
             }
         });
-        let notification =
-            found.await.unwrap_or_else(|_| panic!("no {} received; other notifications: {:?}", N::NAME, self.heard()));
+        let notification = found
+            .await
+            .unwrap_or_else(|_| panic!("no {} received; other notifications: {:?}", N::NAME, self.notifications()));
         notification.params::<N>().unwrap_or_else(|error| panic!("{}: {error}", N::NAME))
     }
 
     /// Returns the methods of the notifications that were received and not yet expected.
     #[must_use]
-    pub fn heard(&self) -> Vec<String> {
+    pub fn notifications(&self) -> Vec<String> {
         self.received.notifications.lock().iter().map(|notification| notification.method.to_string()).collect()
     }
 
@@ -350,8 +343,7 @@ impl TestClient {
 
     async fn request_object<M: Method>(&self, params: Object, options: RequestOptions) -> Result<M::Result, TestError> {
         let params = self.with_meta(params);
-        let answer =
-            self.connection.peer().request_raw(ByteString::from_static(M::NAME), Some(params.into()), options).await?;
+        let answer = self.connection.peer().request_raw(M::NAME, Some(params.into()), options).await?;
         Ok(answer.decode().map_err(PeerError::Decode)?)
     }
 
@@ -396,12 +388,12 @@ fn object_of<P: serde::Serialize>(params: &P) -> Result<Object, TestError> {
 }
 
 /// Responds to requests of the server and records its notifications.
-struct ScriptedClient {
+struct ScriptedHandler {
     script: Script,
     received: Arc<ReceivedNotifications>,
 }
 
-impl Service for ScriptedClient {
+impl Service for ScriptedHandler {
     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
         Box::pin(std::future::ready(self.answer(request).map(Payload::lowered).map_err(Into::into)))
     }
@@ -413,7 +405,7 @@ impl Service for ScriptedClient {
     }
 }
 
-impl ScriptedClient {
+impl ScriptedHandler {
     fn answer(&self, request: Request) -> Result<RawJson, ErrorObject> {
         let Request { method, params, .. } = request;
         let question = match &*method {
