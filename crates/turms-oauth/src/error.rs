@@ -3,13 +3,15 @@
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::StatusCode;
-use turms_proto::format_duration;
 
 use crate::fetch::{FetchError, FetchStep};
+#[cfg(feature = "client")]
+use crate::login::LoginError;
 use crate::metadata::{OAuthErrorResponse, printable};
+#[cfg(feature = "client")]
+use crate::store::StoreError;
 
 /// Error of discovery, registration, a login or a token request. Cheap to clone. Shows no secrets.
 ///
@@ -101,15 +103,49 @@ pub enum OAuthErrorKind {
         /// The action that helps, such as a command.
         Option<String>,
     ),
-    /// The login failed before a response of the authorization server.
-    #[error("login failed: {0}")]
-    Login(String),
-    /// The login was not completed in time.
-    #[error("login was not completed within {}", format_duration(*.0))]
-    LoginTimeout(Duration),
+    /// A person could not be asked, or did not log in.
+    #[cfg(feature = "client")]
+    #[error(transparent)]
+    Login(#[from] LoginError),
     /// The token store failed.
     #[error("token store failed")]
     Store(#[source] Arc<dyn Error + Send + Sync>),
+    /// The source of ID tokens or of assertions failed.
+    #[error("cannot obtain the token to exchange")]
+    TokenSource(#[source] Arc<dyn Error + Send + Sync>),
+    /// The MCP server rejects a token that was just issued for it.
+    #[error(
+        "the server rejects the token that {issuer} has just issued{}{}{}",
+        for_resource(resource.as_deref()), with_scopes(scopes), quoted(response.as_deref())
+    )]
+    TokenRejected {
+        /// Issuer of the token.
+        issuer: String,
+        /// The resource that it was requested for.
+        resource: Option<String>,
+        /// Its scopes.
+        scopes: Vec<String>,
+        /// The error that the server names.
+        response: Option<String>,
+    },
+    /// The MCP server asks for scopes that were requested and not granted.
+    #[error("the server requires the scopes {:?}, which the authorization server has not granted", .0.join(" "))]
+    InsufficientScope(Vec<String>),
+    /// The runtime is shutting down.
+    #[error("the runtime is shutting down")]
+    Stopped,
+}
+
+fn for_resource(resource: Option<&str>) -> String {
+    resource.map(|resource| format!(" for {}", printable(resource))).unwrap_or_default()
+}
+
+fn with_scopes(scopes: &[String]) -> String {
+    if scopes.is_empty() { String::new() } else { format!(" with the scopes {:?}", printable(&scopes.join(" "))) }
+}
+
+fn quoted(response: Option<&str>) -> String {
+    response.map(|response| format!(": {response:?}")).unwrap_or_default()
 }
 
 fn advice(advice: Option<&str>) -> String {
@@ -174,6 +210,16 @@ impl OAuthError {
     #[must_use]
     pub fn is_login_required(&self) -> bool {
         matches!(self.kind(), OAuthErrorKind::LoginRequired(_))
+    }
+
+    /// Returns `true` if the person did not log in in time.
+    #[must_use]
+    pub fn is_login_timeout(&self) -> bool {
+        match self.kind() {
+            #[cfg(feature = "client")]
+            OAuthErrorKind::Login(LoginError::Timeout(_)) => true,
+            _ => self.is_expired(),
+        }
     }
 
     /// Returns `true` if the person or the authorization server denied access.
@@ -248,6 +294,20 @@ impl OAuthError {
 impl Error for OAuthError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.kind.source()
+    }
+}
+
+#[cfg(feature = "client")]
+impl From<LoginError> for OAuthError {
+    fn from(error: LoginError) -> Self {
+        Self::new(error.into())
+    }
+}
+
+#[cfg(feature = "client")]
+impl From<StoreError> for OAuthError {
+    fn from(error: StoreError) -> Self {
+        Self::new(OAuthErrorKind::Store(Arc::new(error)))
     }
 }
 

@@ -10,6 +10,8 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "client")]
+mod client;
 #[cfg(feature = "fetch")]
 mod client_auth;
 #[cfg(feature = "fetch")]
@@ -23,6 +25,8 @@ mod fetch;
 #[cfg(feature = "client")]
 mod flow;
 mod jws;
+#[cfg(feature = "client")]
+mod login;
 mod metadata;
 #[cfg(feature = "fetch")]
 mod network;
@@ -32,7 +36,13 @@ mod registration;
 #[cfg(feature = "client")]
 mod scopes;
 mod secret;
+#[cfg(feature = "client")]
+pub mod store;
 
+#[cfg(feature = "client")]
+pub use self::client::{
+    ClientCredentials, Dpop, Enterprise, Grant, LoginStatus, OAuth, OAuthLayer, OAuthService, ResourceParameter, Workload,
+};
 #[cfg(feature = "fetch")]
 pub use self::client_auth::{ClientAuthentication, ClientIdentity};
 #[cfg(feature = "fetch")]
@@ -50,6 +60,8 @@ pub use self::flow::{
     exchange_id_token, jwt_bearer, refresh, revoke, wait_for_device_token,
 };
 pub use self::jws::{Algorithm, Jwk, JwkSet, Jws, JwsError, KeyError, SigningKey};
+#[cfg(feature = "client")]
+pub use self::login::{Login, LoginError, LoginMessage, LoginPrompt};
 pub use self::metadata::{
     AuthorizationServerMetadata, ClientMetadata, DeviceAuthorization, Introspection, OAuthErrorResponse,
     ProtectedResourceMetadata, RegistrationResponse, TokenResponse,
@@ -60,3 +72,7 @@ pub use self::registration::register;
 #[cfg(feature = "client")]
 pub use self::scopes::{add_scopes, choose_scopes};
 pub use self::secret::Secret;
+#[cfg(feature = "client")]
+pub use self::store::{
+    FileStore, InvalidRecordError, LoginKey, LoginLock, MemoryStore, StoreError, StoredClient, StoredLogin, TokenStore,
+};

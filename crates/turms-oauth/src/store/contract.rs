@@ -1,0 +1,1 @@
+//! Tests that every implementation of [`TokenStore`] must pass.
