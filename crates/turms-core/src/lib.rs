@@ -54,7 +54,7 @@ pub use self::channel::{
     CallObserver, Channel, ChannelControl, CloseInfo, ConnectContext, ConnectError, Connector, DropCause,
     InboundStream, ObservedCall, OpenChannel, OutgoingRequest, TransportInfo, write_params,
 };
-pub use self::clock::CallClock;
+pub use self::clock::{CallClock, ClockPause, ClockPauses};
 pub use self::connect_client::ConnectClient;
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, OpenFailure};
 pub use self::context::{CallContext, RequestInfo};
