@@ -119,7 +119,8 @@ impl ClientBuilder {
     }
 
     /// Maximum time that connecting waits for a server that does not respond, if the client
-    /// [reconnects](Self::reconnect). Zero for one attempt. Default: 30 s.
+    /// [reconnects](Self::reconnect). The time in which an authorizer works, such as for a login, does not count. Zero
+    /// for one attempt. Default: 30 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
@@ -419,10 +420,20 @@ impl ClientBuilder {
     /// When the server cannot be reached, or the negotiation fails. With [`reconnect`](Self::reconnect), a server that
     /// does not respond is tried again until [`connect_timeout`](Self::connect_timeout).
     pub async fn connect(self, connector: impl Connector) -> Result<Client, ConnectError> {
+        self.connect_within(connector, None).await
+    }
+
+    /// Connects with a timeout for everything but the authorizer of the connector.
+    pub(crate) async fn connect_within(
+        self,
+        connector: impl Connector,
+        limit: Option<Duration>,
+    ) -> Result<Client, ConnectError> {
         let deadline = Instant::now() + self.connect_timeout;
-        let (client, connected) = self.spawn(connector, Some(deadline))?;
-        match connected.await {
-            Ok(Err(error)) => Err(error),
+        let (client, shared, connected) = self.spawn(connector, Some(deadline))?;
+        match (shared.wait_connecting(limit, connected).await, limit) {
+            (Some(Ok(Err(error))), _) => Err(error),
+            (None, Some(limit)) => Err(ConnectError::Timeout { server: None, limit }),
             _ => Ok(client),
         }
     }
@@ -442,7 +453,7 @@ impl ClientBuilder {
         self,
         connector: impl Connector,
         deadline: Option<Instant>,
-    ) -> Result<(Client, oneshot::Receiver<Result<(), ConnectError>>), ConnectError> {
+    ) -> Result<(Client, Arc<ServerShared>, oneshot::Receiver<Result<(), ConnectError>>), ConnectError> {
         let roots = self.handlers.shared_roots().cloned();
         let shared = self.shared(Arc::new(connector))?;
         let shutdown = Arc::new(shared.shutdown.clone().drop_guard());
@@ -451,7 +462,7 @@ impl ClientBuilder {
             shared.tasks.spawn(shared.shutdown.clone().run_until_cancelled_owned(handling));
         }
         let connected = Supervisor::spawn(&shared, deadline);
-        Ok((Client::new(ServerBackend::new(shared), roots, shutdown), connected))
+        Ok((Client::new(ServerBackend::new(shared.clone()), roots, shutdown), shared, connected))
     }
 
     /// The state of a client that is not started yet.

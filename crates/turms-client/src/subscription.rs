@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
-use turms_core::{CallObserver, OutgoingRequest, Payload};
+use turms_core::{CallClock, CallObserver, OutgoingRequest, Payload};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::session::RequestOptions;
 use turms_proto::types::{
@@ -24,7 +24,7 @@ use turms_proto::types::{
 };
 use turms_proto::{Ability, DecodeError, Notification};
 
-use crate::call::error::{CallError, CallErrorKind, DecodeCause, Delivery, TimeoutCause};
+use crate::call::error::{CallError, CallErrorKind, DecodeCause};
 use crate::call::options::CallOptions;
 use crate::connection::stream_health::BrokenStream;
 use crate::connection::{Connected, MIN_UPTIME, ServerShared, declare_tasks};
@@ -149,7 +149,7 @@ pub(crate) async fn listen(shared: &Arc<ServerShared>, filter: SubscriptionFilte
         }
     };
     let timeout = shared.wait_time(&CallOptions::default());
-    let (task, acknowledged) = start(shared, filter, Arc::new(forward), timeout).await?;
+    let (task, acknowledged) = start(shared, filter, Arc::new(forward), timeout, false).await?;
     Ok(Subscription::new(changes, acknowledged, task))
 }
 
@@ -300,13 +300,17 @@ pub(crate) fn resume(shared: &Arc<ServerShared>) {
 }
 
 async fn try_renew(shared: &Arc<ServerShared>) {
-    if let Err(error) = renew(shared, shared.wait_time(&CallOptions::default())).await {
+    if let Err(error) = renew(shared, shared.wait_time(&CallOptions::default()), true).await {
         tracing::debug!(target: "turms::client", %error, "the server does not notify of changes");
     }
 }
 
 /// Opens a listen stream with the current filter, then closes the previous one. Returns the acknowledged resources.
-pub(crate) async fn renew(shared: &Arc<ServerShared>, timeout: Option<Duration>) -> Result<Vec<String>, CallError> {
+pub(crate) async fn renew(
+    shared: &Arc<ServerShared>,
+    timeout: Option<Duration>,
+    is_background: bool,
+) -> Result<Vec<String>, CallError> {
     let mut stream = shared.desired.stream.lock().await;
     let connected = shared.ready(Listen::NAME, timeout).await?;
     let filter = shared.desired.filter(connected.server().map(|server| &server.capabilities));
@@ -316,7 +320,7 @@ pub(crate) async fn renew(shared: &Arc<ServerShared>, timeout: Option<Duration>)
     }
     let incoming = shared.incoming.clone();
     let forward = Arc::new(move |notification| incoming.on_notification(notification));
-    let (task, acknowledged) = start(shared, filter, forward, timeout).await?;
+    let (task, acknowledged) = start(shared, filter, forward, timeout, is_background).await?;
     *stream = Some(task);
     Ok(acknowledged.resource_subscriptions.unwrap_or_default())
 }
@@ -372,23 +376,28 @@ async fn start(
     filter: SubscriptionFilter,
     forward: Forward,
     timeout: Option<Duration>,
+    is_background: bool,
 ) -> Result<(AbortOnDropHandle<()>, SubscriptionFilter), CallError> {
     let (acknowledge, acknowledged) = oneshot::channel();
     let shutdown = shared.shutdown.clone();
-    let listening = run_stream(shared.clone(), filter, forward, acknowledge);
+    let clock = CallClock::new(timeout, None);
+    let first = FirstListen { acknowledge, clock: clock.clone(), is_background };
+    let listening = run_stream(shared.clone(), filter, forward, first);
     let task = tokio::spawn(async move { _ = shutdown.run_until_cancelled_owned(listening).await });
     let task = AbortOnDropHandle::new(task);
-    let acknowledged = match timeout {
-        Some(timeout) => tokio::time::timeout(timeout, acknowledged).await.map_err(|_| {
-            let kind = CallErrorKind::Timeout(TimeoutCause::Response(timeout));
-            CallError::new(Listen::NAME, kind, Delivery::Unknown)
-        })?,
-        None => acknowledged.await,
-    };
+    let acknowledged = clock.run(acknowledged).await.map_err(|error| CallError::of_peer(Listen::NAME, error.into()))?;
     match acknowledged {
         Ok(acknowledged) => acknowledged.map(|filter| (task, filter)),
         Err(_) => Err(CallError::not_connected(Listen::NAME, None)),
     }
+}
+
+/// The first stream of a subscription, which is waited for.
+struct FirstListen {
+    acknowledge: Acknowledge,
+    /// The clock of the acknowledgement.
+    clock: CallClock,
+    is_background: bool,
 }
 
 type Acknowledge = oneshot::Sender<Result<SubscriptionFilter, CallError>>;
@@ -417,7 +426,12 @@ impl OnAcknowledged {
 }
 
 /// Opens a listen stream, and opens it again whenever it ends.
-async fn run_stream(shared: Arc<ServerShared>, filter: SubscriptionFilter, forward: Forward, acknowledge: Acknowledge) {
+async fn run_stream(
+    shared: Arc<ServerShared>,
+    filter: SubscriptionFilter,
+    forward: Forward,
+    FirstListen { acknowledge, mut clock, mut is_background }: FirstListen,
+) {
     let mut waiting = OnAcknowledged { acknowledge: Some(acknowledge), ..OnAcknowledged::default() };
     let mut attempt = 0;
     loop {
@@ -425,7 +439,8 @@ async fn run_stream(shared: Arc<ServerShared>, filter: SubscriptionFilter, forwa
         let Ok(connected) = shared.ready(Listen::NAME, None).await else { return };
         let state = Arc::new(Mutex::new(waiting));
         let since = Instant::now();
-        let ended = listen_once(&connected, &filter, &forward, state.clone()).await;
+        let ended = listen_once(&connected, &filter, &forward, state.clone(), clock, is_background).await;
+        (clock, is_background) = (CallClock::new(None, None), true);
         let OnAcknowledged { acknowledge, broken, done, .. } = std::mem::take(&mut *state.lock());
         if let Some(acknowledge) = acknowledge {
             let error = ended.err().unwrap_or_else(|| invalid("it was never acknowledged"));
@@ -439,6 +454,7 @@ async fn run_stream(shared: Arc<ServerShared>, filter: SubscriptionFilter, forwa
         // A lost connection is reported by the supervisor of the connection, not as a broken stream.
         let lost = matches!(&ended, Err(error) if error.is_disconnected() && !error.is_transport());
         let ended_cleanly = ended.is_ok();
+        let unauthorized = matches!(&ended, Err(error) if matches!(error.kind(), CallErrorKind::Unauthorized(_)));
         let broken = broken.filter(|broken| broken.is_of(&connected));
         let broken = match ended {
             Err(error) if !done && !lost => broken.or_else(|| Some(BrokenStream::new(&shared, &connected, &error))),
@@ -446,10 +462,17 @@ async fn run_stream(shared: Arc<ServerShared>, filter: SubscriptionFilter, forwa
         };
         waiting = OnAcknowledged { stale: Some(shared.incoming.clone()), broken, ..OnAcknowledged::default() };
         drop(connected);
+        if unauthorized {
+            // Other credentials are unlikely before another call succeeds.
+            let _ = tokio::time::timeout(UNAUTHORIZED_DELAY, shared.responded.notified()).await;
+        }
         // A broken stream is opened again immediately. If the server ended it cleanly, wait at least one delay.
         pause(if ended_cleanly { attempt + 1 } else { attempt }, &shared.responded).await;
     }
 }
+
+/// Maximum delay before a stream is opened again whose credentials were rejected.
+const UNAUTHORIZED_DELAY: Duration = Duration::from_secs(60);
 
 fn invalid(problem: impl fmt::Display) -> CallError {
     let cause = DecodeCause::Invalid(DecodeError::custom(problem));
@@ -474,6 +497,8 @@ async fn listen_once(
     filter: &SubscriptionFilter,
     forward: &Forward,
     waiting: Arc<Mutex<OnAcknowledged>>,
+    clock: CallClock,
+    is_background: bool,
 ) -> Result<(), CallError> {
     let (refuse, mut refused) = mpsc::channel(1);
     let observer = ListenObserver { wanted: filter.clone(), forward: forward.clone(), refuse, waiting };
@@ -482,16 +507,18 @@ async fn listen_once(
         Some(_) => connected.metadata().map(declare_tasks),
         None => connected.metadata(),
     };
-    let request = OutgoingRequest::new(ByteString::from_static(Listen::NAME), params)
+    let mut request = OutgoingRequest::new(ByteString::from_static(Listen::NAME), params)
         .meta(meta)
         .options(RequestOptions::default().without_timeout())
         .observer(Some(Arc::new(observer) as Arc<dyn CallObserver>));
+    // Only the acknowledgement has a timeout. The channel stops its clock while an authorizer works.
+    (request.clock, request.is_background) = (clock, is_background);
     tokio::select! {
         biased;
         Some(excess) = refused.recv() => {
             Err(invalid(format_args!("it acknowledges {excess}, which the filter does not ask for")))
         }
-        ended = connected.channel.call_in_time(request) => {
+        ended = connected.channel.call(request) => {
             ended.map(drop).map_err(|error| CallError::of_peer(Listen::NAME, error))
         }
     }

@@ -13,7 +13,7 @@ use turms_proto::{EncodeError, Notification, Object, RawJson, format_duration};
 
 use crate::__internal::debug_error;
 use crate::cancellation::CancellationToken;
-use crate::clock::CallClock;
+use crate::clock::{CallClock, ClockPauses};
 use crate::connection::OpenFailure;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, PeerError};
@@ -36,6 +36,8 @@ pub struct OutgoingRequest {
     pub observer: Option<Arc<dyn CallObserver>>,
     /// The token whose reason is sent to the server if the future of the call is dropped.
     pub cancellation: Option<CancellationToken>,
+    /// `true` for a request that no caller waits for, such as a health check. Credentials for it are obtained without the user.
+    pub is_background: bool,
 }
 
 impl OutgoingRequest {
@@ -54,6 +56,7 @@ impl OutgoingRequest {
             clock: options.into(),
             observer: None,
             cancellation: None,
+            is_background: false,
         }
     }
 
@@ -102,6 +105,13 @@ impl OutgoingRequest {
     #[must_use]
     pub fn cancellation(mut self, token: CancellationToken) -> Self {
         self.cancellation = Some(token);
+        self
+    }
+
+    /// Marks it as a request that no caller waits for.
+    #[must_use]
+    pub fn background(mut self) -> Self {
+        self.is_background = true;
         self
     }
 
@@ -453,13 +463,31 @@ pub struct ConnectContext {
     pub client: ClientOptions,
     /// The service that receives requests and notifications of the server.
     pub incoming: Arc<dyn Service>,
+    /// Pauses of the timeouts of connecting, for connectors whose authorizer works.
+    pub pauses: ClockPauses,
+    /// `true` for an attempt that no caller waits for, such as a reconnection. Credentials for it are obtained without the user.
+    pub is_background: bool,
     on_initializing: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl ConnectContext {
     /// Creates a context for a client.
     pub fn new(client: ClientOptions, incoming: Arc<dyn Service>) -> Self {
-        Self { client, incoming, on_initializing: None }
+        Self { client, incoming, pauses: ClockPauses::new(), is_background: false, on_initializing: None }
+    }
+
+    /// Sets the pauses of the timeouts of connecting.
+    #[must_use]
+    pub fn pauses(mut self, pauses: ClockPauses) -> Self {
+        self.pauses = pauses;
+        self
+    }
+
+    /// Sets whether no caller waits for the attempt.
+    #[must_use]
+    pub fn background(mut self, is_background: bool) -> Self {
+        self.is_background = is_background;
+        self
     }
 
     /// Sets a callback for the moment when the transport is connected.
@@ -524,7 +552,7 @@ pub enum ConnectError {
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// The server responded but rejected the connection: it requires credentials, has nothing at this path, or failed.
+    /// The server responded but rejected the connection: it has nothing at this path, or failed.
     #[error("{server} rejected the connection")]
     Rejected {
         /// The server.
@@ -532,6 +560,17 @@ pub enum ConnectError {
         /// The response.
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// The server requires other credentials, or none could be obtained.
+    #[error("cannot connect to {server}: not authorized")]
+    Unauthorized {
+        /// The server.
+        server: String,
+        /// The response, or the error of the authorizer.
+        #[source]
+        source: Arc<dyn std::error::Error + Send + Sync>,
+        /// `true` if credentials could not be obtained for a transient reason, such as the network.
+        transient: bool,
     },
     /// The handshake failed, such as for want of a common revision.
     #[error(transparent)]
@@ -586,6 +625,7 @@ debug_error! {
     ConnectError {
         Unreachable { server, source },
         Rejected { server, source },
+        Unauthorized { server, source, transient },
         Negotiation(error),
         Closed(info),
         Lost(info),
@@ -606,6 +646,14 @@ impl ConnectError {
         Self::Rejected { server: server.into(), source: Arc::from(source.into()) }
     }
 
+    /// Creates the error for a server that requires other credentials.
+    pub fn unauthorized(
+        server: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Unauthorized { server: server.into(), source: Arc::from(source.into()), transient: false }
+    }
+
     /// Returns `true` if another attempt may succeed, because the server did not respond or refused the connection. Not if it could
     /// not be started, rejected the client or has no common revision with it.
     #[must_use]
@@ -613,6 +661,7 @@ impl ConnectError {
         match self {
             Self::Unreachable { source, .. } => is_network_error(&**source),
             Self::Lost(_) => true,
+            Self::Unauthorized { transient, .. } => *transient,
             error => error.is_timeout(),
         }
     }

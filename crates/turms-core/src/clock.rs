@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use turms_proto::session::{RequestError, RequestOptions};
 
@@ -98,8 +98,14 @@ impl CallClock {
 
     /// Stops the clock while `work` runs, such as a login.
     pub async fn paused<F: Future>(&self, work: F) -> F::Output {
-        let _pause = ClockPause::new(&self.0);
+        let _pause = self.pause();
         work.await
+    }
+
+    /// Stops the clock until the guard is dropped.
+    #[must_use]
+    pub fn pause(&self) -> ClockPause<'_> {
+        ClockPause::new(&self.0)
     }
 
     /// Returns `true` if the call was dropped because it timed out.
@@ -152,7 +158,14 @@ impl fmt::Debug for CallClock {
     }
 }
 
-struct ClockPause<'a>(&'a ClockState);
+/// A pause of a [`CallClock`], until it is dropped.
+pub struct ClockPause<'a>(&'a ClockState);
+
+impl fmt::Debug for ClockPause<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClockPause(..)")
+    }
+}
 
 impl<'a> ClockPause<'a> {
     fn new(state: &'a ClockState) -> Self {
@@ -176,6 +189,81 @@ impl Drop for ClockPause<'_> {
             drop(times);
             self.0.resumed.notify_one();
         }
+    }
+}
+
+/// Pauses that any number of clocks follow, such as those of all calls that wait for a connection whose authorizer works.
+#[derive(Clone, Default)]
+pub struct ClockPauses(Arc<watch::Sender<PauseState>>);
+
+#[derive(Default)]
+struct PauseState {
+    pauses: usize,
+    paused_at: Option<Instant>,
+    total: Duration,
+}
+
+impl ClockPauses {
+    /// Creates pauses that no clock follows yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops the clocks while `work` runs.
+    pub async fn during<F: Future>(&self, work: F) -> F::Output {
+        self.0.send_modify(|state| {
+            state.pauses += 1;
+            state.paused_at.get_or_insert_with(Instant::now);
+        });
+        let _resume = ResumeClocks(&self.0);
+        work.await
+    }
+
+    /// Runs `work`. These clocks are stopped during the pauses.
+    pub async fn follow<F: Future>(&self, clocks: &[CallClock], work: F) -> F::Output {
+        let mut state = self.0.subscribe();
+        let pauses = async {
+            loop {
+                // The sender is alive, so waiting does not fail.
+                let _ = state.wait_for(|state| state.pauses > 0).await;
+                let _pauses: Vec<_> = clocks.iter().map(CallClock::pause).collect();
+                let _ = state.wait_for(|state| state.pauses == 0).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            output = work => output,
+            () = pauses => unreachable!("the loop has no end"),
+        }
+    }
+
+    /// Returns the duration of all pauses that have ended.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        self.0.borrow().total
+    }
+}
+
+impl fmt::Debug for ClockPauses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClockPauses").field("pauses", &self.0.borrow().pauses).finish_non_exhaustive()
+    }
+}
+
+/// Ends a pause when it is dropped.
+struct ResumeClocks<'a>(&'a watch::Sender<PauseState>);
+
+impl Drop for ResumeClocks<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|state| {
+            state.pauses -= 1;
+            if state.pauses == 0
+                && let Some(paused_at) = state.paused_at.take()
+            {
+                state.total += paused_at.elapsed();
+            }
+        });
     }
 }
 
@@ -224,5 +312,21 @@ mod tests {
         };
         assert!(clock.run(call).await.is_err());
         assert_eq!(begun.elapsed(), 12 * SECOND);
+    }
+    #[tokio::test(start_paused = true)]
+    async fn several_clocks_follow_the_same_pauses() {
+        let pauses = ClockPauses::new();
+        let run = async |limit: Duration| {
+            let (clock, begun) = (CallClock::new(Some(limit), None), Instant::now());
+            let outcome = clock.run(pauses.follow(std::slice::from_ref(&clock), pending::<()>())).await;
+            assert_eq!(outcome, Err(RequestError::TimedOut(limit)));
+            begun.elapsed()
+        };
+        let login = async {
+            tokio::time::sleep(SECOND).await;
+            tokio::join!(pauses.during(tokio::time::sleep(60 * SECOND)), pauses.during(tokio::time::sleep(SECOND)));
+        };
+        let (first, second, ()) = tokio::join!(run(2 * SECOND), run(3 * SECOND), login);
+        assert_eq!((first, second, pauses.total()), (62 * SECOND, 63 * SECOND, 60 * SECOND));
     }
 }

@@ -69,7 +69,7 @@ pub use self::channel::{
     CallObserver, Channel, ChannelControl, CloseInfo, ConnectContext, ConnectError, Connector, DropCause,
     InboundStream, ObservedCall, OpenChannel, OutgoingRequest, TransportInfo,
 };
-pub use self::clock::CallClock;
+pub use self::clock::{CallClock, ClockPause, ClockPauses};
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, OpenFailure};
 pub use self::context::{CallContext, Remote};
 pub use self::counters::{CountedRequest, Counters};

@@ -25,8 +25,26 @@
 //! # Clients
 //!
 //! [`ConnectHttp`] adds `connect_http(url)` to the client builder. An [`HttpConnector`] has options, such as timeouts
-//! and headers. An [`HttpTransport`] makes connectors for the URLs of a configuration file. An [`Authorizer`] provides
-//! credentials.
+//! and headers. An [`HttpTransport`] makes connectors for the URLs of a configuration file.
+//!
+//! # Authorization
+//!
+//! An [`Authorizer`] provides the credentials of a client: [`BearerToken`] is a fixed token, and applications implement the trait for
+//! tokens that are refreshed or need a login. [`HttpConnector::authorizer`] sets it, and so does the connector of `turms-ws`:
+//!
+//! ```
+//! use turms_http::{BearerToken, HttpConnector};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let connector = HttpConnector::new("https://example.com/mcp")?.authorizer(BearerToken::new("secret")?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A response with 401 or 403 goes to [`Authorizer::rejected`], which obtains other credentials and [decides](Decision) about a retry:
+//! at most three per request, and one in a row with a nonce of the server. The timeouts of calls and of connecting do not run
+//! meanwhile. [`Challenge`] parses and writes `WWW-Authenticate`. A server that does not accept any credentials is a
+//! `ConnectError::Unauthorized` when connecting, and a `CallErrorKind::Unauthorized` in calls; clients do not reconnect after it.
 //!
 //! Types of other crates in the public API: `bytes` 1, `http` 1, `url` 2, and `tower-service` 0.3 and `http-body` 1 for
 //! custom HTTP clients.
@@ -35,13 +53,17 @@
 //!
 //! | feature | default | enables |
 //! |---|---|---|
-//! | `client` | yes | [`HttpConnector`] and [`HttpTransport`] |
+//! | `client` | yes | [`HttpConnector`] and [`HttpTransport`]; enables `authorize` |
+//! | `authorize` | yes | [`Authorizer`] and its types, without an HTTP client |
 //! | `server` | yes | [`ServeHttp`], [`HttpService`] and [`Listener`] |
 //! | `server-http2` | | HTTP/2 for servers with a [`Listener`]; enables `server` |
 //! | `server-tls` | | TLS for servers with a [`Listener`]; enables `server-http2` |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "authorize")]
+mod authorize;
+mod challenge;
 #[cfg(feature = "client")]
 mod client;
 #[cfg(feature = "server")]
@@ -51,14 +73,19 @@ mod server;
 #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "only servers write events"))]
 mod sse;
 
-#[cfg(feature = "client")]
-pub use self::client::{
-    Authorizable, AuthorizeError, Authorizer, BearerToken, Challenge, ConnectHttp, Decision, DialAddress, DialError,
-    HttpConnector, HttpError, HttpTransport,
+#[cfg(feature = "authorize")]
+pub use self::authorize::{
+    AuthorizeError, AuthorizeRequest, AuthorizedResponse, Authorizer, BearerToken, Credentials, Decision,
+    RequestPurpose, UnauthorizedResponse,
 };
+pub use self::challenge::Challenge;
+#[cfg(feature = "client")]
+pub use self::client::{ConnectHttp, DialAddress, DialError, HttpConnector, HttpError, HttpTransport};
 /// For other crates of Turms. Not part of the API.
 #[doc(hidden)]
 pub mod __internal {
+    #[cfg(feature = "authorize")]
+    pub use crate::authorize::{AuthorizeAttempts, ServerAuthorizer, is_rejection};
     #[cfg(feature = "client")]
     pub use crate::client::{DialOptions, DialOptionsError, DialProtocol, DialedStream, Dialer, RouteStream};
     #[cfg(feature = "server")]

@@ -319,6 +319,8 @@ impl From<FetchError> for OAuthError {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::fetch::FetchErrorKind;
 

@@ -36,6 +36,8 @@ const AGENT: HeaderValue = HeaderValue::from_static(concat!("turms/", env!("CARG
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FetchStep {
+    /// A request to the MCP server, to learn what it requires.
+    Server,
     /// Metadata of the protected resource (RFC 9728).
     ResourceMetadata,
     /// Metadata of the authorization server (RFC 8414, OpenID Connect Discovery).
@@ -65,6 +67,7 @@ pub enum FetchStep {
 impl fmt::Display for FetchStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Server => "response",
             Self::ResourceMetadata => "protected resource metadata",
             Self::ServerMetadata => "authorization server metadata",
             Self::Registration => "client registration",
@@ -387,10 +390,9 @@ impl Fetcher {
         form: &[(&str, &str)],
         mut headers: HeaderMap,
     ) -> Result<FetchResponse, FetchError> {
-        let mut body = url::form_urlencoded::Serializer::new(String::new());
-        body.extend_pairs(form);
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
         headers.insert(CONTENT_TYPE, FORM);
-        self.post(step, url, body.finish().into(), headers).await
+        self.post(step, url, body.into(), headers).await
     }
 
     /// Posts JSON. Redirects are not followed.

@@ -41,7 +41,8 @@ pub mod store;
 
 #[cfg(feature = "client")]
 pub use self::client::{
-    ClientCredentials, Dpop, Enterprise, Grant, LoginStatus, OAuth, OAuthLayer, OAuthService, ResourceParameter, Workload,
+    ClientCredentials, Dpop, Enterprise, Grant, LoginStatus, OAuth, OAuthLayer, OAuthService, ResourceParameter,
+    Workload,
 };
 #[cfg(feature = "fetch")]
 pub use self::client_auth::{ClientAuthentication, ClientIdentity};

@@ -18,14 +18,16 @@ use hyper::upgrade::Upgraded;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use turms_core::__internal::escape_control;
-use turms_http::__internal::{DialOptionsError, DialedStream, Dialer};
+use turms_http::__internal::{DialOptionsError, DialedStream, Dialer, is_rejection};
+use turms_http::{AuthorizeError, Challenge};
 
 use crate::body::WsBody;
 use crate::handshake::{SUBPROTOCOL, VERSION, has_token};
 use crate::url::WsUrl;
 
-/// Error of connecting over WebSocket. It is the source of a [`ConnectError::Unreachable`](turms_core::ConnectError::Unreachable), or of a
-/// [`ConnectError::Rejected`](turms_core::ConnectError::Rejected) if the server responded.
+/// Error of connecting over WebSocket. It is the source of a [`ConnectError::Unreachable`](turms_core::ConnectError::Unreachable), of a
+/// [`ConnectError::Rejected`](turms_core::ConnectError::Rejected) if the server responded, or of a
+/// [`ConnectError::Unauthorized`](turms_core::ConnectError::Unauthorized) if it requires other credentials.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WsConnectError {
@@ -62,7 +64,7 @@ pub enum WsConnectError {
     #[error("no valid HTTP response to the upgrade request")]
     Http(#[source] hyper::Error),
     /// The server responded with another status than 101.
-    #[error("the server responded with {status} instead of opening a WebSocket{}", after_colon(.body))]
+    #[error("the server responded with {status} instead of opening a WebSocket{}{}", challenge_error(.headers), after_colon(.body))]
     Refused {
         /// The status of the response.
         status: StatusCode,
@@ -71,12 +73,40 @@ pub enum WsConnectError {
         /// The beginning of the body, at most 512 bytes.
         body: String,
     },
+    /// The authorizer has no credentials.
+    #[error("cannot obtain credentials for {server}")]
+    Authorize {
+        /// The server: scheme, host and port.
+        server: String,
+        /// The error of the authorizer.
+        #[source]
+        source: AuthorizeError,
+    },
     /// The response with status 101 is invalid.
     #[error("invalid WebSocket handshake: {0}")]
     Handshake(&'static str),
     /// The server chose another subprotocol.
     #[error("the server chose the subprotocol {0:?} instead of \"{SUBPROTOCOL}\"")]
     Subprotocol(String),
+}
+
+/// Returns the error of the first challenge that has one (RFC 6750, section 3).
+fn challenge_error(headers: &HeaderMap) -> String {
+    let challenges = Challenge::of_headers(headers);
+    let error = challenges.iter().find_map(|it| it.get("error_description").or_else(|| it.get("error")));
+    error.map_or_else(String::new, |error| format!(": {error:?}"))
+}
+
+impl WsConnectError {
+    /// Returns `true` if the server requires other credentials, or none could be obtained.
+    #[must_use]
+    pub fn is_unauthorized(&self) -> bool {
+        match self {
+            Self::Authorize { .. } => true,
+            Self::Refused { status, .. } => is_rejection(*status),
+            _ => false,
+        }
+    }
 }
 
 fn after_colon(body: &str) -> String {
@@ -93,8 +123,12 @@ impl From<DialOptionsError> for WsConnectError {
     }
 }
 
-/// Connects to a URL and opens a WebSocket.
-pub(crate) async fn open(url: &WsUrl, headers: &HeaderMap, dialer: &Dialer) -> Result<Upgraded, WsConnectError> {
+/// Connects to a URL and opens a WebSocket. Returns it with the headers of the response.
+pub(crate) async fn open(
+    url: &WsUrl,
+    headers: &HeaderMap,
+    dialer: &Dialer,
+) -> Result<(Upgraded, HeaderMap), WsConnectError> {
     let (host, port) = (url.host(), url.port());
     let stream = dialer.dial(url.dial_url()).await.map_err(|error| match error.downcast::<io::Error>() {
         Ok(error) => WsConnectError::Tls { host: host.to_owned(), source: *error },
@@ -104,19 +138,24 @@ pub(crate) async fn open(url: &WsUrl, headers: &HeaderMap, dialer: &Dialer) -> R
 }
 
 /// Opens a WebSocket over a stream.
-async fn upgrade(stream: DialedStream, url: &WsUrl, headers: &HeaderMap) -> Result<Upgraded, WsConnectError> {
+async fn upgrade(
+    stream: DialedStream,
+    url: &WsUrl,
+    headers: &HeaderMap,
+) -> Result<(Upgraded, HeaderMap), WsConnectError> {
     let key = generate_key();
     let request = upgrade_request(url, headers, &key)?;
     let (mut sender, connection) = http1::handshake(stream).await.map_err(WsConnectError::Http)?;
     // The connection is polled only until the response is read, so it needs no task of its own.
     let mut connection = pin!(connection.with_upgrades());
     let mut exchange = pin!(async {
-        let response = sender.send_request(request).await.map_err(WsConnectError::Http)?;
+        let mut response = sender.send_request(request).await.map_err(WsConnectError::Http)?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Err(rejection(response).await);
         }
         check_response(response.headers(), &key)?;
-        hyper::upgrade::on(response).await.map_err(WsConnectError::Http)
+        let headers = std::mem::take(response.headers_mut());
+        Ok((hyper::upgrade::on(response).await.map_err(WsConnectError::Http)?, headers))
     });
     let mut is_open = true;
     poll_fn(|task| {

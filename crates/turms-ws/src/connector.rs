@@ -4,16 +4,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use http::HeaderMap;
-use http::header::{HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use http::{HeaderMap, Method, StatusCode};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use turms_core::transport::StreamConnector;
-use turms_core::{BoxFuture, ChannelControl, CloseInfo, ConnectContext, ConnectError, Connector, Limits, OpenChannel};
-use turms_http::__internal::{DialOptions, DialProtocol, Dialer};
-use turms_http::DialAddress;
+use turms_core::{
+    BoxFuture, CallClock, ChannelControl, CloseInfo, ConnectContext, ConnectError, Connector, Limits, OpenChannel,
+};
+use turms_http::__internal::{AuthorizeAttempts, DialOptions, DialProtocol, Dialer, ServerAuthorizer, is_rejection};
+use turms_http::{AuthorizeError, Authorizer, DialAddress, RequestPurpose};
 use turms_proto::session::ConnectionStats;
 
 use crate::client_handshake::{WsConnectError, open};
@@ -21,6 +23,7 @@ use crate::close::CloseState;
 use crate::heartbeat::HeartbeatOptions;
 use crate::socket::WsByteStream;
 use crate::url::{WsUrl, WsUrlError};
+use ::url::Url;
 
 /// Connects a client over WebSocket.
 ///
@@ -43,6 +46,10 @@ pub struct WsConnector {
     headers: HeaderMap,
     /// The error of an invalid header, returned by `connect`.
     header_error: Option<String>,
+    authorizer: Option<ServerAuthorizer>,
+    authorize_timeout: Duration,
+    /// The URL for the authorizer.
+    http_url: Option<Url>,
     dial_options: DialOptions,
     tls: Option<Arc<ClientConfig>>,
     /// Created by the first connection.
@@ -58,8 +65,12 @@ impl WsConnector {
     /// # Errors
     /// If the URL is invalid, or contains credentials: they belong in a header.
     pub fn new(url: impl AsRef<str>) -> Result<Self, WsUrlError> {
+        let url = WsUrl::parse(url.as_ref())?;
         Ok(Self {
-            url: WsUrl::parse(url.as_ref())?,
+            authorizer: None,
+            authorize_timeout: ServerAuthorizer::DEFAULT_TIMEOUT,
+            http_url: url.http_url(),
+            url,
             headers: HeaderMap::new(),
             header_error: None,
             dial_options: DialOptions::new(),
@@ -100,6 +111,23 @@ impl WsConnector {
         self
     }
 
+    /// Sets the source of credentials for the upgrade request, as [`HttpConnector::authorizer`](turms_http::HttpConnector::authorizer). It
+    /// gets the URL with the scheme `http` or `https`. Its headers replace those [set here](Self::header). The timeouts of connecting
+    /// do not run while it works.
+    pub fn authorizer(mut self, authorizer: impl Authorizer) -> Self {
+        match &self.http_url {
+            Some(url) => self.authorizer = Some(ServerAuthorizer::new(authorizer, url)),
+            None => self.header_error = Some("the URL is not valid for an authorizer".to_owned()),
+        }
+        self
+    }
+
+    /// Sets the timeout for the authorizer to obtain credentials, such as by a login. Default: 10 min.
+    pub fn authorize_timeout(mut self, timeout: Duration) -> Self {
+        self.authorize_timeout = timeout;
+        self
+    }
+
     /// Sets the timeout for the connection and the WebSocket handshake. Default: 30 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
@@ -119,7 +147,7 @@ impl WsConnector {
     }
 
     /// Sets the maximum length of a message in bytes. Default: 16 MiB. A longer one closes the connection with 1009.
-    pub fn limit(mut self, bytes: usize) -> Self {
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.limits.max_message_bytes = bytes;
         self
     }
@@ -172,10 +200,44 @@ impl WsConnector {
         self
     }
 
-    async fn open(&self) -> Result<Upgraded, WsConnectError> {
-        match &self.header_error {
-            Some(error) => Err(WsConnectError::Header(error.clone())),
-            None => open(&self.url, &self.headers, self.dialer()?).await,
+    /// Opens a WebSocket. The clock stops while the authorizer works.
+    async fn open(&self, cx: &ConnectContext, clock: &CallClock) -> Result<Upgraded, WsConnectError> {
+        if let Some(error) = &self.header_error {
+            return Err(WsConnectError::Header(error.clone()));
+        }
+        let dialer = self.dialer()?;
+        let authorizer = self.authorizer.clone().map(|authorizer| authorizer.timeout(self.authorize_timeout));
+        let (Some(authorizer), Some(url)) = (&authorizer, &self.http_url) else {
+            return Ok(open(&self.url, &self.headers, dialer).await?.0);
+        };
+        let unauthorized =
+            |source: AuthorizeError| WsConnectError::Authorize { server: url.origin().ascii_serialization(), source };
+        let purpose = if cx.is_background { RequestPurpose::Stream } else { RequestPurpose::Call };
+        let mut attempts = AuthorizeAttempts::new(Some(authorizer), &Method::GET, purpose);
+        loop {
+            let mut headers = self.headers.clone();
+            let credentials = match attempts.cached(url) {
+                Some(credentials) => credentials,
+                None => clock.paused(cx.pauses.during(attempts.authorize(url))).await.map_err(unauthorized)?,
+            };
+            credentials.apply(&mut headers);
+            let was_authorized = headers.contains_key(AUTHORIZATION);
+            let refused = match open(&self.url, &headers, dialer).await {
+                Ok((stream, headers)) => {
+                    authorizer.responded(url, StatusCode::SWITCHING_PROTOCOLS, &headers);
+                    return Ok(stream);
+                }
+                Err(error) => error,
+            };
+            let WsConnectError::Refused { status, headers, .. } = &refused else { return Err(refused) };
+            if !is_rejection(*status) {
+                authorizer.responded(url, *status, headers);
+                return Err(refused);
+            }
+            let rejected = attempts.rejected(*status, headers, url, was_authorized);
+            if !clock.paused(cx.pauses.during(rejected)).await.map_err(unauthorized)? {
+                return Err(refused);
+            }
         }
     }
 
@@ -194,12 +256,20 @@ impl WsConnector {
 impl Connector for WsConnector {
     fn connect(&self, cx: ConnectContext) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
-            let stream = tokio::time::timeout(self.connect_timeout, self.open())
+            let (server, limit) = (self.url.to_string(), self.connect_timeout);
+            let clock = CallClock::new(Some(limit), None);
+            let stream = clock
+                .run(self.open(&cx, &clock))
                 .await
-                .map_err(|_| ConnectError::Timeout { server: Some(self.url.to_string()), limit: self.connect_timeout })?
+                .map_err(|_| ConnectError::Timeout { server: Some(server.clone()), limit })?
                 .map_err(|error| match error {
-                    WsConnectError::Refused { .. } => ConnectError::rejected(self.url.to_string(), error),
-                    error => ConnectError::unreachable(self.url.to_string(), error),
+                    WsConnectError::Authorize { ref source, .. } => {
+                        let transient = source.is_transient();
+                        ConnectError::Unauthorized { server, source: Arc::new(error), transient }
+                    }
+                    error if error.is_unauthorized() => ConnectError::unauthorized(server, error),
+                    WsConnectError::Refused { .. } => ConnectError::rejected(server, error),
+                    error => ConnectError::unreachable(server, error),
                 })?;
             let close = Arc::new(CloseState::default());
             let limit = self.limits.max_message_bytes;

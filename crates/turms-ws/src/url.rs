@@ -1,5 +1,6 @@
 use std::fmt;
 
+use ::url::Url;
 use http::Uri;
 
 /// The URL of a server, with the scheme `ws` or `wss`.
@@ -73,6 +74,12 @@ impl WsUrl {
         format!("{scheme}://{host}:{}/", self.port).parse().unwrap_or_default()
     }
 
+    /// Returns the URL for an authorizer, with the scheme of HTTP. `None` if it is not a valid URL of the web.
+    pub(crate) fn http_url(&self) -> Option<Url> {
+        let scheme = if self.tls { "https" } else { "http" };
+        Url::parse(&format!("{scheme}://{}{}", self.authority(), self.target())).ok()
+    }
+
     /// Returns the value of the `Host` header.
     pub(crate) fn authority(&self) -> &str {
         self.uri.authority().map_or("", |authority| authority.as_str())
@@ -116,8 +123,10 @@ mod tests {
             ("wss://example.com/mcp", "wss://example.com/mcp?key=1")
         );
         assert_eq!(url.dial_url(), "https://example.com:443/");
+        assert_eq!(url.http_url().unwrap().as_str(), "https://example.com/mcp?key=1");
         let url = WsUrl::parse("ws://[::1]:8080").unwrap();
         assert_eq!(url.dial_url(), "http://[::1]:8080/");
+        assert_eq!(url.http_url().unwrap().as_str(), "http://[::1]:8080/");
         assert_eq!((url.host(), url.port(), &*url.target()), ("::1", 8080, "/"));
         assert_eq!(url.authority(), "[::1]:8080");
         assert_eq!(WsUrl::parse("ws://localhost?a").unwrap().target(), "/?a");

@@ -164,10 +164,10 @@ pub mod transport {
     pub use turms_core::transport::*;
     #[doc(inline)]
     pub use turms_core::{
-        BoxFuture, CallClock, CallObserver, Channel, ChannelControl, CloseInfo, CloseReason, ConnectContext,
-        ConnectError, Connection, ConnectionError, ConnectionHandle, Connector, CountedRequest, Counters, DropCause,
-        InboundStream, Limits, ObservedCall, OpenChannel, OpenFailure, OutgoingRequest, PeerError, PeerTransport,
-        ServerUrl, TransportInfo, TransportKind, UrlTransport,
+        BoxFuture, CallClock, CallObserver, Channel, ChannelControl, ClockPause, ClockPauses, CloseInfo, CloseReason,
+        ConnectContext, ConnectError, Connection, ConnectionError, ConnectionHandle, Connector, CountedRequest,
+        Counters, DropCause, InboundStream, Limits, ObservedCall, OpenChannel, OpenFailure, OutgoingRequest, PeerError,
+        PeerTransport, ServerUrl, TransportInfo, TransportKind, UrlTransport,
     };
     #[doc(inline)]
     pub use turms_proto::session::{

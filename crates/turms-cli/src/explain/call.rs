@@ -3,8 +3,9 @@ use turms::client::{
     CallError, CallErrorKind, ClosedCause, DecodeCause, InputCause, TaskCause, TimeoutCause, UnsupportedCause,
 };
 use turms::jsonrpc::ErrorCode;
+use turms::transport::ConnectError;
 
-use super::{Credentials, chain, close_reason, hint_for_status, status, too_large, with_stderr};
+use super::{Credentials, cause, chain, close_reason, hint_for_status, status, too_large, with_stderr};
 use crate::error::{CliError, ExitStatus};
 use crate::show;
 
@@ -16,6 +17,7 @@ pub(crate) const ANSWERS_HINT: &str =
 pub(crate) fn call_error(error: &CallError) -> CliError {
     let exit = match error.kind() {
         CallErrorKind::Unauthorized(_) => ExitStatus::Unauthorized,
+        _ if matches!(cause(error), Some(ConnectError::Unauthorized { .. })) => ExitStatus::Unauthorized,
         _ if error.is_timeout() => ExitStatus::Timeout,
         CallErrorKind::Cancelled => ExitStatus::Interrupted,
         CallErrorKind::Encode(_) => ExitStatus::Usage,

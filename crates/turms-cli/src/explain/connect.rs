@@ -19,7 +19,7 @@ pub(crate) fn connect_error(target: &CliTarget, error: &ConnectError) -> CliErro
     let failure = match error {
         ConnectError::Unreachable { .. } => unreachable(failure, error),
         _ => match cause::<HttpError>(error) {
-            Some(HttpError::TooLong(limit)) => failure.because(too_large(*limit)),
+            Some(HttpError::TooLarge(limit)) => failure.because(too_large(*limit)),
             _ => failure.caused_by(error.source()),
         },
     };
@@ -33,6 +33,7 @@ pub(crate) fn connect_error(target: &CliTarget, error: &ConnectError) -> CliErro
 
 fn exit(error: &ConnectError) -> ExitStatus {
     match error {
+        ConnectError::Unauthorized { .. } => ExitStatus::Unauthorized,
         _ if status(error).is_some_and(is_authorization) => ExitStatus::Unauthorized,
         _ if error.is_timeout() => ExitStatus::Timeout,
         ConnectError::Negotiation(_) => ExitStatus::Protocol,
@@ -49,6 +50,7 @@ fn message(target: &CliTarget, error: &ConnectError) -> String {
             format!("{target} did not send a valid MCP response")
         }
         ConnectError::Rejected { .. } => format!("{target} rejected the connection"),
+        ConnectError::Unauthorized { .. } => format!("cannot connect to {target}: not authorized"),
         ConnectError::Timeout { limit, .. } => {
             format!("cannot connect to {target}: no response within {}", crate::show::duration(*limit))
         }
@@ -64,7 +66,7 @@ fn is_not_mcp(error: &ConnectError) -> bool {
     let is = |error: &HttpError| {
         matches!(
             error,
-            HttpError::ContentType { .. } | HttpError::Message(_) | HttpError::TooLong(_) | HttpError::NoEndpoint
+            HttpError::ContentType { .. } | HttpError::Message(_) | HttpError::TooLarge(_) | HttpError::NoEndpoint
         )
     };
     cause::<HttpError>(error).is_some_and(is)

@@ -32,7 +32,7 @@ pub(crate) fn cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) ->
 /// Returns the HTTP status of an error response.
 fn status(error: &(dyn Error + 'static)) -> Option<StatusCode> {
     chain(error).find_map(|error| match (error.downcast_ref::<HttpError>(), error.downcast_ref::<WsConnectError>()) {
-        (Some(HttpError::NothingUnderstood(tried)), _) => tried.iter().find_map(|(_, error)| error.status()),
+        (Some(HttpError::NoCommonTransport(tried)), _) => tried.iter().find_map(|(_, error)| error.status()),
         (Some(error), _) => error.status(),
         (_, Some(WsConnectError::Refused { status, .. })) => Some(*status),
         _ => None,

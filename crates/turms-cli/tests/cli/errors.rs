@@ -277,7 +277,7 @@ fn a_response_larger_than_the_limit() {
     let message = "tools/call \"x\": the response is larger than 16777216 bytes, the maximum of this command; the call may have run";
     let output = turms(["call", "x", "--", "sh", "-c", &long]).run();
     output.fails(5, &[message]);
-    assert!(!output.stderr.contains("message_limit"), "{}", output.stderr);
+    assert!(!output.stderr.contains("max_message_bytes"), "{}", output.stderr);
 
     let body = r#"{"jsonrpc":"2.0","id":1,"result":{"text":""#.to_owned() + &"x".repeat(17_000_000);
     let length = body.len();
@@ -285,7 +285,7 @@ fn a_response_larger_than_the_limit() {
     let url = respond_with((head + &body).leak());
     let output = turms(["tools", &url]).run();
     output.fails(5, &["larger than"]);
-    assert!(!output.stderr.contains("message_limit"), "{}", output.stderr);
+    assert!(!output.stderr.contains("max_message_bytes"), "{}", output.stderr);
 }
 
 #[test]

@@ -131,9 +131,7 @@ pub enum DecodeCause {
     #[error("invalid response: {0}")]
     Invalid(DecodeError),
     /// The response is larger than the limit and was not read.
-    #[error(
-        "the response is larger than {limit} bytes; raise message_limit of the connector, or max_message_bytes of the connection"
-    )]
+    #[error("the response is larger than {limit} bytes; raise max_message_bytes of the connector or of the connection")]
     TooLarge {
         /// The limit in bytes.
         limit: usize,
@@ -470,7 +468,7 @@ mod tests {
         let error = CallError::of_peer("ping", PeerError::Request(RequestError::TooLong { limit: 1000 }));
         assert_eq!(
             error.to_string(),
-            "ping: the response is larger than 1000 bytes; raise message_limit of the connector, or max_message_bytes of the \
+            "ping: the response is larger than 1000 bytes; raise max_message_bytes of the connector or of the \
              connection; the call may have run"
         );
         assert!(error.may_have_run());

@@ -9,8 +9,13 @@ use turms_proto::{Ability, ProtocolVersion};
 
 use super::state::{Connected, ServerShared};
 
-/// Opens connection number `generation`, and restores the desired state on it.
-pub(super) async fn open(shared: &Arc<ServerShared>, generation: u64) -> Result<Arc<Connected>, ConnectError> {
+/// Opens connection number `generation`, and restores the desired state on it. Credentials for a connection in the background are
+/// obtained without the user.
+pub(super) async fn open(
+    shared: &Arc<ServerShared>,
+    generation: u64,
+    is_background: bool,
+) -> Result<Arc<Connected>, ConnectError> {
     let settings = &shared.settings;
     let identity = shared.connector.identity();
     let ours = settings.choice.versions();
@@ -20,16 +25,20 @@ pub(super) async fn open(shared: &Arc<ServerShared>, generation: u64) -> Result<
     // cached description, which is shareable.
     let known = known.filter(|known| known.server.is_some() || known.dialect.version().has(Ability::Handshake));
     let established = match &known {
-        Some(known) => match connect(shared, Some(known.dialect)).await {
+        Some(known) => match connect(shared, Some(known.dialect), is_background).await {
             // The server could not be reached, which says nothing about its revision: keep the cached one.
-            Err(error @ (ConnectError::Unreachable { .. } | ConnectError::Rejected { .. })) => Err(error),
+            Err(
+                error @ (ConnectError::Unreachable { .. }
+                | ConnectError::Rejected { .. }
+                | ConnectError::Unauthorized { .. }),
+            ) => Err(error),
             Err(_) if shared.connector.is_repeatable() => {
                 shared.forget_version();
-                negotiate(shared).await
+                negotiate(shared, is_background).await
             }
             connected => connected,
         },
-        None => negotiate(shared).await,
+        None => negotiate(shared, is_background).await,
     }?;
     let opened = established.negotiated.clone();
     // A negotiated revision needs no verification, only a cached one. An in-process service may not describe itself.
@@ -60,19 +69,23 @@ fn is_worth_remembering(choice: VersionChoice, negotiated: &Negotiated, ours: &[
 
 /// Connects with negotiation. Some old servers exit when they are probed with `server/discover`; they are started again
 /// without the probe.
-async fn negotiate(shared: &Arc<ServerShared>) -> Result<OpenChannel, ConnectError> {
+async fn negotiate(shared: &Arc<ServerShared>, is_background: bool) -> Result<OpenChannel, ConnectError> {
     let has = |ability| shared.settings.choice.versions().iter().any(|version| version.has(ability));
     let may_fall_back = has(Ability::Stateless) && has(Ability::Handshake) && shared.connector.is_repeatable();
-    match connect(shared, None).await {
+    match connect(shared, None, is_background).await {
         Err(ConnectError::Closed(ended)) if may_fall_back => {
             tracing::debug!(target: "turms::client", %ended, "the server ended when it was probed; starting it again");
-            connect(shared, Some(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE))).await
+            connect(shared, Some(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE)), is_background).await
         }
         connected => connected,
     }
 }
 
-async fn connect(shared: &Arc<ServerShared>, known: Option<Dialect>) -> Result<OpenChannel, ConnectError> {
+async fn connect(
+    shared: &Arc<ServerShared>,
+    known: Option<Dialect>,
+    is_background: bool,
+) -> Result<OpenChannel, ConnectError> {
     let settings = &shared.settings;
     let mut options = ClientOptions::new(settings.info.clone(), settings.capabilities.clone())
         .choice(settings.choice)
@@ -85,5 +98,5 @@ async fn connect(shared: &Arc<ServerShared>, known: Option<Dialect>) -> Result<O
             shared.set_connecting(ConnectionStatus::Initializing);
         }
     });
-    shared.connector.connect(cx).await
+    shared.connector.connect(cx.pauses(shared.pauses.clone()).background(is_background)).await
 }

@@ -31,7 +31,8 @@ pub(super) async fn restore(shared: &ServerShared, connected: &Connected) {
 
 async fn request<M: Method>(connected: &Connected, params: M::Params) {
     let options = RequestOptions::default().timeout(RESTORE_TIMEOUT);
-    let request = OutgoingRequest::new(ByteString::from_static(M::NAME), Payload::new(params)).options(options);
+    let request =
+        OutgoingRequest::new(ByteString::from_static(M::NAME), Payload::new(params)).options(options).background();
     if let Err(error) = connected.channel.call_in_time(request).await {
         tracing::warn!(target: "turms::client", method = M::NAME, %error, "could not be restored after reconnecting");
     }

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, OnceCell, SetOnce, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use turms_core::{Channel, ChannelControl, CloseInfo, ConnectError, Connector, OpenChannel};
+use turms_core::{CallClock, Channel, ChannelControl, ClockPauses, CloseInfo, ConnectError, Connector, OpenChannel};
 use turms_proto::ProtocolVersion;
 use turms_proto::revision::Translate as _;
 use turms_proto::session::{ConnectionStats, ConnectionStatus, Dialect, Negotiated, VersionChoice};
@@ -79,6 +79,8 @@ pub(crate) struct ServerShared {
     pub(crate) desired: DesiredState,
     /// Notified when the server responds while its notification stream is broken.
     pub(crate) responded: Notify,
+    /// Pauses of those who wait for the connection, while the authorizer of the connector works.
+    pub(crate) pauses: ClockPauses,
     pub(crate) shutdown: CancellationToken,
     /// The counters of all ended connections.
     past: Mutex<ConnectionStats>,
@@ -95,6 +97,7 @@ impl ServerShared {
             incoming,
             state: watch::Sender::new(ConnectionState::Connecting(ConnectionStatus::Connecting)),
             responded: Notify::new(),
+            pauses: ClockPauses::new(),
             past: Mutex::default(),
             shutdown: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -114,11 +117,7 @@ impl ServerShared {
     ) -> Result<Arc<Connected>, CallError> {
         let mut state = self.state.subscribe();
         let settled = state.wait_for(|state| state.is_closed() || state.connected().is_some());
-        let settled = match timeout {
-            Some(timeout) => tokio::time::timeout(timeout, settled).await.ok(),
-            None => Some(settled.await),
-        };
-        let cause = match settled {
+        let cause = match self.wait_connecting(timeout, settled).await {
             Some(Ok(state)) => match &*state {
                 ConnectionState::Ready(connected) => return Ok(connected.clone()),
                 ConnectionState::Closed(error) => error.clone(),
@@ -127,6 +126,13 @@ impl ServerShared {
             _ => None,
         };
         Err(CallError::not_connected(target, cause).with_recovery(Recovery::Hopeless))
+    }
+
+    /// Waits for something that the connection leads to, without the time in which its authorizer works. Returns `None` after the
+    /// timeout.
+    pub(crate) async fn wait_connecting<F: Future>(&self, timeout: Option<Duration>, work: F) -> Option<F::Output> {
+        let clock = [CallClock::new(timeout, None)];
+        clock[0].run(self.pauses.follow(&clock, work)).await.ok()
     }
 
     /// Publishes the progress of connecting.

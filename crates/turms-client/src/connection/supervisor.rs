@@ -65,12 +65,14 @@ impl Supervisor {
                 return connected.control.close().await;
             };
             let reconnects = self.lost(&connected, &reason);
+            // The end of a session is usually noticed by a call, which waits for the next one.
+            let is_background = !reason.renewable;
             drop(connected);
             if !reconnects {
                 self.report(ConnectionEvent::Closed);
                 return self.shut_down();
             }
-            connected = match self.reconnect(ConnectError::Lost(reason)).await {
+            connected = match self.reconnect(ConnectError::Lost(reason), is_background).await {
                 Some(connected) => connected,
                 None => return,
             };
@@ -81,7 +83,7 @@ impl Supervisor {
     /// Opens the first connection; `None` on shutdown. An error that a retry cannot fix is final.
     async fn connect(&mut self, deadline: Option<Instant>) -> Option<Result<Arc<Connected>, ConnectError>> {
         loop {
-            let error = match self.open().await? {
+            let error = match self.open(false).await? {
                 Ok(connected) => return Some(Ok(connected)),
                 Err(error) => error,
             };
@@ -89,7 +91,8 @@ impl Supervisor {
             // The failed attempt was attempt 1.
             self.attempts = self.attempts.max(1) + 1;
             let delay = self.delay(self.attempts).filter(|_| repeats);
-            let is_late = |delay| deadline.is_some_and(|deadline| Instant::now() + delay > deadline);
+            let pauses = self.shared.pauses.total();
+            let is_late = |delay| deadline.is_some_and(|deadline| Instant::now() + delay > deadline + pauses);
             let Some(delay) = delay.filter(|delay| !is_late(*delay)) else { return Some(Err(error)) };
             self.report(ConnectionEvent::ConnectFailed(error));
             self.wait(delay).await?;
@@ -104,13 +107,13 @@ impl Supervisor {
     }
 
     /// Opens the next connection; `None` on shutdown.
-    async fn open(&mut self) -> Option<Result<Arc<Connected>, ConnectError>> {
+    async fn open(&mut self, is_background: bool) -> Option<Result<Arc<Connected>, ConnectError>> {
         self.generation += 1;
         self.shared.set_connecting(ConnectionStatus::Connecting);
         // The server of the new connection gets the current roots, so earlier changes need no notification.
         self.roots.iter_mut().for_each(watch::Receiver::mark_unchanged);
         let shutdown = self.shared.shutdown.clone();
-        let opened = shutdown.run_until_cancelled(open(&self.shared, self.generation)).await?;
+        let opened = shutdown.run_until_cancelled(open(&self.shared, self.generation, is_background)).await?;
         if opened.is_err() {
             self.generation -= 1;
         }
@@ -169,17 +172,19 @@ impl Supervisor {
 
     /// Opens another connection with backoff; `None` on shutdown, or after the last attempt failed. `error` is the
     /// reason of the reconnect.
-    async fn reconnect(&mut self, mut error: ConnectError) -> Option<Arc<Connected>> {
+    async fn reconnect(&mut self, mut error: ConnectError, is_background: bool) -> Option<Arc<Connected>> {
         loop {
             self.attempts += 1;
             let attempt = self.attempts;
-            let Some(delay) = self.delay(attempt) else {
+            // Without other credentials, another attempt would fail as well.
+            let is_final = matches!(error, ConnectError::Unauthorized { .. }) && !error.is_transient();
+            let Some(delay) = self.delay(attempt).filter(|_| !is_final) else {
                 self.end(Some(error));
                 self.report(ConnectionEvent::ReconnectFailed);
                 return None;
             };
             let opened = match self.wait(delay).await {
-                Some(()) => self.open().await,
+                Some(()) => self.open(is_background).await,
                 None => None,
             };
             match opened {
@@ -239,7 +244,7 @@ async fn check_health(shared: &ServerShared, connected: &Connected, check: Optio
         let options = RequestOptions::default().timeout(check.timeout);
         let method = if connected.version().has(Ability::Ping) { Ping::NAME } else { Discover::NAME };
         let probe = OutgoingRequest::new(ByteString::from_static(method), Payload::new(EmptyParams::new()));
-        match connected.channel.call_in_time(probe.meta(connected.metadata()).options(options)).await {
+        match connected.channel.call_in_time(probe.meta(connected.metadata()).options(options).background()).await {
             Err(PeerError::Request(RequestError::TimedOut(_)) | PeerError::Unreachable { .. }) => {
                 failures += 1;
                 shared.incoming.events.publish(&Event::Unhealthy { failures });

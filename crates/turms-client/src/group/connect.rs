@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use tokio::sync::Semaphore;
-use turms_core::{ConnectError, Connector};
+use turms_core::Connector;
 
 use super::backend::GroupShared;
 use super::member::{GroupError, Origin};
@@ -60,11 +60,8 @@ impl GroupShared {
             Origin::InvalidEntry(error) => return Err(GroupError::Entry(error.clone())),
             Origin::Client => return Err(GroupError::ConnectedElsewhere),
         };
-        let connecting = self.builder.clone().server_name(name).connect(connector);
-        match tokio::time::timeout(self.connect_timeout, connecting).await {
-            Ok(connected) => connected.map_err(GroupError::Connect),
-            Err(_) => Err(GroupError::Connect(ConnectError::Timeout { server: None, limit: self.connect_timeout })),
-        }
+        let builder = self.builder.clone().server_name(name);
+        builder.connect_within(connector, Some(self.connect_timeout)).await.map_err(GroupError::Connect)
     }
 
     /// Sets the log level and the resource subscriptions of the group on a newly connected server.

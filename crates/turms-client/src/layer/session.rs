@@ -77,7 +77,7 @@ impl<S: CallService> SessionCalls<S> {
         let _turn = shared.desired.turns.lock().await;
         let watch = shared.desired.watch(&uri);
         if watch.is_first && connected.version().has(Ability::ListenStreams) {
-            let renewed = subscription::renew(shared, shared.wait_time(options));
+            let renewed = subscription::renew(shared, shared.wait_time(options), false);
             let acknowledged = self.within(Listen::NAME, options, renewed).await?;
             if !acknowledged.contains(&uri) {
                 let error = ErrorObject::invalid_params("the server will not tell of changes to it");
@@ -99,7 +99,7 @@ impl<S: CallService> SessionCalls<S> {
             return Ok(CallOutput::empty());
         }
         if connected.version().has(Ability::ListenStreams) {
-            let renewed = subscription::renew(shared, shared.wait_time(options));
+            let renewed = subscription::renew(shared, shared.wait_time(options), false);
             self.within(Listen::NAME, options, renewed).await?;
         } else {
             let call = SessionCall::Unsubscribe(uri).request();

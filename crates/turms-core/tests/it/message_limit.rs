@@ -46,7 +46,7 @@ fn assert_too_long(outcome: Result<Payload, PeerError>) {
     match outcome {
         Err(error @ PeerError::Request(RequestError::TooLong { limit: LIMIT })) => {
             let message = error.to_string();
-            assert!(message.contains("limit of 1000 bytes") && message.contains("message_limit"), "{message}");
+            assert!(message.contains("limit of 1000 bytes") && message.contains("max_message_bytes"), "{message}");
         }
         other => panic!("{other:?}"),
     }
@@ -89,7 +89,7 @@ async fn the_limit_of_a_child_process_can_be_set() {
     let server = connect(&command).await;
     assert!(request(&server).await.is_ok(), "the default limit is 16 MiB");
     server.control.close().await;
-    let server = connect(&command.message_limit(LIMIT)).await;
+    let server = connect(&command.max_message_bytes(LIMIT)).await;
     assert_too_long(request(&server).await);
     server.control.close().await;
 }

@@ -21,12 +21,12 @@ use turms_proto::Lines;
 use url::Url;
 
 use super::address_check::DialAddress;
-use super::authorize::Authorizer;
 use super::dial_options::{DialOptions, DialProtocol};
 use super::endpoint::{HttpEndpoint, origin};
 use super::error::HttpError;
 use super::http_client::{ErasedHttpService, HttpClient, boxed};
 use super::open;
+use crate::authorize::{Authorizer, ServerAuthorizer};
 
 /// Connects a client to a server over HTTP: Streamable HTTP in any revision, or HTTP+SSE if the server supports nothing newer.
 ///
@@ -51,10 +51,11 @@ pub struct HttpConnector {
     headers: HeaderMap,
     /// Error for an invalid header.
     invalid_header: Option<String>,
-    authorizer: Option<Arc<dyn Authorizer>>,
+    authorizer: Option<ServerAuthorizer>,
+    authorize_timeout: Duration,
     transport: TransportKind,
-    limit: usize,
-    max_answers: usize,
+    max_message_bytes: usize,
+    max_concurrent_responses: usize,
     read_timeout: Option<Duration>,
     dial: DialOptions,
     service: Option<Arc<dyn ErasedHttpService>>,
@@ -68,8 +69,8 @@ pub struct HttpConnector {
 const DEFAULT_USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("turms/", env!("CARGO_PKG_VERSION")));
 
 impl HttpConnector {
-    /// Default of [`max_answers`](Self::max_answers).
-    pub const DEFAULT_MAX_ANSWERS: usize = 32;
+    /// Default of [`max_concurrent_responses`](Self::max_concurrent_responses).
+    pub const DEFAULT_MAX_CONCURRENT_RESPONSES: usize = 32;
 
     /// Connects to the server at this URL. A user and a password in it are sent as an `Authorization` header.
     ///
@@ -86,9 +87,10 @@ impl HttpConnector {
             headers,
             invalid_header: None,
             authorizer: None,
+            authorize_timeout: ServerAuthorizer::DEFAULT_TIMEOUT,
             transport: TransportKind::Auto,
-            limit: Lines::DEFAULT_LIMIT,
-            max_answers: Self::DEFAULT_MAX_ANSWERS,
+            max_message_bytes: Lines::DEFAULT_LIMIT,
+            max_concurrent_responses: Self::DEFAULT_MAX_CONCURRENT_RESPONSES,
             read_timeout: None,
             dial: DialOptions::new(),
             service: None,
@@ -128,10 +130,20 @@ impl HttpConnector {
         self
     }
 
-    /// Sets the source of credentials.
+    /// Sets the source of credentials. Its headers replace those [set here](Self::header).
+    ///
+    /// The timeouts of calls and of connecting do not run while it works. A [custom HTTP client](Self::http_service) must not follow
+    /// redirects by itself: each redirect is authorized with its own URL.
     #[must_use]
     pub fn authorizer(mut self, authorizer: impl Authorizer) -> Self {
-        self.authorizer = Some(Arc::new(authorizer));
+        self.authorizer = Some(ServerAuthorizer::new(authorizer, &self.url));
+        self
+    }
+
+    /// Timeout for the authorizer to obtain credentials for one request, such as by a login. Default: 10 min.
+    #[must_use]
+    pub fn authorize_timeout(mut self, timeout: Duration) -> Self {
+        self.authorize_timeout = timeout;
         self
     }
 
@@ -144,16 +156,16 @@ impl HttpConnector {
 
     /// Maximum size of a response or an event, in bytes. Default: 16 MiB.
     #[must_use]
-    pub fn message_limit(mut self, bytes: usize) -> Self {
-        self.limit = bytes;
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
+        self.max_message_bytes = bytes;
         self
     }
 
     /// Maximum number of responses to requests of the server that are posted at once in a session. Default: 32, minimum: 1. When
     /// it is reached, the client stops reading the server's streams until the server accepts one of them.
     #[must_use]
-    pub fn max_answers(mut self, answers: usize) -> Self {
-        self.max_answers = answers.clamp(1, Semaphore::MAX_PERMITS);
+    pub fn max_concurrent_responses(mut self, responses: usize) -> Self {
+        self.max_concurrent_responses = responses.clamp(1, Semaphore::MAX_PERMITS);
         self
     }
 
@@ -308,9 +320,9 @@ impl HttpConnector {
             uri,
             client,
             headers,
-            authorizer: self.authorizer.clone(),
-            limit: self.limit,
-            max_answers: self.max_answers,
+            authorizer: self.authorizer.clone().map(|authorizer| authorizer.timeout(self.authorize_timeout)),
+            max_message_bytes: self.max_message_bytes,
+            max_concurrent_responses: self.max_concurrent_responses,
         })
     }
 
@@ -352,15 +364,16 @@ impl Connector for HttpConnector {
             let endpoint = Arc::new(endpoint);
             // Connections are opened by the requests of the handshake.
             cx.initializing();
-            let ConnectContext { client, incoming, .. } = cx;
             if self.is_http_sse.load(Ordering::Relaxed) {
-                match open::open(endpoint.clone(), client.clone(), incoming.clone(), TransportKind::HttpSse).await {
+                match open::open(endpoint.clone(), &cx, TransportKind::HttpSse).await {
                     Ok((established, _)) => return Ok(established),
+                    // The user is not asked twice.
+                    Err(error @ ConnectError::Unauthorized { .. }) => return Err(error),
                     // The server may support something newer now.
                     Err(_) => self.is_http_sse.store(false, Ordering::Relaxed),
                 }
             }
-            let (established, transport) = open::open(endpoint, client, incoming, self.transport).await?;
+            let (established, transport) = open::open(endpoint, &cx, self.transport).await?;
             self.is_http_sse.store(transport == TransportKind::HttpSse, Ordering::Relaxed);
             Ok(established)
         })

@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use turms_core::{CallClock, ClockPauses, ConnectContext};
 use url::Url;
 
-use super::authorize::{Authorizable, Authorizer, Challenge, Decision};
 use super::error::HttpError;
 use super::http_client::{HttpClient, ResponseBody, SendError};
 use super::reply::refusal_text;
+use super::{DRAIN_TIMEOUT, DRAIN_YIELDS};
+use crate::authorize::{AuthorizeAttempts, AuthorizeError, RequestPurpose, ServerAuthorizer, is_rejection};
+use crate::challenge::Challenge;
 
 /// The URL of a server, and the options of all requests to it.
 pub(super) struct HttpEndpoint {
@@ -20,17 +23,14 @@ pub(super) struct HttpEndpoint {
     pub(super) uri: Uri,
     pub(super) client: Arc<HttpClient>,
     pub(super) headers: HeaderMap,
-    pub(super) authorizer: Option<Arc<dyn Authorizer>>,
+    pub(super) authorizer: Option<ServerAuthorizer>,
     /// Maximum size of a response or an event, in bytes.
-    pub(super) limit: usize,
+    pub(super) max_message_bytes: usize,
     /// Maximum number of responses that a session posts at once.
-    pub(super) max_answers: usize,
+    pub(super) max_concurrent_responses: usize,
 }
 
 pub(super) type Response = http::Response<ResponseBody>;
-
-/// Maximum number of times that credentials are obtained for one request.
-const MAX_REFUSALS: u32 = 3;
 
 /// Maximum number of redirects of one request.
 const MAX_REDIRECTS: u32 = 5;
@@ -40,28 +40,124 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-impl HttpEndpoint {
-    /// Posts a message. The response may have any status except for redirects, 401 and 403.
-    pub(super) async fn post(&self, body: Bytes, headers: HeaderMap) -> Result<Response, HttpError> {
-        self.post_to(&self.url, body, headers).await
+/// The purpose of a request, and the clocks that are stopped while its authorizer works.
+#[derive(Clone, Copy)]
+pub(super) struct RequestScope<'a> {
+    purpose: RequestPurpose,
+    clocks: &'a [CallClock],
+    pauses: Option<&'a ClockPauses>,
+}
+
+impl<'a> RequestScope<'a> {
+    /// A request for calls with these clocks.
+    pub(super) fn call(clocks: &'a [CallClock], is_background: bool) -> Self {
+        Self { purpose: purpose(is_background), clocks, pauses: None }
     }
 
-    pub(super) async fn post_to(&self, url: &Url, body: Bytes, mut headers: HeaderMap) -> Result<Response, HttpError> {
+    /// A request in the background.
+    pub(super) fn stream(clocks: &'a [CallClock]) -> Self {
+        Self::call(clocks, true)
+    }
+
+    /// The same calls, for a request that their caller does not wait for.
+    pub(super) fn in_background(self) -> Self {
+        Self { purpose: RequestPurpose::Stream, ..self }
+    }
+
+    /// The end of a session, whose time includes the authorizer.
+    pub(super) fn close() -> Self {
+        Self { purpose: RequestPurpose::Close, clocks: &[], pauses: None }
+    }
+
+    async fn paused<F: Future>(self, work: F) -> F::Output {
+        let _pauses: Vec<_> = self.clocks.iter().map(CallClock::pause).collect();
+        match self.pauses {
+            Some(pauses) => pauses.during(work).await,
+            None => work.await,
+        }
+    }
+}
+
+/// A timeout for requests that does not include the work of the authorizer.
+#[derive(Clone)]
+pub(super) struct RequestTimer {
+    clock: CallClock,
+    limit: Duration,
+    purpose: RequestPurpose,
+    /// Pauses of other clocks, that wait for these requests.
+    pauses: ClockPauses,
+}
+
+impl RequestTimer {
+    pub(super) fn new(limit: Duration, is_background: bool, pauses: ClockPauses) -> Self {
+        Self { clock: CallClock::new(Some(limit), None), limit, purpose: purpose(is_background), pauses }
+    }
+
+    /// The timer of the requests of a handshake.
+    pub(super) fn connecting(cx: &ConnectContext) -> Self {
+        Self::new(cx.client.handshake_timeout, cx.is_background, cx.pauses.clone())
+    }
+
+    pub(super) fn scope(&self) -> RequestScope<'_> {
+        let Self { clock, purpose, pauses, .. } = self;
+        RequestScope { purpose: *purpose, clocks: std::slice::from_ref(clock), pauses: Some(pauses) }
+    }
+
+    /// Runs `work`, which follows the pauses of other requests.
+    pub(super) async fn follow<F: Future>(&self, work: F) -> F::Output {
+        self.pauses.follow(std::slice::from_ref(&self.clock), work).await
+    }
+
+    /// Runs one step, which has the whole timeout.
+    pub(super) async fn run<T>(&self, step: impl Future<Output = Result<T, HttpError>>) -> Result<T, HttpError> {
+        self.clock.run(step).await.unwrap_or(Err(HttpError::TimedOut(self.limit)))
+    }
+}
+
+fn purpose(is_background: bool) -> RequestPurpose {
+    if is_background { RequestPurpose::Stream } else { RequestPurpose::Call }
+}
+
+/// A response, with the facts about its request that a rejection needs.
+struct SentResponse {
+    response: Response,
+    /// `true` if the request had an `Authorization` header.
+    was_authorized: bool,
+}
+
+impl HttpEndpoint {
+    /// Posts a message. The response may have any status except for redirects, 401 and 403.
+    pub(super) async fn post(
+        &self,
+        body: Bytes,
+        headers: HeaderMap,
+        scope: RequestScope<'_>,
+    ) -> Result<Response, HttpError> {
+        self.post_to(&self.url, body, headers, scope).await
+    }
+
+    pub(super) async fn post_to(
+        &self,
+        url: &Url,
+        body: Bytes,
+        mut headers: HeaderMap,
+        scope: RequestScope<'_>,
+    ) -> Result<Response, HttpError> {
         headers.insert(ACCEPT, JSON_OR_EVENTS);
         headers.insert(CONTENT_TYPE, JSON);
-        self.send(Method::POST, url, headers, body).await
+        self.send(&Method::POST, url, headers, body, scope).await
     }
 
     /// Opens an event stream.
-    pub(super) async fn get(&self, mut headers: HeaderMap) -> Result<Response, HttpError> {
+    pub(super) async fn get(&self, mut headers: HeaderMap, scope: RequestScope<'_>) -> Result<Response, HttpError> {
         headers.insert(ACCEPT, EVENTS);
         headers.insert(CACHE_CONTROL, NO_STORE);
-        self.send(Method::GET, &self.url, headers, Bytes::new()).await
+        self.send(&Method::GET, &self.url, headers, Bytes::new(), scope).await
     }
 
     /// Deletes a session.
     pub(super) async fn delete(&self, headers: HeaderMap) -> Result<Response, HttpError> {
-        self.send(Method::DELETE, &self.url, headers, Bytes::new()).await
+        self.send(&Method::DELETE, &self.url, headers, Bytes::new(), RequestScope::close()).await
     }
 
     /// Returns the origin for error messages. The path and the query may contain a secret.
@@ -70,68 +166,81 @@ impl HttpEndpoint {
     }
 
     /// Sends a request. Follows redirects and obtains credentials.
-    async fn send(&self, method: Method, url: &Url, headers: HeaderMap, body: Bytes) -> Result<Response, HttpError> {
-        let headers = self.with_own(headers);
-        let response = self.send_once(&method, url, &headers, &body, None).await?;
-        if is_final(response.0.status()) {
-            return Ok(response.0);
-        }
-        Box::pin(self.send_again(method, url, headers, body, response)).await
-    }
-
-    /// Continues a request that was redirected or rejected.
-    async fn send_again(
+    async fn send(
         &self,
-        method: Method,
+        method: &Method,
         url: &Url,
         headers: HeaderMap,
         body: Bytes,
-        mut response: (Response, bool),
+        scope: RequestScope<'_>,
+    ) -> Result<Response, HttpError> {
+        let headers = self.with_own(headers);
+        let mut attempts = AuthorizeAttempts::new(self.authorizer.as_ref(), method, scope.purpose);
+        // The clone is for retries: the map itself has capacity for the credentials.
+        let kept = headers.clone();
+        let sent = self.send_once(method, url, headers, &body, scope, &mut attempts).await?;
+        if is_final(sent.response.status()) {
+            return Ok(sent.response);
+        }
+        Box::pin(self.send_again(method, url, kept, body, scope, attempts, sent)).await
+    }
+
+    /// Continues a request that was redirected or rejected.
+    #[expect(clippy::too_many_arguments, reason = "the state of one request, in one place")]
+    async fn send_again(
+        &self,
+        method: &Method,
+        url: &Url,
+        headers: HeaderMap,
+        body: Bytes,
+        scope: RequestScope<'_>,
+        mut attempts: AuthorizeAttempts<'_>,
+        mut sent: SentResponse,
     ) -> Result<Response, HttpError> {
         let mut url = url.clone();
-        let mut refusal: Option<Challenge> = None;
         let mut redirects = 0;
         loop {
-            let (refused, given) = response;
-            let status = refused.status();
+            let status = sent.response.status();
             if is_final(status) {
-                return Ok(refused);
+                return Ok(sent.response);
             }
-            if let Some(next) = self.redirected(&method, &url, &refused)? {
+            if let Some(next) = self.redirected(method, &url, &sent.response)? {
                 redirects += 1;
                 if redirects > MAX_REDIRECTS {
                     return Err(HttpError::RedirectLoop(status));
                 }
                 url = next;
             } else {
-                let times = refusal.map_or(1, |refusal| refusal.times + 1);
-                refusal = Some(self.refused(refused, given, times).await?);
+                self.rejected(&url, sent, scope, &mut attempts).await?;
             }
-            response = self.send_once(&method, &url, &headers, &body, refusal.as_ref()).await?;
+            sent = self.send_once(method, &url, headers.clone(), &body, scope, &mut attempts).await?;
         }
     }
 
-    /// Returns the response, and whether the request had an `Authorization`.
     async fn send_once(
         &self,
         method: &Method,
         url: &Url,
-        headers: &HeaderMap,
+        headers: HeaderMap,
         body: &Bytes,
-        refusal: Option<&Challenge>,
-    ) -> Result<(Response, bool), HttpError> {
+        scope: RequestScope<'_>,
+        attempts: &mut AuthorizeAttempts<'_>,
+    ) -> Result<SentResponse, HttpError> {
         let mut request = Request::new(body.clone());
         *request.method_mut() = method.clone();
         *request.uri_mut() = self.uri(url)?;
-        *request.headers_mut() = headers.clone();
-        if let Some(authorizer) = &self.authorizer {
-            let authorizable = Authorizable { method, url, refusal };
-            let credentials = authorizer.authorize(&authorizable).await.map_err(HttpError::Authorize)?;
-            replace(request.headers_mut(), &credentials);
-        }
-        let given = request.headers().contains_key(AUTHORIZATION);
+        *request.headers_mut() = headers;
+        let credentials = match attempts.cached(url) {
+            Some(credentials) => credentials,
+            None => Box::pin(scope.paused(attempts.authorize(url))).await.map_err(|error| self.unauthorized(error))?,
+        };
+        credentials.apply(request.headers_mut());
+        let was_authorized = request.headers().contains_key(AUTHORIZATION);
         let response = self.client.send(request).await.map_err(|error| self.failed(error))?;
-        Ok((response, given))
+        if let Some(authorizer) = &self.authorizer {
+            authorizer.responded(url, response.status(), response.headers());
+        }
+        Ok(SentResponse { response, was_authorized })
     }
 
     /// Adds the headers of all requests to those of one request, which take precedence.
@@ -172,23 +281,32 @@ impl HttpEndpoint {
         Ok(Some(target))
     }
 
-    /// Handles a rejection. Returns it for a retry with other credentials, or an error.
-    async fn refused(&self, response: Response, given: bool, times: u32) -> Result<Challenge, HttpError> {
-        let status = response.status();
-        let refusal = Challenge { status, headers: response.headers().clone(), times };
-        let decision = match &self.authorizer {
-            Some(authorizer) if times <= MAX_REFUSALS => {
-                authorizer.refused(&refusal).await.map_err(HttpError::Authorize)?
+    /// Handles a rejection. Returns an error unless the request is to be retried.
+    async fn rejected(
+        &self,
+        url: &Url,
+        sent: SentResponse,
+        scope: RequestScope<'_>,
+        attempts: &mut AuthorizeAttempts<'_>,
+    ) -> Result<(), HttpError> {
+        let SentResponse { mut response, was_authorized } = sent;
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        // A connection whose response is not read to the end cannot be reused.
+        let body = tokio::time::timeout(DRAIN_TIMEOUT, refusal_text(self, response)).await.unwrap_or_default();
+        let retries = scope.paused(attempts.rejected(status, &headers, url, was_authorized)).await;
+        if retries.map_err(|error| self.unauthorized(error))? {
+            // The task of the connection returns it to the pool.
+            for _ in 0..DRAIN_YIELDS {
+                tokio::task::yield_now().await;
             }
-            _ => Decision::GiveUp,
-        };
-        if decision == Decision::TryAgain {
-            return Ok(refusal);
+            return Ok(());
         }
-        let challenge = refusal.headers.get(WWW_AUTHENTICATE);
-        let challenge = challenge.map(|challenge| String::from_utf8_lossy(challenge.as_bytes()).into_owned());
-        let body = refusal_text(self, response).await;
-        Err(HttpError::Unauthorized { status, challenge, given, body })
+        let challenges = Challenge::of_headers(&headers);
+        Err(HttpError::Unauthorized { server: self.server(), status, challenges, was_authorized, body })
+    }
+
+    fn unauthorized(&self, source: AuthorizeError) -> HttpError {
+        HttpError::Authorize { server: self.server(), source }
     }
 
     /// Converts an error of the HTTP client.
@@ -202,37 +320,22 @@ impl HttpEndpoint {
         match other {
             Some((spoken, other)) => HttpError::Scheme { server, spoken, other, source: Arc::new(error) },
             None if error.is_connect() => HttpError::Connect { server, source: Arc::new(error) },
-            None => broken_connection(server, error),
+            None => closed_connection(server, error),
         }
     }
 }
 
 /// Returns the error for a connection that closed too early.
-pub(super) fn broken_connection(server: String, error: SendError) -> HttpError {
-    HttpError::Broken { server, source: Arc::new(error) }
+pub(super) fn closed_connection(server: String, error: SendError) -> HttpError {
+    HttpError::Closed { server, source: Arc::new(error) }
 }
 
 /// Returns `true` for a status that is neither a redirect nor a rejection of credentials.
 fn is_final(status: StatusCode) -> bool {
-    !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308 | 401 | 403)
-}
-
-/// Runs a request with a timeout.
-pub(super) async fn with_timeout<T>(
-    limit: Duration,
-    work: impl Future<Output = Result<T, HttpError>>,
-) -> Result<T, HttpError> {
-    tokio::time::timeout(limit, work).await.unwrap_or(Err(HttpError::TimedOut(limit)))
+    !is_rejection(status) && !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
 /// Returns the scheme, host and port.
 pub(super) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
-}
-
-/// Replaces headers of the same name.
-fn replace(headers: &mut HeaderMap, others: &HeaderMap) {
-    for (name, value) in others {
-        headers.insert(name.clone(), value.clone());
-    }
 }

@@ -10,7 +10,8 @@ use turms_core::PeerError;
 use turms_proto::format_duration;
 use turms_proto::session::RequestError;
 
-use super::authorize::AuthorizeError;
+use crate::authorize::AuthorizeError;
+use crate::challenge::Challenge;
 use crate::sse::EventTooLong;
 
 /// Error of an HTTP request. It is the source of errors of clients and channels.
@@ -28,7 +29,7 @@ pub enum HttpError {
     },
     /// The connection closed after the request was started.
     #[error("connection to {server} closed before the end of the response")]
-    Broken {
+    Closed {
         /// Origin of the server: scheme, host and port.
         server: String,
         /// The cause.
@@ -37,7 +38,7 @@ pub enum HttpError {
     },
     /// An event stream ended before the response and cannot be resumed.
     #[error("the event stream ended before the response")]
-    Cut,
+    StreamEnded,
     /// The response has an error status and is not JSON-RPC.
     #[error("status {status}{}", quote_body(body))]
     Status {
@@ -47,14 +48,19 @@ pub enum HttpError {
         body: String,
     },
     /// The server denied access: it requires other credentials, or has another reason, which the body may contain.
-    #[error("status {status}{}{}{}", authorization_problem(*status, *given), challenge_error(challenge.as_deref()), quote_body(body))]
+    #[error(
+        "{server} responded with status {status}{}{}{}",
+        authorization_problem(*status, *was_authorized), challenge_error(challenges), quote_body(body)
+    )]
     Unauthorized {
+        /// Origin of the server: scheme, host and port.
+        server: String,
         /// The status: 401 or 403.
         status: StatusCode,
-        /// The `WWW-Authenticate` header.
-        challenge: Option<String>,
+        /// The challenges of `WWW-Authenticate`.
+        challenges: Vec<Challenge>,
         /// `true` if the request had an `Authorization` header.
-        given: bool,
+        was_authorized: bool,
         /// Beginning of the body.
         body: String,
     },
@@ -82,9 +88,9 @@ pub enum HttpError {
     /// The response is not a valid JSON-RPC message.
     #[error("the response is not a valid message: {0}")]
     Message(String),
-    /// The response is longer than the limit ([`message_limit`](super::HttpConnector::message_limit)), so it was not read.
-    #[error("the response is longer than the limit of {0} bytes; raise message_limit of the connector")]
-    TooLong(usize),
+    /// The response is longer than the limit ([`max_message_bytes`](super::HttpConnector::max_message_bytes)), so it was not read.
+    #[error("the response is longer than the limit of {0} bytes; raise max_message_bytes of the connector")]
+    TooLarge(usize),
     /// A redirect to another origin, which must not receive the credentials.
     #[error("redirect from {from} to {to}, another origin: credentials are not sent there")]
     Redirect {
@@ -99,9 +105,15 @@ pub enum HttpError {
     /// No response within the timeout.
     #[error("no response within {}", format_duration(*.0))]
     TimedOut(Duration),
-    /// The authorizer failed.
-    #[error("authorization failed")]
-    Authorize(#[source] AuthorizeError),
+    /// The authorizer has no credentials.
+    #[error("cannot obtain credentials for {server}")]
+    Authorize {
+        /// Origin of the server: scheme, host and port.
+        server: String,
+        /// The error of the authorizer.
+        #[source]
+        source: AuthorizeError,
+    },
     /// A value is not valid as a header.
     #[error("{0} is not a valid header value")]
     Header(&'static str),
@@ -124,7 +136,7 @@ pub enum HttpError {
     },
     /// The server supports none of the transports. Contains the error of each.
     #[error("the server supports none of the transports: {}", list_errors(.0))]
-    NothingUnderstood(Vec<(&'static str, Self)>),
+    NoCommonTransport(Vec<(&'static str, Self)>),
 }
 
 /// Prints the message with its causes, so that an error returned by `main` is readable.
@@ -142,7 +154,7 @@ impl HttpError {
             self,
             Self::Connect { .. }
                 | Self::Scheme { .. }
-                | Self::Authorize(_)
+                | Self::Authorize { .. }
                 | Self::Header(_)
                 | Self::Setup(_)
                 | Self::Url(_)
@@ -152,7 +164,7 @@ impl HttpError {
     /// Returns `true` if the same request may succeed later.
     fn is_transient(&self) -> bool {
         match self {
-            Self::Connect { .. } | Self::Broken { .. } | Self::Cut => true,
+            Self::Connect { .. } | Self::Closed { .. } | Self::StreamEnded => true,
             Self::Status { status, .. } => status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS,
             _ => false,
         }
@@ -160,7 +172,13 @@ impl HttpError {
 
     /// Returns `true` if the server responded.
     pub(super) fn is_response(&self) -> bool {
-        !self.is_unsent() && !matches!(self, Self::Broken { .. } | Self::Cut | Self::TimedOut(_))
+        !self.is_unsent() && !matches!(self, Self::Closed { .. } | Self::StreamEnded | Self::TimedOut(_))
+    }
+
+    /// Returns `true` if the server requires other credentials, or none could be obtained.
+    #[must_use]
+    pub fn is_unauthorized(&self) -> bool {
+        matches!(self, Self::Authorize { .. } | Self::Unauthorized { .. })
     }
 
     /// Returns the status of an error response.
@@ -175,7 +193,7 @@ impl HttpError {
 
 impl From<EventTooLong> for HttpError {
     fn from(error: EventTooLong) -> Self {
-        Self::TooLong(error.0)
+        Self::TooLarge(error.0)
     }
 }
 
@@ -183,8 +201,10 @@ impl From<HttpError> for PeerError {
     fn from(error: HttpError) -> Self {
         match error {
             HttpError::TimedOut(after) => Self::Request(RequestError::TimedOut(after)),
-            HttpError::TooLong(limit) => Self::Request(RequestError::TooLong { limit }),
-            error @ (HttpError::Authorize(_) | HttpError::Unauthorized { .. }) => Self::Unauthorized(Arc::new(error)),
+            HttpError::TooLarge(limit) => Self::Request(RequestError::TooLong { limit }),
+            error @ (HttpError::Authorize { .. } | HttpError::Unauthorized { .. }) => {
+                Self::Unauthorized(Arc::new(error))
+            }
             HttpError::Header(_) => Self::from(turms_proto::EncodeError::custom(error)),
             error if error.is_transient() || error.is_unsent() => {
                 Self::Unreachable { sent: !error.is_unsent(), source: Arc::new(error) }
@@ -196,35 +216,22 @@ impl From<HttpError> for PeerError {
 }
 
 /// Describes the problem with the credentials. Only 401 is always about credentials.
-fn authorization_problem(status: StatusCode, given: bool) -> &'static str {
-    match (status, given) {
+fn authorization_problem(status: StatusCode, was_authorized: bool) -> &'static str {
+    match (status, was_authorized) {
         (StatusCode::UNAUTHORIZED, false) => ": authorization is required, and the request had none",
         (StatusCode::UNAUTHORIZED, true) => ": the server rejected the authorization of the request",
         _ => "",
     }
 }
 
-/// Returns the error that `WWW-Authenticate` names (RFC 6750, 3).
-fn challenge_error(challenge: Option<&str>) -> String {
-    let named = |name| challenge.and_then(|challenge| parameter(challenge, name));
-    match (named("error"), named("error_description")) {
-        (Some(error), Some(description)) => format!(": {error:?}, {description:?}"),
-        (Some(only), None) | (None, Some(only)) => format!(": {only:?}"),
-        (None, None) => String::new(),
-    }
-}
-
-/// Returns a parameter of a challenge: `name=value` or `name="value"`.
-fn parameter<'a>(challenge: &'a str, name: &str) -> Option<&'a str> {
-    let found = challenge.match_indices(name).find_map(|(at, _)| {
-        let begins = challenge[..at].chars().next_back().is_none_or(|before| matches!(before, ' ' | ','));
-        challenge[at + name.len()..].trim_start().strip_prefix('=').filter(|_| begins)
-    })?;
-    let found = found.trim_start();
-    match found.strip_prefix('"') {
-        Some(quoted) => quoted.split('"').next(),
-        None => found.split([',', ' ']).next(),
-    }
+/// Returns the error of the first challenge that has one (RFC 6750, section 3).
+fn challenge_error(challenges: &[Challenge]) -> String {
+    let shown = |challenge: &Challenge| match (challenge.get("error"), challenge.get("error_description")) {
+        (Some(error), Some(description)) => Some(format!(": {error:?}, {description:?}")),
+        (Some(only), None) | (None, Some(only)) => Some(format!(": {only:?}")),
+        (None, None) => None,
+    };
+    challenges.iter().find_map(shown).unwrap_or_default()
 }
 
 /// Returns the text of a response, for error messages.
@@ -239,23 +246,25 @@ fn list_errors(rejections: &[(&'static str, HttpError)]) -> String {
 turms_core::__internal::into_error! {
     Connection: super::DialError,
     Connection: HttpError,
-    Other: AuthorizeError,
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     #[test]
     fn the_error_of_a_challenge_is_shown() {
-        let shown = |challenge| challenge_error(Some(challenge));
+        let shown = |challenge| challenge_error(&Challenge::parse_all([&HeaderValue::from_static(challenge)]));
         assert_eq!(
             shown(r#"Bearer realm="error=1", error="invalid_token", error_description="it expired""#),
             r#": "invalid_token", "it expired""#
         );
         assert_eq!(shown("Bearer error=insufficient_scope, scope=a"), r#": "insufficient_scope""#);
+        assert_eq!(shown(r#"Basic realm="x", Bearer error="invalid_token""#), r#": "invalid_token""#);
         assert_eq!(shown("Bearer"), "");
-        assert_eq!(shown(r#"Bearer error_description="#), r#": """#);
-        assert_eq!(challenge_error(None), "");
+        assert_eq!(shown(r#"Bearer error_description="""#), r#": """#);
+        assert_eq!(challenge_error(&[]), "");
     }
 }

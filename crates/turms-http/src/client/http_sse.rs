@@ -10,14 +10,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use turms_core::transport::StreamConnector;
-use turms_core::{ConnectContext, Connector as _, Limits, OpenChannel, Service};
-use turms_proto::ProtocolVersion;
-use turms_proto::session::{ClientOptions, Dialect};
+use turms_core::{
+    BoxFuture, Channel, ClockPauses, ConnectContext, ConnectError, Connector as _, Limits, OpenChannel,
+    OutgoingRequest, Payload, PeerError,
+};
+use turms_proto::session::Dialect;
+use turms_proto::{Notification, ProtocolVersion};
 use url::Url;
 
-use super::endpoint::{HttpEndpoint, origin, with_timeout};
+use super::endpoint::{HttpEndpoint, RequestTimer, origin};
 use super::error::HttpError;
 use super::open::OpenAttemptError;
 use super::reply::{HttpReply, ResponseEvents};
@@ -31,31 +35,69 @@ const MAX_POSTS: usize = 32;
 /// Timeout for one POST.
 const POST_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Timeout of the driver for the handshake, which has the timer of this module instead: it stops while the authorizer works.
+const DRIVER_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Opens a channel.
-pub(super) async fn open(
-    endpoint: Arc<HttpEndpoint>,
-    mut client: ClientOptions,
-    service: Arc<dyn Service>,
-) -> Result<OpenChannel, OpenAttemptError> {
-    let limit = client.handshake_timeout;
-    let (events, url) = with_timeout(limit, open_stream(&endpoint)).await?;
+pub(super) async fn open(endpoint: Arc<HttpEndpoint>, cx: &ConnectContext) -> Result<OpenChannel, OpenAttemptError> {
+    let timer = RequestTimer::connecting(cx);
+    let (events, url) = timer.run(open_stream(&endpoint, &timer)).await?;
+    let mut client = cx.client.clone();
     // All servers with this transport use the handshake.
     client.known = Some(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE));
+    client.handshake_timeout = DRIVER_TIMEOUT;
     let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
     let (reader, writer) = tokio::io::split(ours);
     let mut options = Limits::default();
-    options.max_message_bytes = endpoint.limit;
-    tokio::spawn(forward(endpoint, url, events, theirs));
-    StreamConnector::new(reader, writer)
-        .limits(options)
-        .connect(ConnectContext::new(client, service))
-        .await
-        .map_err(OpenAttemptError::Connect)
+    options.max_message_bytes = endpoint.max_message_bytes;
+    let (failed, failure) = oneshot::channel();
+    let messages = MessageEndpoint { endpoint, url, pauses: cx.pauses.clone(), is_background: cx.is_background };
+    tokio::spawn(forward(messages, events, theirs, failed));
+    let stream = StreamConnector::new(reader, writer).limits(options);
+    let connecting = stream.connect(ConnectContext::new(client, cx.incoming.clone()));
+    let opened = timer.run(timer.follow(async { Ok(connecting.await) })).await?;
+    match opened {
+        Ok(OpenChannel { channel, control, negotiated, .. }) => {
+            let channel = HttpSseChannel { channel, pauses: cx.pauses.clone() };
+            Ok(OpenChannel::new(Arc::new(channel), control, negotiated))
+        }
+        // The reason is that a message was rejected.
+        Err(ConnectError::Closed(ended)) => Err(match failure.await {
+            Ok(error) => OpenAttemptError::Http(error),
+            Err(_) => OpenAttemptError::Connect(ConnectError::Closed(ended)),
+        }),
+        Err(error) => Err(OpenAttemptError::Connect(error)),
+    }
+}
+
+/// A channel whose calls stop their clocks while the authorizer works for any message: the messages of calls are not known to those
+/// that post them.
+struct HttpSseChannel {
+    channel: Arc<dyn Channel>,
+    pauses: ClockPauses,
+}
+
+impl Channel for HttpSseChannel {
+    fn call(&self, request: OutgoingRequest) -> BoxFuture<'_, Result<Payload, PeerError>> {
+        let clock = request.clock.clone();
+        let call = self.channel.call(request);
+        Box::pin(async move { self.pauses.follow(&[clock], call).await })
+    }
+
+    fn call_batch(&self, requests: Vec<OutgoingRequest>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
+        let clocks: Vec<_> = requests.iter().map(|request| request.clock.clone()).collect();
+        let batch = self.channel.call_batch(requests);
+        Box::pin(async move { self.pauses.follow(&clocks, batch).await })
+    }
+
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
+        self.channel.notify(notification)
+    }
 }
 
 /// Opens the event stream, and returns it with the URL for messages.
-async fn open_stream(endpoint: &HttpEndpoint) -> Result<(ResponseEvents, Url), HttpError> {
-    let response = endpoint.get(HeaderMap::new()).await?;
+async fn open_stream(endpoint: &HttpEndpoint, timer: &RequestTimer) -> Result<(ResponseEvents, Url), HttpError> {
+    let response = endpoint.get(HeaderMap::new(), timer.scope()).await?;
     let mut events = match HttpReply::read(endpoint, response).await? {
         HttpReply::Events(events) => *events,
         HttpReply::Refused(status, error) => return Err(HttpError::Status { status, body: error.message }),
@@ -69,16 +111,33 @@ async fn open_stream(endpoint: &HttpEndpoint) -> Result<(ResponseEvents, Url), H
     Ok((events, url))
 }
 
-/// Forwards messages in both directions until one side closes.
-async fn forward(endpoint: Arc<HttpEndpoint>, url: Url, events: ResponseEvents, driver: DuplexStream) {
+/// The URL for messages.
+#[derive(Clone)]
+struct MessageEndpoint {
+    endpoint: Arc<HttpEndpoint>,
+    url: Url,
+    /// Pauses of the clocks of all calls.
+    pauses: ClockPauses,
+    is_background: bool,
+}
+
+/// Forwards messages in both directions until one side closes, and reports the error of a message that could not be posted.
+async fn forward(
+    messages: MessageEndpoint,
+    events: ResponseEvents,
+    driver: DuplexStream,
+    failed: oneshot::Sender<HttpError>,
+) {
     let (lines, written) = tokio::io::split(driver);
     let ended = tokio::select! {
         ended = forward_events(events, written) => ended,
-        ended = forward_lines(endpoint, url, BufReader::new(lines)) => ended,
+        ended = forward_lines(messages, BufReader::new(lines)) => ended,
     };
     if let Err(error) = ended {
-        let error: &dyn std::error::Error = &error;
-        tracing::debug!(target: "turms::client", error, "the connection closed");
+        let shown: &dyn std::error::Error = &error;
+        tracing::debug!(target: "turms::client", error = shown, "the connection closed");
+        // The connection is usually open, and nothing waits for the error.
+        let _ = failed.send(error);
     }
 }
 
@@ -105,8 +164,7 @@ async fn forward_events(
 /// Posts lines. The messages of the handshake are posted in order. Later ones are posted concurrently: a server may need a
 /// response from the client before it accepts the next message.
 async fn forward_lines(
-    endpoint: Arc<HttpEndpoint>,
-    url: Url,
+    mut messages: MessageEndpoint,
     driver: BufReader<tokio::io::ReadHalf<DuplexStream>>,
 ) -> Result<(), HttpError> {
     const HANDSHAKE: usize = 2;
@@ -117,11 +175,12 @@ async fn forward_lines(
             Some(posted) = posts.join_next() => posted.unwrap_or(Ok(()))?,
             line = lines.next_line(), if posts.len() < MAX_POSTS => {
                 let Ok(Some(line)) = line else { break };
-                let post = post(endpoint.clone(), url.clone(), line);
+                let post = messages.clone().post(line);
                 count += 1;
                 if count <= HANDSHAKE {
                     post.await?;
                 } else {
+                    messages.is_background = false;
                     posts.spawn(post);
                 }
             }
@@ -134,17 +193,22 @@ async fn forward_lines(
     Ok(())
 }
 
-async fn post(endpoint: Arc<HttpEndpoint>, url: Url, line: String) -> Result<(), HttpError> {
-    let mut response = with_timeout(POST_TIMEOUT, endpoint.post_to(&url, Bytes::from(line), HeaderMap::new())).await?;
-    if response.status().is_success() {
-        // The body does not matter, but must be read before the connection can be reused.
-        let rest = async { while let Ok(Some(_)) = response.body_mut().next().await {} };
-        let _ = tokio::time::timeout(POST_TIMEOUT, rest).await;
-        return Ok(());
-    }
-    // A rejected message gets no response, so the session cannot be used any more.
-    match with_timeout(POST_TIMEOUT, HttpReply::read(&endpoint, response)).await? {
-        HttpReply::Refused(status, error) => Err(HttpError::Status { status, body: error.message }),
-        _ => Ok(()),
+impl MessageEndpoint {
+    async fn post(self, line: String) -> Result<(), HttpError> {
+        let Self { endpoint, url, pauses, is_background } = self;
+        let timer = RequestTimer::new(POST_TIMEOUT, is_background, pauses);
+        let mut response =
+            timer.run(endpoint.post_to(&url, Bytes::from(line), HeaderMap::new(), timer.scope())).await?;
+        if response.status().is_success() {
+            // The body does not matter, but must be read before the connection can be reused.
+            let rest = async { while let Ok(Some(_)) = response.body_mut().next().await {} };
+            let _ = tokio::time::timeout(POST_TIMEOUT, rest).await;
+            return Ok(());
+        }
+        // A rejected message gets no response, so the session cannot be used any more.
+        match timer.run(HttpReply::read(&endpoint, response)).await? {
+            HttpReply::Refused(status, error) => Err(HttpError::Status { status, body: error.message }),
+            _ => Ok(()),
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! The HTTP client: Streamable HTTP in every revision, and HTTP+SSE for servers that support nothing newer.
 
 mod address_check;
-mod authorize;
 mod connect_http;
 mod connector;
 mod dial_options;
@@ -24,7 +23,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 pub use self::address_check::DialAddress;
-pub use self::authorize::{Authorizable, AuthorizeError, Authorizer, BearerToken, Challenge, Decision};
 pub use self::connect_http::ConnectHttp;
 pub use self::connector::HttpConnector;
 pub use self::dial_options::{DialOptions, DialOptionsError, DialProtocol};

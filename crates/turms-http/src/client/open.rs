@@ -7,13 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use turms_core::__internal::dispatch_notification;
-use turms_core::{CallContext, ConnectError, OpenChannel, Peer, Service, TransportKind};
+use turms_core::{CallContext, ConnectContext, ConnectError, OpenChannel, Peer, Service, TransportKind};
 use turms_proto::method::Method as _;
-use turms_proto::session::{ClientOptions, Dialect, Event, Negotiated, Session};
+use turms_proto::session::{Dialect, Event, Negotiated, Session};
 use turms_proto::types::{Discover, Initialize, key};
 use turms_proto::{ErrorObject, Incoming, Message, ProtocolVersion, RawJson, Request, Response, header};
 
-use super::endpoint::{HttpEndpoint, with_timeout};
+use super::endpoint::{HttpEndpoint, RequestTimer};
 use super::error::HttpError;
 use super::headers::RequestHeaders;
 use super::reply::{HttpReply, ResponseEvents, messages};
@@ -24,21 +24,21 @@ use super::{http_sse, read_rest};
 /// Opens a channel in the era that the server supports. Also returns the transport.
 pub(super) async fn open(
     endpoint: Arc<HttpEndpoint>,
-    client: ClientOptions,
-    service: Arc<dyn Service>,
+    cx: &ConnectContext,
     transport: TransportKind,
 ) -> Result<(OpenChannel, TransportKind), ConnectError> {
     let server = endpoint.server();
     let over_sse = |established| (established, TransportKind::HttpSse);
     if transport == TransportKind::HttpSse {
-        let opened = http_sse::open(endpoint, client, service).await;
+        let opened = http_sse::open(endpoint, cx).await;
         return opened.map(over_sse).map_err(|error| error.into_connect(&server));
     }
     let mut attempt = ConnectAttempt {
-        limit: client.handshake_timeout,
-        session: Session::client(client.clone()),
+        limit: cx.client.handshake_timeout,
+        timer: RequestTimer::connecting(cx),
+        session: Session::client(cx.client.clone()),
         endpoint: endpoint.clone(),
-        service: service.clone(),
+        service: cx.incoming.clone(),
         id: None,
         rejections: Vec::new(),
         notification_deadline: None,
@@ -52,9 +52,9 @@ pub(super) async fn open(
         return Err(attempt.not_supported(refused).into_connect(&server));
     }
     tracing::debug!(target: "turms::client", "initialize is not supported; trying HTTP+SSE");
-    match http_sse::open(endpoint, client, service).await {
+    match http_sse::open(endpoint, cx).await {
         Ok(established) => Ok(over_sse(established)),
-        Err(OpenAttemptError::Http(error)) => {
+        Err(OpenAttemptError::Http(error)) if !error.is_unauthorized() => {
             attempt.rejections.push(("HTTP+SSE", error));
             Err(attempt.not_supported(refused).into_connect(&server))
         }
@@ -70,6 +70,7 @@ struct ConnectAttempt {
     /// Timeout for one request. Over HTTP, silence says nothing about the revision, so the short probe timeout of other
     /// transports does not apply.
     limit: Duration,
+    timer: RequestTimer,
     /// The session id.
     id: Option<HeaderValue>,
     /// The requests that the server rejected, with the error of each.
@@ -91,6 +92,10 @@ impl OpenAttemptError {
         match self {
             Self::Connect(error) => error,
             Self::Http(HttpError::TimedOut(limit)) => ConnectError::Timeout { server: Some(server.to_owned()), limit },
+            Self::Http(error) if error.is_unauthorized() => {
+                let transient = matches!(&error, HttpError::Authorize { source, .. } if source.is_transient());
+                ConnectError::Unauthorized { server: server.to_owned(), source: Arc::new(error), transient }
+            }
             Self::Http(error) if error.is_response() => ConnectError::rejected(server, error),
             Self::Http(error) => ConnectError::unreachable(server, error),
             Self::NotSupported(error) => {
@@ -130,7 +135,7 @@ impl ConnectAttempt {
                 _ => {}
             }
         }
-        Err(HttpError::Cut.into())
+        Err(HttpError::StreamEnded.into())
     }
 
     async fn request(&mut self, request: Request) -> Result<(), OpenAttemptError> {
@@ -173,18 +178,18 @@ impl ConnectAttempt {
         headers: &HeaderMap,
         request: &Request,
     ) -> Result<Option<(StatusCode, Box<ErrorObject>)>, HttpError> {
-        let response = with_timeout(self.limit, self.endpoint.post(body, headers.clone())).await?;
+        let response = self.timer.run(self.endpoint.post(body, headers.clone(), self.timer.scope())).await?;
         // Only the response to `initialize` has one, and it is the last response here.
         self.id = response.headers().get(header::SESSION_ID).cloned().map(|mut id| {
             id.set_sensitive(true);
             id
         });
-        match with_timeout(self.limit, HttpReply::read(&self.endpoint, response)).await? {
+        match self.timer.run(HttpReply::read(&self.endpoint, response)).await? {
             HttpReply::Json(body) => {
                 self.session.count_received(body.len());
                 self.receive(Incoming::decode(body, 1), request)?;
             }
-            HttpReply::Events(events) => with_timeout(self.limit, self.read(*events, request)).await?,
+            HttpReply::Events(events) => self.timer.clone().run(self.read(*events, request)).await?,
             HttpReply::Nothing => return Err(HttpError::Message("empty body".to_owned())),
             HttpReply::Refused(status, error) => return Ok(Some((status, error))),
         }
@@ -202,7 +207,7 @@ impl ConnectAttempt {
                 }
             }
         }
-        Err(HttpError::Cut)
+        Err(HttpError::StreamEnded)
     }
 
     fn receive(
@@ -236,8 +241,8 @@ impl ConnectAttempt {
         self.session.encode(message, &mut body);
         let headers =
             self.session.dialect().map(|dialect| session_headers(dialect, self.id.clone())).unwrap_or_default();
-        let response = with_timeout(self.limit, self.endpoint.post(body.into(), headers)).await?;
-        match with_timeout(self.limit, HttpReply::read(&self.endpoint, response)).await {
+        let response = self.timer.run(self.endpoint.post(body.into(), headers, self.timer.scope())).await?;
+        match self.timer.run(HttpReply::read(&self.endpoint, response)).await {
             Ok(HttpReply::Refused(_, error)) => {
                 tracing::debug!(target: "turms::client", %error, "the server rejected notifications/initialized");
                 Ok(())
@@ -270,7 +275,7 @@ impl ConnectAttempt {
         if let Some(error) = refused {
             return OpenAttemptError::Connect(turms_proto::session::OpenError::Refused(error).into());
         }
-        OpenAttemptError::Http(HttpError::NothingUnderstood(std::mem::take(&mut self.rejections)))
+        OpenAttemptError::Http(HttpError::NoCommonTransport(std::mem::take(&mut self.rejections)))
     }
 }
 
@@ -299,7 +304,7 @@ fn is_from_older_server(error: &HttpError) -> bool {
         HttpError::Status { status, .. } => {
             status.is_client_error() && !matches!(*status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
         }
-        HttpError::ContentType { .. } | HttpError::Message(_) | HttpError::Cut => true,
+        HttpError::ContentType { .. } | HttpError::Message(_) | HttpError::StreamEnded => true,
         _ => false,
     }
 }

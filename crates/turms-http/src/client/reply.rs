@@ -5,7 +5,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use turms_proto::{ErrorObject, Incoming, InvalidMessage, Message};
 
-use super::endpoint::{HttpEndpoint, Response, broken_connection};
+use super::endpoint::{HttpEndpoint, Response, closed_connection};
 use super::error::HttpError;
 use super::http_client::ResponseBody;
 use crate::sse::{SseDecoder, SseEvent};
@@ -37,7 +37,7 @@ impl HttpReply {
         match MediaType::of(&response) {
             MediaType::Events => Ok(Self::Events(Box::new(ResponseEvents::new(endpoint, response)))),
             MediaType::Json => {
-                let body = read_body(endpoint, &mut response, endpoint.limit).await?;
+                let body = read_body(endpoint, &mut response, endpoint.max_message_bytes).await?;
                 let blank = body.iter().all(u8::is_ascii_whitespace);
                 Ok(if blank { Self::Nothing } else { Self::Json(body) })
             }
@@ -52,8 +52,8 @@ async fn other(endpoint: &HttpEndpoint, mut response: Response) -> Result<HttpRe
     match read_body(endpoint, &mut response, REFUSAL_LIMIT).await {
         Ok(body) if body.is_empty() => Ok(HttpReply::Nothing),
         // 202 needs no body, but some servers send a text.
-        Ok(_) | Err(HttpError::TooLong(_)) if status == StatusCode::ACCEPTED => Ok(HttpReply::Nothing),
-        Ok(_) | Err(HttpError::TooLong(_)) => Err(HttpError::ContentType { status, content_type }),
+        Ok(_) | Err(HttpError::TooLarge(_)) if status == StatusCode::ACCEPTED => Ok(HttpReply::Nothing),
+        Ok(_) | Err(HttpError::TooLarge(_)) => Err(HttpError::ContentType { status, content_type }),
         Err(error) => Err(error),
     }
 }
@@ -62,7 +62,7 @@ async fn refusal(endpoint: &HttpEndpoint, mut response: Response) -> Result<Http
     let status = response.status();
     let body = match read_body(endpoint, &mut response, REFUSAL_LIMIT).await {
         Ok(body) => body,
-        Err(HttpError::TooLong(_)) => Bytes::new(),
+        Err(HttpError::TooLarge(_)) => Bytes::new(),
         Err(error) => return Err(error),
     };
     if let Ok(Message::Response(response)) = Message::decode(body.clone())
@@ -95,10 +95,10 @@ fn truncate(body: &[u8]) -> String {
 async fn read_body(endpoint: &HttpEndpoint, response: &mut Response, limit: usize) -> Result<Bytes, HttpError> {
     let mut body = Bytes::new();
     while let Some(piece) =
-        response.body_mut().next().await.map_err(|error| broken_connection(endpoint.server(), error))?
+        response.body_mut().next().await.map_err(|error| closed_connection(endpoint.server(), error))?
     {
         if body.len() + piece.len() > limit {
-            return Err(HttpError::TooLong(limit));
+            return Err(HttpError::TooLarge(limit));
         }
         // Most responses arrive in one piece, which is not copied.
         if body.is_empty() {
@@ -144,7 +144,11 @@ pub(super) struct ResponseEvents {
 
 impl ResponseEvents {
     fn new(endpoint: &HttpEndpoint, response: Response) -> Self {
-        Self { body: response.into_body(), decoder: SseDecoder::new(endpoint.limit), server: endpoint.server() }
+        Self {
+            body: response.into_body(),
+            decoder: SseDecoder::new(endpoint.max_message_bytes),
+            server: endpoint.server(),
+        }
     }
 
     /// Returns the next event; `None` at the end of the stream.
@@ -156,7 +160,7 @@ impl ResponseEvents {
             match self.body.next().await {
                 Ok(Some(piece)) => self.decoder.push(&piece),
                 Ok(None) => return Ok(None),
-                Err(error) => return Err(broken_connection(self.server.clone(), error)),
+                Err(error) => return Err(closed_connection(self.server.clone(), error)),
             }
         }
     }

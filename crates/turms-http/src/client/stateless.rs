@@ -23,7 +23,7 @@ use turms_proto::{
     EncodeError, ErrorCode, Incoming, Message, Notification, Object, ProtocolVersion, RawJson, RequestId, Response,
 };
 
-use super::endpoint::HttpEndpoint;
+use super::endpoint::{HttpEndpoint, RequestScope};
 use super::error::HttpError;
 use super::headers::RequestHeaders;
 use super::read_rest;
@@ -86,8 +86,9 @@ impl StatelessChannel {
 
     async fn exchange(&self, mut request: OutgoingRequest) -> Result<Payload, PeerError> {
         let observer = request.take_observer();
-        let OutgoingRequest { method, params, meta, wants_progress, clock, .. } = request;
-        let call = StatelessCall { method, params, meta, wants_progress, observer };
+        let OutgoingRequest { method, params, meta, wants_progress, clock, is_background, .. } = request;
+        let call =
+            StatelessCall { method, params, meta, wants_progress, observer, clock: clock.clone(), is_background };
         if self.close_signal.is_closed() {
             return Err(PeerError::Closed);
         }
@@ -132,6 +133,8 @@ impl StatelessChannel {
                 meta: call.merged_meta(),
                 wants_progress: false,
                 observer: None,
+                clock: call.clock.clone(),
+                is_background: call.is_background,
             };
             let Ok(page) = self.send_call(&list).await else { return };
             cursor = page.member("nextCursor").filter(|cursor| !cursor.is_null());
@@ -147,7 +150,8 @@ impl StatelessChannel {
         let sent = SentRequest { id: RequestId::Number(id), observer: call.observer.as_ref() };
         let headers = self.request_headers.headers(self.version, &call.method, Some(&call.params))?;
         let body = call.body(id)?;
-        let reply = self.post(body.into(), headers).await?;
+        let scope = RequestScope::call(std::slice::from_ref(&call.clock), call.is_background);
+        let reply = self.post(body.into(), headers, scope).await?;
         let result = match reply {
             HttpReply::Json(body) => {
                 self.counters.received(body.len());
@@ -163,15 +167,15 @@ impl StatelessChannel {
         Ok(result)
     }
 
-    async fn post(&self, body: Bytes, headers: HeaderMap) -> Result<HttpReply, HttpError> {
+    async fn post(&self, body: Bytes, headers: HeaderMap, scope: RequestScope<'_>) -> Result<HttpReply, HttpError> {
         self.counters.sent(body.len());
-        let response = self.endpoint.post(body, headers).await?;
+        let response = self.endpoint.post(body, headers, scope).await?;
         HttpReply::read(&self.endpoint, response).await
     }
 
     async fn read_events(&self, mut events: ResponseEvents, sent: &SentRequest<'_>) -> Result<RawJson, PeerError> {
         loop {
-            let Some(event) = events.next().await? else { return Err(HttpError::Cut.into()) };
+            let Some(event) = events.next().await? else { return Err(HttpError::StreamEnded.into()) };
             self.counters.received(event.data.len());
             match messages(event, 1) {
                 None => {}
@@ -215,7 +219,9 @@ impl StatelessChannel {
         let mut body = Vec::new();
         notification.encode(&mut body);
         self.counters.notification_sent();
-        match CallClock::from(RequestOptions::default()).run(self.post(body.into(), headers)).await?? {
+        let clock = CallClock::from(RequestOptions::default());
+        let scope = RequestScope::stream(std::slice::from_ref(&clock));
+        match clock.run(self.post(body.into(), headers, scope)).await?? {
             HttpReply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
             _ => Ok(()),
         }
@@ -248,6 +254,8 @@ struct StatelessCall {
     meta: Option<Meta>,
     wants_progress: bool,
     observer: Option<ObservedCall>,
+    clock: CallClock,
+    is_background: bool,
 }
 
 impl StatelessCall {

@@ -5,7 +5,7 @@ use super::*;
 /// Makes a call to a server with this response, and returns its error.
 async fn error_of(reply: Reply, limit: usize) -> (String, PeerError) {
     let server = FakeHttpServer::start(move |_| reply.clone()).await;
-    let connector = connector(&server).message_limit(limit);
+    let connector = connector(&server).max_message_bytes(limit);
     let known = options().known(Dialect::Stateless(ProtocolVersion::LATEST));
     let client = connector.connect(ConnectContext::new(known, Arc::new(RecordingService::default()))).await.unwrap();
     let error = send_request(&client, "tools/call", &json!({ "name": "x" })).await.unwrap_err();
@@ -18,7 +18,7 @@ async fn a_response_larger_than_the_limit_is_not_read() {
     for reply in [Reply::json(200, &large), Reply::events(&event(&large)), Reply::open_events(&"x".repeat(2000))] {
         let (message, error) = error_of(reply, 1000).await;
         assert!(
-            message.contains("longer than the limit of 1000 bytes") && message.contains("message_limit"),
+            message.contains("longer than the limit of 1000 bytes") && message.contains("max_message_bytes"),
             "{message}"
         );
         assert!(matches!(error, PeerError::Request(RequestError::TooLong { limit: 1000 })), "{error:?}");

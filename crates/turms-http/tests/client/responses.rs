@@ -43,7 +43,7 @@ async fn the_number_of_responses_posted_at_once_is_limited() {
             let server = pinging_server(on_call, Reply::never).await;
             let service = RecordingService::default();
             let known = options().known(Dialect::Handshake(ProtocolVersion::V2025_11_25));
-            let connector = connector(&server).max_answers(limit);
+            let connector = connector(&server).max_concurrent_responses(limit);
             let client = connector.connect(ConnectContext::new(known, Arc::new(service.clone()))).await.unwrap();
             let (channel, call) = (client.channel.clone(), outgoing("tools/call", &json!({ "name": "x" })));
             let call = on_call.then(|| tokio::spawn(async move { channel.call_in_time(call).await }));
@@ -66,7 +66,7 @@ async fn a_stream_is_read_on_when_responses_are_accepted() {
         let service = RecordingService::default();
         let known = options().known(Dialect::Handshake(ProtocolVersion::V2025_11_25));
         let client = connector(&server)
-            .max_answers(1)
+            .max_concurrent_responses(1)
             .connect(ConnectContext::new(known, Arc::new(service.clone())))
             .await
             .unwrap();
@@ -82,9 +82,12 @@ async fn a_stream_is_read_on_when_responses_are_accepted() {
 async fn the_limit_has_a_default() {
     let server = pinging_server(false, Reply::never).await;
     let client = connect_in(&server, ProtocolVersion::V2025_11_25).await;
-    turms_testkit::eventually("the responses", async || responses(&server) >= HttpConnector::DEFAULT_MAX_ANSWERS).await;
+    turms_testkit::eventually("the responses", async || {
+        responses(&server) >= HttpConnector::DEFAULT_MAX_CONCURRENT_RESPONSES
+    })
+    .await;
     for _ in 0..20 {
         send_request(&client, "tools/list", &json!({})).await.unwrap();
     }
-    assert_eq!(responses(&server), HttpConnector::DEFAULT_MAX_ANSWERS);
+    assert_eq!(responses(&server), HttpConnector::DEFAULT_MAX_CONCURRENT_RESPONSES);
 }

@@ -11,7 +11,8 @@ use turms_http::{
 use url::Url;
 
 use super::oauth::OAuth;
-use super::server_login::{Cause, ServerLogin};
+use super::obtain::Cause;
+use super::server_login::ServerLogin;
 use crate::error::OAuthError;
 
 /// Authorizes the requests to one server.
@@ -51,7 +52,10 @@ impl LoginAuthorizer {
             (StatusCode::UNAUTHORIZED, _) => Cause::Rejected { sent: response.sent },
             (StatusCode::FORBIDDEN, Some("insufficient_scope")) => {
                 let scopes = challenge.and_then(|challenge| challenge.get("scope")).unwrap_or_default();
-                Cause::MissingScopes { sent: response.sent, scopes: scopes.split_ascii_whitespace().map(str::to_owned).collect() }
+                Cause::MissingScopes {
+                    sent: response.sent,
+                    scopes: scopes.split_ascii_whitespace().map(str::to_owned).collect(),
+                }
             }
             // The server rejects the request for another reason, such as its `Host`.
             _ => return Ok(Decision::Fail),
@@ -74,10 +78,7 @@ impl Authorizer for LoginAuthorizer {
         Box::pin(async move { self.0.credentials(request).await.map_err(AuthorizeError::new) })
     }
 
-    fn rejected<'a>(
-        &'a self,
-        response: &'a UnauthorizedResponse,
-    ) -> BoxFuture<'a, Result<Decision, AuthorizeError>> {
+    fn rejected<'a>(&'a self, response: &'a UnauthorizedResponse) -> BoxFuture<'a, Result<Decision, AuthorizeError>> {
         Box::pin(async move { self.decide(response).await.map_err(AuthorizeError::new) })
     }
 
@@ -106,10 +107,7 @@ impl Authorizer for OAuth {
         Box::pin(async move { self.authorizer_of(request.url).authorize(request).await })
     }
 
-    fn rejected<'a>(
-        &'a self,
-        response: &'a UnauthorizedResponse,
-    ) -> BoxFuture<'a, Result<Decision, AuthorizeError>> {
+    fn rejected<'a>(&'a self, response: &'a UnauthorizedResponse) -> BoxFuture<'a, Result<Decision, AuthorizeError>> {
         Box::pin(async move { self.authorizer_of(&response.url).rejected(response).await })
     }
 

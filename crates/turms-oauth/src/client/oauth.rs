@@ -310,7 +310,9 @@ impl OAuth {
         let url = Url::parse(server).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         let url = url.ok_or_else(|| {
             // The text may contain a secret.
-            OAuthError::new(OAuthErrorKind::InvalidParameter("the server is not a valid http:// or https:// URL".to_owned()))
+            OAuthError::new(OAuthErrorKind::InvalidParameter(
+                "the server is not a valid http:// or https:// URL".to_owned(),
+            ))
         })?;
         Ok(self.login_of(&url))
     }

@@ -190,7 +190,11 @@ impl Expected {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
             return Err(response);
         }
-        let callback = request.uri().query().and_then(|query| Callback::parse(query).ok()).filter(|callback| has_state(callback, &self.state));
+        let callback = request
+            .uri()
+            .query()
+            .and_then(|query| Callback::parse(query).ok())
+            .filter(|callback| has_state(callback, &self.state));
         match callback {
             Some(callback) if !self.is_received.swap(true, Ordering::Relaxed) => Ok(callback),
             _ => Err(page(StatusCode::BAD_REQUEST, REFUSED)),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use turms_core::random_bytes;
+use turms_core::__internal::random_bytes;
 use url::{Host, Url};
 
 use super::LoginError;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use tokio::sync::OwnedMutexGuard;
-use turms_core::{BoxFuture, random_bytes};
+use turms_core::__internal::random_bytes;
+use turms_core::BoxFuture;
 use zeroize::Zeroizing;
 
 use super::directory::{Directory, FileLock};

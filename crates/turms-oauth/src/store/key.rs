@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use turms_core::random_bytes;
+use turms_core::__internal::random_bytes;
 use zeroize::Zeroizing;
 
 use super::StoreError;

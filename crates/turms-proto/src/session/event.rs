@@ -135,7 +135,7 @@ pub enum RequestError {
     Invalid(String),
     /// The response was longer than the limit, so it was not read. The request may have run.
     #[error(
-        "the response is longer than the limit of {limit} bytes: raise message_limit of the connector, or max_message_bytes of the connection"
+        "the response is longer than the limit of {limit} bytes: raise max_message_bytes of the connector or of the connection"
     )]
     TooLong {
         /// The limit, in bytes.

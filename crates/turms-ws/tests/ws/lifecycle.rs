@@ -307,7 +307,7 @@ async fn a_message_over_the_limit_of_a_client_closes_the_connection() {
         assert_eq!(u16::from(close.code), 1009);
     })
     .await;
-    let client = connect(connector.limit(1000), builder()).await;
+    let client = connect(connector.max_message_bytes(1000), builder()).await;
     let closed = closed(&client);
     let _call = tokio::spawn(client.call_tool("any", ()).into_future());
     assert!(closed.await.contains("longer than the limit of 1000 bytes"));

@@ -60,7 +60,7 @@ pub struct ChildCommand {
     cwd: Option<PathBuf>,
     on_stderr: Option<StderrCallback>,
     pub(super) on_stdout: Option<StdoutCallback>,
-    pub(super) message_limit: usize,
+    pub(super) max_message_bytes: usize,
     exit_timeout: Duration,
     kill_timeout: Duration,
 }
@@ -75,7 +75,7 @@ impl ChildCommand {
             cwd: None,
             on_stderr: None,
             on_stdout: None,
-            message_limit: Lines::DEFAULT_LIMIT,
+            max_message_bytes: Lines::DEFAULT_LIMIT,
             exit_timeout: Duration::from_secs(2),
             kill_timeout: Duration::from_secs(2),
         }
@@ -143,8 +143,8 @@ impl ChildCommand {
 
     /// Sets the maximum length of a message from the program in bytes (16 MiB). A longer one is discarded, and its call fails. Applies to
     /// connections that this command opens.
-    pub fn message_limit(mut self, bytes: usize) -> Self {
-        self.message_limit = bytes;
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
+        self.max_message_bytes = bytes;
         self
     }
 

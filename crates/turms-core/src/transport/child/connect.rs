@@ -18,7 +18,7 @@ impl Connector for ChildCommand {
             let (reader, writer, child) = started.into_parts();
             let reader = ObservedReader::new(reader, self.on_stdout.clone());
             cx.initializing();
-            let options = Limits { max_message_bytes: self.message_limit, ..Limits::default() };
+            let options = Limits { max_message_bytes: self.max_message_bytes, ..Limits::default() };
             let stream = Arc::new(StreamChannel::open(reader, writer, cx.client, options, cx.incoming));
             let control = ChildControl { stream: stream.clone(), child };
             match stream.connection.opened().await {

@@ -88,9 +88,8 @@ impl SessionShared {
                 permit = permit => permit,
                 () = wait_closed(&mut ended) => return,
             };
-            let sent = tokio::time::timeout(RequestOptions::DEFAULT_TIMEOUT, me.post(body.into())).await;
-            if let Ok(Err(error)) = sent {
-                tracing::debug!(target: "turms::client", %error, "the server rejected a message");
+            if let Err(error) = me.post(body.into()).await {
+                tracing::debug!(target: "turms::client", %error, "a message was not delivered");
             }
         });
     }

@@ -38,7 +38,7 @@ impl SessionChannel {
     ) -> Self {
         let shared = Arc::new_cyclic(|me| SessionShared {
             me: me.clone(),
-            posts: Arc::new(Semaphore::new(endpoint.max_answers)),
+            posts: Arc::new(Semaphore::new(endpoint.max_concurrent_responses)),
             endpoint,
             service,
             dialect,

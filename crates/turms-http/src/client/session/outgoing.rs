@@ -12,6 +12,7 @@ use turms_proto::{
     DEFAULT_BATCH_LIMIT, ErrorCode, ErrorObject, Incoming, Message, Notification, RawJson, RequestId, Response, header,
 };
 
+use super::super::endpoint::RequestScope;
 use super::super::error::HttpError;
 use super::super::reply::HttpReply;
 use super::super::{DRAIN_YIELDS, ends_within};
@@ -24,6 +25,7 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
 impl SessionShared {
     pub(super) async fn request(&self, request: OutgoingRequest) -> Result<RawJson, PeerError> {
         let (mut body, cause) = (Vec::new(), request.drop_cause());
+        let (clock, is_background) = (request.clock.clone(), request.is_background);
         let (id, response) = {
             let mut session = self.session.lock();
             let (request, response) = self.register(&mut session, request)?;
@@ -32,11 +34,14 @@ impl SessionShared {
         };
         let ids = [id];
         let _cancel = CancelRequest { shared: self, id: &ids[0], cause };
-        self.wait(body.into(), &ids, async { response.await.unwrap_or(Err(PeerError::Closed)) }).await
+        let scope = RequestScope::call(std::slice::from_ref(&clock), is_background);
+        self.wait(body.into(), &ids, scope, async { response.await.unwrap_or(Err(PeerError::Closed)) }).await
     }
 
     pub(super) async fn request_batch(&self, requests: Vec<OutgoingRequest>) -> Vec<Result<RawJson, PeerError>> {
         let (mut body, mut sent) = (Vec::new(), Vec::new());
+        let clocks: Vec<_> = requests.iter().map(|request| request.clock.clone()).collect();
+        let scope = RequestScope::call(&clocks, requests.iter().all(|request| request.is_background));
         let responses: Vec<_> = {
             let mut session = self.session.lock();
             let register = |request: OutgoingRequest| {
@@ -57,7 +62,7 @@ impl SessionShared {
             clock.run(response).await?.unwrap_or(Err(PeerError::Closed))
         };
         let responses = join_all(responses.into_iter().map(wait_for_response));
-        if ids.is_empty() { responses.await } else { self.wait(body.into(), &ids, responses).await }
+        if ids.is_empty() { responses.await } else { self.wait(body.into(), &ids, scope, responses).await }
     }
 
     fn register(
@@ -75,9 +80,16 @@ impl SessionShared {
     }
 
     /// Posts requests and waits for their responses.
-    async fn wait<T>(&self, body: Bytes, ids: &[RequestId], responses: impl Future<Output = T>) -> T {
+    async fn wait<T>(
+        &self,
+        body: Bytes,
+        ids: &[RequestId],
+        scope: RequestScope<'_>,
+        responses: impl Future<Output = T>,
+    ) -> T {
         let mut ended = self.ended.subscribe();
-        let (mut responses, mut delivered) = (std::pin::pin!(responses), std::pin::pin!(self.deliver(body, ids)));
+        let mut responses = std::pin::pin!(responses);
+        let mut delivered = std::pin::pin!(self.deliver(body, ids, scope));
         let mut in_flight = true;
         loop {
             tokio::select! {
@@ -105,9 +117,7 @@ impl SessionShared {
             let notification = session.notify(notification.method, notification.params)?;
             session.encode(&Message::Notification(notification), &mut body);
         }
-        let limit = RequestOptions::DEFAULT_TIMEOUT;
-        let timed_out = Err(PeerError::Request(RequestError::TimedOut(limit)));
-        tokio::time::timeout(limit, self.post(body.into())).await.unwrap_or(timed_out)
+        self.post(body.into()).await
     }
 
     /// Deletes the session. Not all servers support it.
@@ -118,14 +128,14 @@ impl SessionShared {
     }
 
     /// Posts requests and makes sure that each gets a response or an error.
-    async fn deliver(&self, body: Bytes, ids: &[RequestId]) {
+    async fn deliver(&self, body: Bytes, ids: &[RequestId], scope: RequestScope<'_>) {
         let delivered: Result<(), PeerError> = async {
-            match self.exchange(body).await? {
+            match self.exchange(body, scope).await? {
                 HttpReply::Json(body) => {
                     self.count_received(body.len());
                     self.receive(Incoming::decode(body, DEFAULT_BATCH_LIMIT.max(ids.len())), ids).await;
                 }
-                HttpReply::Events(events) => stream::read_responses(self, *events, ids).await?,
+                HttpReply::Events(events) => stream::read_responses(self, *events, ids, scope).await?,
                 HttpReply::Refused(_, error) => {
                     for id in ids {
                         let response = Response::new(id.clone(), Err((*error).clone()));
@@ -149,17 +159,21 @@ impl SessionShared {
         }
     }
 
-    /// Posts a message that has no response.
+    /// Posts a message that has no response, in the background, with the default timeout.
     pub(super) async fn post(&self, body: Bytes) -> Result<(), PeerError> {
-        match self.exchange(body).await.inspect_err(|error| self.close_if_expired(error))? {
+        let clock = CallClock::new(Some(RequestOptions::DEFAULT_TIMEOUT), None);
+        let scope = RequestScope::stream(std::slice::from_ref(&clock));
+        match clock.run(self.exchange(body, scope)).await?.inspect_err(|error| self.close_if_expired(error))? {
             HttpReply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
             HttpReply::Nothing | HttpReply::Json(_) | HttpReply::Events(_) => Ok(()),
         }
     }
 
-    async fn exchange(&self, body: Bytes) -> Result<HttpReply, PeerError> {
-        let reply =
-            async { HttpReply::read(&self.endpoint, self.endpoint.post(body, self.headers.clone()).await?).await };
+    async fn exchange(&self, body: Bytes, scope: RequestScope<'_>) -> Result<HttpReply, PeerError> {
+        let reply = async {
+            let response = self.endpoint.post(body, self.headers.clone(), scope).await?;
+            HttpReply::read(&self.endpoint, response).await
+        };
         let reply = self.check_session(reply.await)?;
         self.responded.notify_waiters();
         Ok(reply)

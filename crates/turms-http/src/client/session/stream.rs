@@ -9,6 +9,7 @@ use turms_core::{InboundStream, PeerError};
 use turms_proto::session::RequestError;
 use turms_proto::{DEFAULT_BATCH_LIMIT, RequestId, header};
 
+use super::super::endpoint::RequestScope;
 use super::super::error::HttpError;
 use super::super::read_rest;
 use super::super::reply::{HttpReply, ResponseEvents, messages};
@@ -21,6 +22,7 @@ pub(super) async fn read_responses(
     shared: &SessionShared,
     mut events: ResponseEvents,
     ids: &[RequestId],
+    scope: RequestScope<'_>,
 ) -> Result<(), PeerError> {
     let mut position = StreamPosition::default();
     loop {
@@ -29,13 +31,13 @@ pub(super) async fn read_responses(
                 read_after_response(shared, events).await;
                 return Ok(());
             }
-            StreamEnd::Closed => HttpError::Cut,
+            StreamEnd::Closed => HttpError::StreamEnded,
             StreamEnd::Broken(error) => error,
         };
-        if position.last_id.is_none() || matches!(end, HttpError::TooLong(_)) {
+        if position.last_id.is_none() || matches!(end, HttpError::TooLarge(_)) {
             return Err(end.into());
         }
-        events = match reopen(shared, &mut position).await {
+        events = match reopen(shared, &mut position, scope.in_background()).await {
             Ok(events) => events,
             Err(error) => {
                 shared.close_if_expired(&error);
@@ -59,7 +61,7 @@ fn after_acceptance(error: PeerError) -> PeerError {
 /// Keeps the standalone stream open, if the server has one. Signals `opened` after the first attempt.
 pub(super) async fn listen(shared: Arc<SessionShared>, opened: oneshot::Sender<()>) {
     let mut position = StreamPosition::default();
-    let mut stream = open(&shared, &position).await;
+    let mut stream = open(&shared, &position, RequestScope::stream(&[])).await;
     // The receiver may have timed out.
     let _ = opened.send(());
     // The session is new, so 404 means that the server has no such stream.
@@ -72,7 +74,7 @@ pub(super) async fn listen(shared: Arc<SessionShared>, opened: oneshot::Sender<(
             Ok(mut events) => {
                 was_open = true;
                 shared.set_inbound(InboundStream::Open);
-                if let StreamEnd::Broken(HttpError::TooLong(limit)) =
+                if let StreamEnd::Broken(HttpError::TooLarge(limit)) =
                     read(&shared, &mut events, &mut position, &[]).await
                 {
                     tracing::warn!(target: "turms::client", limit, "an event is too long; the stream is closed");
@@ -85,14 +87,19 @@ pub(super) async fn listen(shared: Arc<SessionShared>, opened: oneshot::Sender<(
             // The stream was open, so credentials may be valid again later.
             Err(error @ PeerError::Unauthorized(_)) if was_open => {
                 shared.set_inbound(InboundStream::Broken(error));
+                // Other credentials are unlikely before another request succeeds.
+                let _ = tokio::time::timeout(UNAUTHORIZED_DELAY, shared.responded.notified()).await;
             }
             // The server has no such stream, or no longer.
             Err(error) => return shared.close_if_expired(&error),
         }
         position.pause(&shared.responded).await;
-        stream = open(&shared, &position).await;
+        stream = open(&shared, &position, RequestScope::stream(&[])).await;
     }
 }
+
+/// Maximum delay before a stream is opened again whose credentials were rejected.
+const UNAUTHORIZED_DELAY: Duration = Duration::from_secs(60);
 
 /// Reason for the end of reading a stream.
 enum StreamEnd {
@@ -138,17 +145,25 @@ async fn read_after_response(shared: &SessionShared, mut events: ResponseEvents)
 }
 
 /// Resumes the stream of a POST.
-async fn reopen(shared: &SessionShared, position: &mut StreamPosition) -> Result<ResponseEvents, PeerError> {
+async fn reopen(
+    shared: &SessionShared,
+    position: &mut StreamPosition,
+    scope: RequestScope<'_>,
+) -> Result<ResponseEvents, PeerError> {
     loop {
         position.pause(&shared.responded).await;
-        match open(shared, position).await {
+        match open(shared, position, scope).await {
             Err(PeerError::Unreachable { .. }) if position.failures < MAX_FAILURES => {}
             opened => return opened,
         }
     }
 }
 
-async fn open(shared: &SessionShared, position: &StreamPosition) -> Result<ResponseEvents, PeerError> {
+async fn open(
+    shared: &SessionShared,
+    position: &StreamPosition,
+    scope: RequestScope<'_>,
+) -> Result<ResponseEvents, PeerError> {
     let mut headers = shared.headers.clone();
     if let Some(id) = &position.last_id {
         let mut id =
@@ -156,7 +171,7 @@ async fn open(shared: &SessionShared, position: &StreamPosition) -> Result<Respo
         id.set_sensitive(true);
         headers.insert(header::LAST_EVENT_ID, id);
     }
-    let reply = async { HttpReply::read(&shared.endpoint, shared.endpoint.get(headers).await?).await };
+    let reply = async { HttpReply::read(&shared.endpoint, shared.endpoint.get(headers, scope).await?).await };
     match shared.check_session(reply.await)? {
         HttpReply::Events(events) => Ok(*events),
         HttpReply::Refused(status, error) => Err(HttpError::Status { status, body: error.message }.into()),

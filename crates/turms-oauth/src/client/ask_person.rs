@@ -1,0 +1,163 @@
+//! Logins by a person: with a redirect of the browser, or with a device code.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use turms_http::Challenge;
+
+use super::server_login::ServerLogin;
+use crate::client_auth::ClientIdentity;
+use crate::discovery::Discovery;
+use crate::dpop::DpopKey;
+use crate::error::OAuthError;
+use crate::flow::{self, AuthorizationRequest, CodeExchange, TokenParameters};
+use crate::login::LoginKind;
+use crate::metadata::{ClientMetadata, TokenResponse};
+use crate::pkce::{pkce, random_token};
+use crate::registration::register;
+use crate::secret::Secret;
+use crate::store::{StoredClient, StoredLogin};
+
+const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
+impl ServerLogin {
+    /// Lets a person log in. Registers the client again if the authorization server has forgotten it.
+    pub(super) async fn ask_person(
+        &self,
+        discovery: &Discovery,
+        scopes: Vec<String>,
+        challenge: Option<&Challenge>,
+        key: Option<Secret>,
+        is_fresh: bool,
+    ) -> Result<StoredLogin, OAuthError> {
+        let issuer = &discovery.server.issuer;
+        if is_fresh {
+            self.options.store.remove_client(issuer, &self.options.profile).await?;
+        }
+        let dpop = self.dpop_key(discovery, challenge, key)?;
+        let mut attempt = self.ask_once(discovery, &scopes, dpop.as_ref()).await;
+        if let Err((error, Some(client))) = &attempt
+            && client.is_registered
+            && (error.is_invalid_client() || error.is_login_timeout())
+        {
+            self.options.store.remove_client(issuer, &self.options.profile).await?;
+            // Providers show an unknown client in the browser only. Another window would be one too many.
+            if error.is_invalid_client() {
+                attempt = self.ask_once(discovery, &scopes, dpop.as_ref()).await;
+            }
+        }
+        let (client, response) = attempt.map_err(|(error, _)| error.with_server(&self.key.server))?;
+        Ok(self.stored_login(discovery, client, scopes, response, dpop.as_ref()))
+    }
+
+    /// Lets a person log in once. An error comes with the client that was used.
+    pub(super) async fn ask_once(
+        &self,
+        discovery: &Discovery,
+        scopes: &[String],
+        dpop: Option<&DpopKey>,
+    ) -> Result<(StoredClient, TokenResponse), (OAuthError, Option<StoredClient>)> {
+        let mut used = None;
+        let asked = match self.options.login.kind() {
+            LoginKind::Never => Err(self.login_required()),
+            LoginKind::Device => self.ask_by_device(discovery, scopes, dpop, &mut used).await,
+            LoginKind::Redirect => self.ask_by_redirect(discovery, scopes, dpop, &mut used).await,
+        };
+        match (asked, used) {
+            (Ok(response), Some(client)) => Ok((client, response)),
+            (Ok(_), None) => Err((self.login_required(), None)),
+            (Err(error), used) => Err((error, used)),
+        }
+    }
+
+    pub(super) async fn ask_by_redirect(
+        &self,
+        discovery: &Discovery,
+        scopes: &[String],
+        dpop: Option<&DpopKey>,
+        used: &mut Option<StoredClient>,
+    ) -> Result<TokenResponse, OAuthError> {
+        let (options, metadata) = (&self.options, &discovery.server);
+        let stored = options.store.load_client(&metadata.issuer, &options.profile).await?;
+        let stored = stored.and_then(|client| client.redirect_uri);
+        let attempt = options.login.prepare(stored.as_deref()).await?;
+        let redirect_uri = attempt.redirect_uri().to_owned();
+        let client = used.insert(self.client(discovery, Some(&redirect_uri)).await?);
+        let identity = self.identity(client);
+        let (pkce, state, resource) = (pkce(), random_token(), self.resource(discovery));
+        let request = AuthorizationRequest::new(&client.client_id, &redirect_uri, &state, &pkce)
+            .scopes(scopes)
+            .resource(resource.as_deref());
+        let url = flow::authorization_url(&self.fetcher, metadata, &request)?;
+        let callback = attempt.run(&url, &state).await?;
+        let code = flow::check_callback(metadata, &state, &callback)?;
+        let exchange = CodeExchange::new(code, &redirect_uri, &pkce);
+        let parameters = TokenParameters::new().resource(resource.as_deref()).proof(dpop);
+        flow::exchange_code(&self.fetcher, metadata, &identity, &exchange, &parameters).await
+    }
+
+    pub(super) async fn ask_by_device(
+        &self,
+        discovery: &Discovery,
+        scopes: &[String],
+        dpop: Option<&DpopKey>,
+        used: &mut Option<StoredClient>,
+    ) -> Result<TokenResponse, OAuthError> {
+        let metadata = &discovery.server;
+        let client = used.insert(self.client(discovery, None).await?);
+        let identity = self.identity(client);
+        let (scope, resource) = (scopes.join(" "), self.resource(discovery));
+        let parameters = TokenParameters::new().scope(&*scope).resource(resource.as_deref()).proof(dpop);
+        let device = flow::device_authorization(&self.fetcher, metadata, &identity, &parameters).await?;
+        self.options.login.show_device_code(&device)?;
+        flow::wait_for_device_token(&self.fetcher, metadata, &identity, &device, &parameters).await
+    }
+
+    /// Returns the client for an authorization server: a given one, a metadata document, a stored registration, or a new one.
+    pub(super) async fn client(
+        &self,
+        discovery: &Discovery,
+        redirect_uri: Option<&str>,
+    ) -> Result<StoredClient, OAuthError> {
+        let (options, metadata) = (&self.options, &discovery.server);
+        if let Some((issuer, client)) = options.clients.iter().find(|(issuer, _)| *issuer == metadata.issuer) {
+            return Ok(StoredClient::new(issuer, client.id()));
+        }
+        if let Some(url) = &options.client_metadata
+            && metadata.client_id_metadata_document_supported == Some(true)
+        {
+            return Ok(StoredClient::new(&metadata.issuer, url));
+        }
+        if let Some(client) = options.store.load_client(&metadata.issuer, &options.profile).await?
+            && client.redirect_uri.as_deref() == redirect_uri
+            && client.secret_expires_at.is_none_or(|at| at > SystemTime::now())
+        {
+            return Ok(client);
+        }
+        let mut request = ClientMetadata::new(&options.client_name, redirect_uri.unwrap_or_default());
+        if redirect_uri.is_none() {
+            request.redirect_uris.clear();
+            request.grant_types = [DEVICE_CODE, "refresh_token"].map(str::to_owned).into();
+        }
+        let response = register(&self.fetcher, metadata, &request).await?;
+        let mut client = StoredClient::new(&metadata.issuer, &response.client_id);
+        client.redirect_uri = redirect_uri.map(str::to_owned);
+        client.method = response.token_endpoint_auth_method;
+        client.client_secret = response.client_secret;
+        // 0 is "never".
+        let expires_at = response.client_secret_expires_at.filter(|at| *at > 0);
+        client.secret_expires_at = expires_at.and_then(|at| UNIX_EPOCH.checked_add(Duration::from_secs(at)));
+        client.is_registered = true;
+        options.store.save_client(&options.profile, &client).await?;
+        Ok(client)
+    }
+
+    /// Returns the identity of a client. The credentials of a given client are not in the store.
+    pub(super) fn identity(&self, client: &StoredClient) -> ClientIdentity {
+        let given = self.options.clients.iter();
+        let mut given = given.filter(|(issuer, given)| *issuer == client.issuer && given.id() == client.client_id);
+        given.next().map_or_else(
+            || ClientIdentity::with_method(&client.client_id, client.client_secret.clone(), client.method.as_deref()),
+            |(_, given)| given.clone(),
+        )
+    }
+}

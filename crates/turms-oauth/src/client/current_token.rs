@@ -1,0 +1,63 @@
+//! The token that requests are sent with.
+
+use std::time::{Duration, SystemTime};
+
+use http::HeaderValue;
+use turms_http::{AuthorizeRequest, Credentials};
+
+use crate::dpop::{DPOP, DpopKey};
+use crate::metadata::TokenResponse;
+use crate::store::StoredLogin;
+
+/// The token that requests are sent with.
+pub(super) struct CurrentToken {
+    pub(super) serial: u64,
+    pub(super) login: StoredLogin,
+    pub(super) authorization: HeaderValue,
+    pub(super) dpop: Option<DpopKey>,
+}
+
+impl CurrentToken {
+    pub(super) fn is_expired(&self) -> bool {
+        is_expired(&self.login)
+    }
+
+    pub(super) fn is_due(&self, ahead: Duration) -> bool {
+        self.login.refresh_token.is_some() && self.login.expires_at.is_some_and(|at| at <= SystemTime::now() + ahead)
+    }
+
+    pub(super) fn has_requested(&self, scopes: &[String]) -> bool {
+        scopes.iter().all(|scope| self.login.requested_scopes.contains(scope))
+    }
+
+    pub(super) fn credentials(&self, request: &AuthorizeRequest<'_>) -> Credentials {
+        let credentials = Credentials::new(self.authorization.clone()).serial(self.serial);
+        let Some(dpop) = &self.dpop else { return credentials };
+        let nonce = dpop.nonce(request.url);
+        let token = self.login.access_token.expose();
+        let proof = dpop.proof(request.method, request.url, Some(token), nonce.as_deref());
+        match HeaderValue::try_from(proof) {
+            Ok(proof) => credentials.header(DPOP, proof),
+            Err(_) => credentials,
+        }
+    }
+}
+
+pub(super) fn is_expired(login: &StoredLogin) -> bool {
+    login.expires_at.is_some_and(|at| at <= SystemTime::now())
+}
+
+/// Takes the tokens of a response. What it does not repeat stays as it was.
+pub(super) fn renew(login: &mut StoredLogin, response: TokenResponse) {
+    let now = SystemTime::now();
+    login.obtained_at = now;
+    login.expires_at = response.expires_in.and_then(|lifetime| now.checked_add(lifetime));
+    login.access_token = response.access_token;
+    login.token_type = response.token_type;
+    if let Some(token) = response.refresh_token {
+        login.refresh_token = Some(token);
+    }
+    if let Some(scope) = response.scope {
+        login.scopes = scope.split_ascii_whitespace().map(str::to_owned).collect();
+    }
+}

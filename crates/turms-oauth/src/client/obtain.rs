@@ -1,0 +1,299 @@
+//! New tokens: the reasons for one, discovery, scopes, and grants without a person.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime};
+
+use turms_http::Challenge;
+
+use super::current_token::{is_expired, renew};
+use super::grant::{ClientCredentials, Enterprise, Grant, Workload};
+use super::oauth::{Dpop, ResourceParameter};
+use super::server_login::{Changes, ServerLogin, in_task};
+use crate::client_auth::ClientIdentity;
+use crate::discovery::{Discovery, discover, discover_server};
+use crate::dpop::DpopKey;
+use crate::error::{OAuthError, OAuthErrorKind};
+use crate::flow::{self, IdTokenExchange, TokenParameters};
+use crate::metadata::{AuthorizationServerMetadata, TokenResponse};
+use crate::scopes::{add_scopes, choose_scopes};
+use crate::secret::Secret;
+use crate::store::{LoginLock, StoreError, StoredClient, StoredLogin};
+
+/// Time for which the failure of a person's login is the answer to further requests, so that browser windows do not pile up.
+const FAILURE_HOLD: Duration = Duration::from_secs(60);
+
+/// Time for which scopes that were requested in vain are not requested again.
+const SCOPE_HOLD: Duration = Duration::from_secs(10 * 60);
+
+/// Time to wait for another process in which a person logs in.
+const LOGIN_WAIT: Duration = Duration::from_secs(5 * 60);
+
+/// Reason for another token.
+#[derive(Debug, Clone)]
+pub(super) enum Cause {
+    /// The server rejected a request, with the token of this serial if any.
+    Rejected { sent: Option<u64> },
+    /// The server asks for scopes.
+    MissingScopes { sent: Option<u64>, scopes: Vec<String> },
+    /// The user logs in, with a new registration if `is_fresh`.
+    Login { is_fresh: bool },
+}
+
+impl ServerLogin {
+    /// Obtains another token. All requests that wait for it get the same outcome.
+    pub(super) async fn obtain(
+        self: &Arc<Self>,
+        cause: Cause,
+        challenge: Option<Challenge>,
+        may_ask: bool,
+    ) -> Result<(), OAuthError> {
+        let attempt = self.attempts.load(Ordering::Acquire);
+        let this = self.clone();
+        in_task(async move {
+            let mut changes = this.changes.lock().await;
+            if this.is_satisfied(&cause) {
+                return Ok(());
+            }
+            if let Some((number, error, asked)) = &changes.failure {
+                let is_shared = *number > attempt;
+                let is_held = asked.is_some_and(|at| at.elapsed() < FAILURE_HOLD);
+                if !matches!(cause, Cause::Login { .. }) && (is_shared || is_held) {
+                    return Err(error.clone());
+                }
+            }
+            let obtained = this.obtain_token(&mut changes, &cause, challenge.as_ref(), may_ask).await;
+            let number = this.attempts.fetch_add(1, Ordering::AcqRel) + 1;
+            changes.failure = match &obtained {
+                // A request that may not ask a person fails alone.
+                Err(error) if may_ask => Some((number, error.clone(), is_of_person(error).then(Instant::now))),
+                _ => None,
+            };
+            obtained
+        })
+        .await
+    }
+
+    /// Returns `true` if the current token is newer than the rejected one, and has the missing scopes.
+    pub(super) fn is_satisfied(&self, cause: &Cause) -> bool {
+        let current = self.current.load();
+        let Some(token) = &*current else { return false };
+        match cause {
+            Cause::Rejected { sent } => Some(token.serial) != *sent && !token.is_expired(),
+            Cause::MissingScopes { sent, scopes } => Some(token.serial) != *sent && token.has_requested(scopes),
+            Cause::Login { .. } => false,
+        }
+    }
+
+    pub(super) async fn obtain_token(
+        &self,
+        changes: &mut Changes,
+        cause: &Cause,
+        challenge: Option<&Challenge>,
+        may_ask: bool,
+    ) -> Result<(), OAuthError> {
+        let is_interactive = self.options.grant.is_interactive();
+        if let Cause::MissingScopes { scopes, .. } = cause {
+            self.check_scopes(changes, scopes)?;
+        }
+        let mut lock = self.lock_store().await?;
+        let stored = lock.load().await?;
+        let current = self.current.load_full();
+        if let Some(stored) = &stored
+            && !matches!(cause, Cause::Login { .. })
+            && current.as_ref().is_none_or(|token| token.login.access_token != stored.access_token)
+            && !is_expired(stored)
+            && matches!(cause, Cause::Rejected { .. })
+        {
+            // Another process has logged in or renewed the token.
+            return self.publish(stored.clone());
+        }
+        let issuer = stored.as_ref().map(|stored| stored.issuer.as_str());
+        let metadata_url = challenge.and_then(|challenge| challenge.get("resource_metadata"));
+        let discovery = discover(&self.fetcher, &self.server, metadata_url, issuer).await?;
+        let stored = match stored {
+            Some(stored) if stored.issuer != discovery.server.issuer => {
+                // The server uses another authorization server now: its tokens are of no use, and must not be sent there.
+                lock.clear().await?;
+                self.current.store(None);
+                None
+            }
+            stored => stored,
+        };
+        if let (Some(stored), Cause::Rejected { .. }, true) = (&stored, cause, is_interactive)
+            && stored.refresh_token.is_some()
+        {
+            match self.refresh_stored(&mut *lock, stored.clone()).await {
+                Ok(renewed) => return self.publish(renewed),
+                Err(error) if error.is_transient() => return Err(error),
+                Err(error) => tracing::debug!(%error, "the refresh token is not accepted; a login is needed"),
+            }
+        }
+        let requested = stored.as_ref().map(|stored| stored.requested_scopes.clone()).unwrap_or_default();
+        let scopes = match cause {
+            Cause::MissingScopes { scopes, .. } => add_scopes(&requested, &scopes.join(" ")),
+            _ => {
+                let challenged = challenge.and_then(|challenge| challenge.get("scope"));
+                let (resource, own) = (discovery.resource.as_ref(), &self.options.scopes);
+                choose_scopes(challenged, resource, &discovery.server, own, is_interactive)
+            }
+        };
+        let key = stored.as_ref().and_then(|stored| stored.dpop_key.clone());
+        let login = match &self.options.grant {
+            Grant::Person if !may_ask => return Err(self.login_required()),
+            Grant::Person => {
+                let is_fresh = matches!(cause, Cause::Login { is_fresh: true });
+                self.ask_person(&discovery, scopes, challenge, key, is_fresh).await?
+            }
+            grant => self.obtain_by_grant(grant, &discovery, scopes, challenge, key).await?,
+        };
+        lock.save(&login).await?;
+        self.publish(login)
+    }
+
+    /// Refuses to request scopes again that were requested in vain.
+    pub(super) fn check_scopes(&self, changes: &mut Changes, scopes: &[String]) -> Result<(), OAuthError> {
+        let current = self.current.load();
+        let Some(token) = current.as_ref().filter(|token| token.has_requested(scopes)) else { return Ok(()) };
+        changes.missing.retain(|(_, at)| at.elapsed() < SCOPE_HOLD);
+        let is_held = changes.missing.iter().any(|(missing, _)| missing == scopes);
+        let is_recent = token.login.obtained_at.elapsed().is_ok_and(|age| age < SCOPE_HOLD);
+        if is_held || is_recent || !self.options.grant.is_interactive() {
+            if !is_held {
+                changes.missing.push((scopes.to_vec(), Instant::now()));
+            }
+            return Err(self.error(OAuthErrorKind::InsufficientScope(scopes.to_vec())));
+        }
+        Ok(())
+    }
+
+    /// Takes the lock of the store. Another process may hold it while a person logs in.
+    pub(super) async fn lock_store(&self) -> Result<Box<dyn LoginLock>, OAuthError> {
+        let deadline = Instant::now() + LOGIN_WAIT;
+        loop {
+            match self.options.store.lock(&self.key).await {
+                Ok(lock) => return Ok(lock),
+                Err(StoreError::Locked(_)) if Instant::now() < deadline => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Obtains a token without a person.
+    pub(super) async fn obtain_by_grant(
+        &self,
+        grant: &Grant,
+        discovery: &Discovery,
+        scopes: Vec<String>,
+        challenge: Option<&Challenge>,
+        key: Option<Secret>,
+    ) -> Result<StoredLogin, OAuthError> {
+        let metadata = &discovery.server;
+        let resource = self.resource(discovery);
+        let dpop = self.dpop_key(discovery, challenge, key)?;
+        let scope = scopes.join(" ");
+        let parameters = TokenParameters::new().scope(&*scope).resource(resource.as_deref()).proof(dpop.as_ref());
+        let (client, response) = match grant {
+            Grant::ClientCredentials(ClientCredentials { client }) => {
+                let response = flow::client_credentials(&self.fetcher, metadata, client, &parameters).await?;
+                (Some(client), response)
+            }
+            Grant::Enterprise(enterprise) => {
+                let assertion = self.identity_assertion(enterprise, discovery, &scope).await?;
+                let client = enterprise.client.as_ref();
+                let parameters = TokenParameters::new().scope(&*scope).proof(dpop.as_ref());
+                (client, flow::jwt_bearer(&self.fetcher, metadata, client, &assertion, &parameters).await?)
+            }
+            Grant::Workload(Workload { assertion, client }) => {
+                let (assertion, client) = (assertion.get().await?, client.as_ref());
+                (client, flow::jwt_bearer(&self.fetcher, metadata, client, &assertion, &parameters).await?)
+            }
+            Grant::Person => return Err(self.login_required()),
+        };
+        let client = StoredClient::new(&metadata.issuer, client.map(ClientIdentity::id).unwrap_or_default());
+        Ok(self.stored_login(discovery, client, scopes, response, dpop.as_ref()))
+    }
+
+    /// Exchanges the ID token of a person for an assertion of the identity provider (ID-JAG).
+    pub(super) async fn identity_assertion(
+        &self,
+        enterprise: &Enterprise,
+        discovery: &Discovery,
+        scope: &str,
+    ) -> Result<Secret, OAuthError> {
+        let provider = match &enterprise.token_endpoint {
+            Some(url) => AuthorizationServerMetadata {
+                issuer: enterprise.identity_provider.clone(),
+                token_endpoint: Some(url.clone()),
+                ..AuthorizationServerMetadata::default()
+            },
+            None => discover_server(&self.fetcher, &enterprise.identity_provider).await?,
+        };
+        let exchange = IdTokenExchange::new(enterprise.id_token.get().await?, &discovery.server.issuer);
+        let resource = discovery.resource_identifier().unwrap_or(&self.key.server);
+        let parameters = TokenParameters::new().scope(scope).resource(resource);
+        flow::exchange_id_token(&self.fetcher, &provider, &enterprise.identity_client, &exchange, &parameters).await
+    }
+
+    pub(super) fn resource(&self, discovery: &Discovery) -> Option<String> {
+        match &self.options.resource {
+            ResourceParameter::FromMetadata => discovery.resource_identifier().map(str::to_owned),
+            ResourceParameter::Exactly(resource) => Some(resource.clone()),
+            ResourceParameter::Omit => None,
+        }
+    }
+
+    /// Returns the key for proofs of possession, if there is to be one.
+    pub(super) fn dpop_key(
+        &self,
+        discovery: &Discovery,
+        challenge: Option<&Challenge>,
+        stored: Option<Secret>,
+    ) -> Result<Option<DpopKey>, OAuthError> {
+        let is_asked = challenge.is_some_and(|challenge| challenge.is_scheme("DPoP"))
+            || discovery.resource.as_ref().is_some_and(|it| it.dpop_bound_access_tokens_required == Some(true))
+            || stored.is_some();
+        let is_wanted = match self.options.dpop {
+            Dpop::Always => true,
+            Dpop::WhenAsked => is_asked,
+            Dpop::Never => false,
+        };
+        let algorithms = discovery.server.dpop_signing_alg_values_supported.as_deref();
+        match (is_wanted, stored) {
+            (false, _) => Ok(None),
+            (true, Some(stored)) => {
+                let key = DpopKey::from_secret(&stored);
+                key.map(Some).map_err(|error| self.error(OAuthErrorKind::Store(Arc::new(error))))
+            }
+            (true, None) => DpopKey::generate_for(algorithms).map(Some).ok_or_else(|| {
+                let reason = "lists no algorithm for DPoP that is supported (ES256, EdDSA, ES384)";
+                OAuthError::unsupported(&discovery.server.issuer, reason)
+            }),
+        }
+    }
+
+    pub(super) fn stored_login(
+        &self,
+        discovery: &Discovery,
+        client: StoredClient,
+        requested_scopes: Vec<String>,
+        response: TokenResponse,
+        dpop: Option<&DpopKey>,
+    ) -> StoredLogin {
+        let metadata = &discovery.server;
+        let endpoint = metadata.token_endpoint.clone().unwrap_or_default();
+        let mut login = StoredLogin::new(response.access_token.clone(), SystemTime::now(), endpoint, client);
+        login.scopes = requested_scopes.clone();
+        login.requested_scopes = requested_scopes;
+        login.resource = self.resource(discovery);
+        login.revocation_endpoint = metadata.revocation_endpoint.clone();
+        login.dpop_key = dpop.map(DpopKey::to_secret);
+        renew(&mut login, response);
+        login
+    }
+}
+
+/// Returns `true` if a person was asked, and the login failed.
+fn is_of_person(error: &OAuthError) -> bool {
+    error.is_denied() || error.is_login_timeout() || matches!(error.kind(), OAuthErrorKind::Login(_))
+}
