@@ -1,5 +1,6 @@
 //! Credentials of the upgrade request, which are obtained before it and again after a rejection.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,11 +26,11 @@ struct Protected {
 
 impl<B: Send + 'static> tower_service::Service<Request<B>> for Protected
 where
-    WsService: tower_service::Service<Request<B>, Response = Response<WsBody>>,
+    WsService: tower_service::Service<Request<B>, Response = Response<WsBody>, Error = Infallible>,
     <WsService as tower_service::Service<Request<B>>>::Future: Send + 'static,
 {
     type Response = Response<WsBody>;
-    type Error = <WsService as tower_service::Service<Request<B>>>::Error;
+    type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, task: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
@@ -133,7 +134,7 @@ async fn the_connect_timeout_does_not_run_while_the_authorizer_works() {
     let authorizer = RenewingAuthorizer { delay: Duration::from_secs(60), ..RenewingAuthorizer::default() };
     let connector = requiring("Bearer token-1").await.authorizer(authorizer);
     let begun = tokio::time::Instant::now();
-    connect(connector.connect_timeout(Duration::from_secs(20)), builder()).await;
+    builder().connect(connector.connect_timeout(Duration::from_secs(20))).await.unwrap();
     assert!(begun.elapsed() >= Duration::from_secs(60));
 }
 
