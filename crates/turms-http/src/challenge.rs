@@ -335,7 +335,9 @@ mod tests {
         #[test]
         fn any_bytes_are_parsed(lines in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..3)) {
             let lines: Vec<_> = lines.iter().filter_map(|line| HeaderValue::from_bytes(line).ok()).collect();
-            Challenge::parse_all(&lines);
+            let challenges = Challenge::parse_all(&lines);
+            let written: Vec<_> = challenges.iter().map(Challenge::to_header_value).collect();
+            prop_assert_eq!(Challenge::parse_all(&written), challenges);
         }
 
         #[test]

@@ -3,6 +3,7 @@
 
 mod scripted_server;
 
+mod authorize;
 mod breaker;
 mod end;
 mod health;

@@ -1,6 +1,7 @@
 //! Tests of the HTTP client with scripted servers.
 #![allow(clippy::unwrap_used, reason = "test helpers panic on failure")]
 
+mod allocation;
 mod authorize;
 mod dial;
 mod era;

@@ -12,6 +12,11 @@ fn any_bytes_may_be_chunks() {
     run("http_chunks", fuzz::http_chunks);
 }
 
+#[test]
+fn any_bytes_may_be_challenges() {
+    run("challenge", fuzz::challenge);
+}
+
 /// What changes the meaning of what stands around it.
 const PIECES: [&[u8]; 8] = [b"", b"\r", b"\n", b"\r\n", b" ", b"\0", b"0", b","];
 

@@ -1,5 +1,7 @@
 //! Fuzz targets: properties that hold for any input. Each takes bytes; `fuzz/` and ordinary tests call them.
 
+#[cfg(feature = "fuzz-http")]
+mod challenge;
 mod envelope;
 mod header_value;
 #[cfg(feature = "fuzz-http")]
@@ -14,6 +16,8 @@ mod uri_template;
 use std::fs;
 use std::path::Path;
 
+#[cfg(feature = "fuzz-http")]
+pub use self::challenge::challenge;
 pub use self::envelope::envelope;
 pub use self::header_value::header_value;
 #[cfg(feature = "fuzz-http")]

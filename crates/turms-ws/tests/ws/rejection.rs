@@ -100,7 +100,10 @@ async fn connections_over_the_limit_are_rejected_until_one_is_closed() {
 }
 
 fn source(error: &ConnectError) -> &WsConnectError {
-    let (ConnectError::Rejected { source, .. } | ConnectError::Unreachable { source, .. }) = error else {
+    let (ConnectError::Rejected { source, .. }
+    | ConnectError::Unauthorized { source, .. }
+    | ConnectError::Unreachable { source, .. }) = error
+    else {
         panic!("{error:?}")
     };
     source.downcast_ref().unwrap()
@@ -112,7 +115,7 @@ async fn a_client_sees_the_response_of_a_rejection() {
     let evil = HeaderValue::from_static("https://evil.example");
     let connector = server.connector().header(http::header::ORIGIN, evil);
     let error = builder().connect(connector).await.unwrap_err();
-    assert_eq!(error.to_string(), format!("ws://{}/some/where rejected the connection", server.address));
+    assert_eq!(error.to_string(), format!("cannot connect to ws://{}/some/where: not authorized", server.address));
     let source = source(&error);
     assert_eq!(
         source.to_string(),
