@@ -7,9 +7,13 @@
 //! | `client` | yes | logins, token stores, each flow as functions |
 //! | `guard` | yes | checks of tokens, with keys at hand |
 //! | `remote` | yes | a guard that fetches keys and introspects tokens; enables `guard` |
+//! | `dev` | | an authorization server for development and tests |
+//! | `proxy` | | an authorization server in front of a provider without dynamic registration |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "dev")]
+pub mod dev;
 #[cfg(feature = "fetch")]
 mod fetch;
 mod jws;
@@ -18,6 +22,8 @@ mod metadata;
 mod network;
 mod pkce;
 mod secret;
+#[cfg(feature = "server")]
+mod server;
 
 #[cfg(feature = "fetch")]
 pub use self::fetch::{FetchError, FetchErrorKind, FetchStep};
