@@ -382,6 +382,20 @@ impl Fetcher {
         self.get(step, url).await?.json()
     }
 
+    /// Sends a GET without following redirects: a client ID metadata document is at its own URL.
+    #[cfg(feature = "server")]
+    pub(crate) async fn get_direct(&self, step: FetchStep, url: &str) -> Result<FetchResponse, FetchError> {
+        let work = async {
+            let target = self.check(step, url)?;
+            let response = self.send(step, &target, Method::GET, HeaderMap::new(), Bytes::new()).await?;
+            if response.status.is_redirection() {
+                return Err(response.error(FetchErrorKind::Redirect(response.status)));
+            }
+            Ok(response)
+        };
+        self.in_time(step, url, work).await
+    }
+
     /// Posts a form. Redirects are not followed.
     pub(crate) async fn post_form(
         &self,

@@ -7,6 +7,8 @@
 //! | `client` | yes | logins, token stores, each flow as functions |
 //! | `guard` | yes | checks of tokens, with keys at hand |
 //! | `remote` | yes | a guard that fetches keys and introspects tokens; enables `guard` |
+//! | `dev` | | an authorization server for development and tests |
+//! | `proxy` | | an authorization server in front of a provider without dynamic registration |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -20,6 +22,8 @@ mod discovery;
 mod dpop;
 #[cfg(feature = "fetch")]
 mod error;
+#[cfg(feature = "dev")]
+pub mod dev;
 #[cfg(feature = "fetch")]
 mod fetch;
 #[cfg(feature = "client")]
@@ -38,6 +42,8 @@ mod scopes;
 mod secret;
 #[cfg(feature = "client")]
 pub mod store;
+#[cfg(feature = "server")]
+mod server;
 
 #[cfg(feature = "client")]
 pub use self::client::{

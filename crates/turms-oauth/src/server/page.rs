@@ -1,0 +1,203 @@
+//! Pages for people, and the protection of their forms.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::StatusCode;
+use http::header::{
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HeaderValue, ORIGIN, REFERRER_POLICY, SET_COOKIE, X_FRAME_OPTIONS,
+};
+use url::Url;
+
+use super::authorize::AuthorizeRequest;
+use super::http::{HttpRequest, HttpResponse, response};
+use super::params::Params;
+use super::redirect::host_of;
+use super::refusal::Refusal;
+use crate::jws::{MacKey, encode, sha256};
+use crate::pkce::random_token;
+
+const STYLE: &str = "body{font-family:sans-serif;max-width:32rem;margin:3rem auto;padding:0 1rem;line-height:1.5}\
+    button{font-size:1rem;padding:.4rem 1.2rem;margin-right:.5rem}label{display:block;margin:.5rem 0}\
+    .warning{border-left:.3rem solid #b40;padding-left:.7rem}code{overflow-wrap:anywhere}";
+
+/// Creates a page. `body` is HTML.
+pub(crate) fn page(status: StatusCode, title: &str, body: &str) -> HttpResponse {
+    let title = escape(title);
+    let html = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
+         <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head>\
+         <body><h1>{title}</h1>{body}</body></html>\n"
+    );
+    let mut page = response(status, html);
+    let headers = page.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    // Not `no-referrer`: browsers would send `Origin: null` with the form.
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    // No `form-action`: some browsers apply it to the redirects that follow, which lead to the client.
+    let style = STANDARD.encode(sha256(STYLE));
+    let policy = format!("default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; frame-ancestors 'none'");
+    if let Ok(policy) = HeaderValue::try_from(policy) {
+        headers.insert(CONTENT_SECURITY_POLICY, policy);
+    }
+    page
+}
+
+/// Creates the page for a request that cannot be answered with a redirect.
+pub(crate) fn error_page(refusal: &Refusal) -> HttpResponse {
+    let body = format!("<p>{}: {}</p>", escape(refusal.error), escape(&refusal.description));
+    let status = if refusal.status == StatusCode::UNAUTHORIZED { StatusCode::BAD_REQUEST } else { refusal.status };
+    page(status, "This request cannot be processed", &body)
+}
+
+/// Returns a description of a request for people: the client, the host that the code is sent to, and the rights.
+pub(crate) fn describe(request: &AuthorizeRequest) -> String {
+    let (host, is_local) = host_of(&request.redirect_uri);
+    let mut html = format!(
+        "<p><strong>{}</strong> asks for access.</p><p>Afterwards you return to <strong>{}</strong>.</p>",
+        escape(request.client.display_name()),
+        escape(&host)
+    );
+    if is_local {
+        html.push_str(
+            "<p class=\"warning\">The application runs on this machine. Its name cannot be verified: approve only if you have \
+             just started the login yourself.</p>",
+        );
+    }
+    let _ = write!(html, "<p>Id of the application: <code>{}</code></p>", escape(&shortened(&request.client.id)));
+    list(&mut html, "Access", &request.scopes);
+    list(&mut html, "For", &request.resources);
+    html
+}
+
+fn list(html: &mut String, title: &str, items: &[String]) {
+    if items.is_empty() {
+        return;
+    }
+    let _ = write!(html, "<p>{title}:</p><ul>");
+    for item in items {
+        let _ = write!(html, "<li><code>{}</code></li>", escape(item));
+    }
+    html.push_str("</ul>");
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(120) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Escapes text for HTML, in content and in quoted attributes.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+/// Binds forms to the browser that requested them, with a cookie and a token in the form.
+pub(crate) struct BrowserSessions {
+    key: MacKey,
+    origin: String,
+    is_secure: bool,
+}
+
+impl BrowserSessions {
+    pub(crate) fn new(key: &[u8; 32], issuer: &Url) -> Self {
+        Self {
+            key: MacKey::new(key),
+            origin: issuer.origin().ascii_serialization(),
+            is_secure: issuer.scheme() == "https",
+        }
+    }
+
+    /// Returns the name of a cookie. Over HTTPS, its prefix makes sure that no other host has set it.
+    pub(crate) fn cookie_name(&self, name: &str) -> String {
+        if self.is_secure { format!("__Host-turms-{name}") } else { format!("turms-{name}") }
+    }
+
+    pub(crate) fn cookie<'a>(&self, request: &'a HttpRequest, name: &str) -> Option<&'a str> {
+        let name = self.cookie_name(name);
+        let cookies = request.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.find(|(own, _)| *own == name).map(|(_, value)| value)
+    }
+
+    /// Adds a cookie to a response.
+    pub(crate) fn set_cookie(&self, response: &mut HttpResponse, name: &str, value: &str, seconds: u64) {
+        let secure = if self.is_secure { "; Secure" } else { "" };
+        let name = self.cookie_name(name);
+        let cookie = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
+        if let Ok(cookie) = HeaderValue::try_from(cookie) {
+            response.headers_mut().append(SET_COOKIE, cookie);
+        }
+    }
+
+    /// Returns the session of the browser.
+    pub(crate) fn session<'a>(&self, request: &'a HttpRequest) -> Option<&'a str> {
+        self.cookie(request, "session").filter(|session| session.len() == 43)
+    }
+
+    /// Creates a page with a form. `form` creates its HTML from the hidden field with the token.
+    pub(crate) fn form_page(
+        &self,
+        request: &HttpRequest,
+        status: StatusCode,
+        title: &str,
+        form: impl FnOnce(&str) -> String,
+    ) -> HttpResponse {
+        let (session, is_new) = match self.session(request) {
+            Some(session) => (session.to_owned(), false),
+            None => (random_token().expose().to_owned(), true),
+        };
+        let field = format!("<input type=\"hidden\" name=\"csrf\" value=\"{}\">", self.form_token(&session, request));
+        let mut page = page(status, title, &form(&field));
+        if is_new {
+            self.set_cookie(&mut page, "session", &session, 60 * 60);
+        }
+        page
+    }
+
+    /// Checks that a form was sent by the browser that requested it, and returns the session.
+    pub(crate) fn check_form<'a>(&self, request: &'a HttpRequest, form: &Params) -> Result<&'a str, Refusal> {
+        let forged =
+            || Refusal::new("access_denied", "the form was not requested by this browser; go back and try again");
+        let session = self.session(request).ok_or_else(forged)?;
+        if request.headers.contains_key(ORIGIN) && request.header(&ORIGIN) != Some(&self.origin) {
+            return Err(forged());
+        }
+        let token = form.get("csrf").ok_or_else(forged)?;
+        let expected = self.form_token(session, request);
+        if crate::secret::Secret::new(token) == crate::secret::Secret::new(expected) {
+            Ok(session)
+        } else {
+            Err(forged())
+        }
+    }
+
+    /// The token of a form is valid for one session and one URL.
+    fn form_token(&self, session: &str, request: &HttpRequest) -> String {
+        encode(self.key.sign(format!("form {session} {}?{}", request.path, request.query).as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn html_is_escaped() {
+        assert_eq!(escape("<a href='x' b=\"&\">"), "&lt;a href=&#39;x&#39; b=&quot;&amp;&quot;&gt;");
+    }
+}

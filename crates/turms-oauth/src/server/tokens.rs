@@ -1,0 +1,251 @@
+//! Signing keys, access tokens and refresh tokens.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use turms_core::random_bytes;
+
+use super::claims::Claims;
+use super::clock::end_of;
+use super::expiring_map::ExpiringMap;
+use crate::jws::{JwkSet, SigningKey, encode, sha256};
+use crate::pkce::random_token;
+use crate::secret::Secret;
+
+/// Maximum number of access tokens that are known to introspection and revocation.
+const MAX_ACCESS_TOKENS: usize = 10_000;
+
+/// Maximum number of logins with a refresh token.
+const MAX_FAMILIES: usize = 10_000;
+
+/// The rights that were granted to a client.
+#[derive(Debug, Clone)]
+pub(crate) struct Grant {
+    pub(crate) client_id: String,
+    pub(crate) subject: String,
+    pub(crate) scopes: Vec<String>,
+    /// Audiences of access tokens.
+    pub(crate) audiences: Vec<String>,
+    /// Further claims of tokens.
+    pub(crate) claims: Claims,
+    /// Second of the login.
+    pub(crate) since: u64,
+}
+
+/// The id of all tokens that come from one login.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Family(pub(crate) Arc<str>);
+
+impl Family {
+    pub(crate) fn new() -> Self {
+        Self(encode(random_bytes::<16>()).into())
+    }
+}
+
+/// An access token that was issued.
+struct AccessRecord {
+    family: Family,
+    claims: Claims,
+}
+
+/// A login with a refresh token.
+#[derive(Clone)]
+pub(crate) struct RefreshRecord {
+    /// Hash of the current refresh token.
+    hash: [u8; 32],
+    pub(crate) grant: Grant,
+    /// Thumbprint of the key that must be used, for public clients.
+    pub(crate) jkt: Option<String>,
+    expires_at: u64,
+}
+
+/// The result of looking up a refresh token.
+pub(crate) enum Refresh {
+    Valid(Family, Box<RefreshRecord>),
+    /// It was replaced by another one, so that it was stolen or used twice. The family has been revoked.
+    Reused(Family),
+    Unknown,
+}
+
+/// Issues tokens, and knows which ones are valid.
+pub(crate) struct Tokens(Mutex<TokenState>);
+
+struct TokenState {
+    key: Arc<SigningKey>,
+    previous: Option<Arc<SigningKey>>,
+    access: ExpiringMap<[u8; 32], AccessRecord>,
+    families: ExpiringMap<Family, RefreshRecord>,
+}
+
+impl Tokens {
+    pub(crate) fn new(key: SigningKey) -> Self {
+        Self(Mutex::new(TokenState {
+            key: Arc::new(with_key_id(key)),
+            previous: None,
+            access: ExpiringMap::new(MAX_ACCESS_TOKENS),
+            families: ExpiringMap::new(MAX_FAMILIES),
+        }))
+    }
+
+    /// Signs with another key from now on. The previous one remains in the key set.
+    pub(crate) fn rotate_key(&self, key: SigningKey) {
+        let mut state = self.0.lock();
+        let previous = std::mem::replace(&mut state.key, Arc::new(with_key_id(key)));
+        state.previous = Some(previous);
+    }
+
+    pub(crate) fn key(&self) -> Arc<SigningKey> {
+        self.0.lock().key.clone()
+    }
+
+    pub(crate) fn jwk_set(&self) -> JwkSet {
+        let state = self.0.lock();
+        let keys = [Some(&state.key), state.previous.as_ref()];
+        JwkSet::new(keys.into_iter().flatten().map(|key| key.public_jwk()))
+    }
+
+    /// Signs claims with the current key.
+    pub(crate) fn sign(&self, kind: &str, claims: &Claims) -> String {
+        self.key().sign(&[("typ", json!(kind))], claims)
+    }
+
+    /// Issues an access token: signed, or opaque.
+    pub(crate) fn issue_access(
+        &self,
+        family: &Family,
+        claims: Claims,
+        is_opaque: bool,
+        expires_at: u64,
+        now: u64,
+    ) -> Secret {
+        let token = if is_opaque { random_token() } else { Secret::new(self.sign("at+jwt", &claims)) };
+        self.remember_access(token.expose(), family, claims, expires_at, now);
+        token
+    }
+
+    /// Adds an access token to those that are valid.
+    pub(crate) fn remember_access(&self, token: &str, family: &Family, claims: Claims, expires_at: u64, now: u64) {
+        let record = AccessRecord { family: family.clone(), claims };
+        self.0.lock().access.insert(sha256(token), record, expires_at, now);
+    }
+
+    /// Returns the claims of an access token that is valid.
+    pub(crate) fn access_claims(&self, token: &str, now: u64) -> Option<Claims> {
+        self.0.lock().access.get(&sha256(token), now).map(|record| record.claims.clone())
+    }
+
+    /// Issues the first refresh token of a login.
+    pub(crate) fn issue_refresh(
+        &self,
+        family: &Family,
+        grant: Grant,
+        jkt: Option<String>,
+        lifetime: Duration,
+        now: u64,
+    ) -> Secret {
+        let (token, hash) = refresh_token(family);
+        let expires_at = end_of(now, lifetime);
+        let record = RefreshRecord { hash, grant, jkt, expires_at };
+        self.0.lock().families.insert(family.clone(), record, expires_at, now);
+        token
+    }
+
+    /// Looks a refresh token up. One that has been replaced revokes its family.
+    pub(crate) fn find_refresh(&self, token: &str, now: u64) -> Refresh {
+        let Some((family, _)) = token.split_once('.') else { return Refresh::Unknown };
+        let family = Family(family.into());
+        let mut state = self.0.lock();
+        match state.families.get(&family, now) {
+            None => Refresh::Unknown,
+            Some(record) if record.hash == sha256(token) => Refresh::Valid(family, Box::new(record.clone())),
+            Some(_) => {
+                state.revoke(&family, now);
+                Refresh::Reused(family)
+            }
+        }
+    }
+
+    /// Replaces a refresh token. `None` if another request was faster; the family is revoked then.
+    pub(crate) fn rotate_refresh(&self, family: &Family, record: &RefreshRecord, now: u64) -> Option<Secret> {
+        let mut state = self.0.lock();
+        let current = state.families.get_mut(family, now)?;
+        if current.hash != record.hash {
+            state.revoke(family, now);
+            return None;
+        }
+        let (token, hash) = refresh_token(family);
+        current.hash = hash;
+        Some(token)
+    }
+
+    /// Returns the client of a token, and the family of a refresh token.
+    pub(crate) fn owner(&self, token: &str, now: u64) -> Option<(String, Option<Family>)> {
+        if let Some(claims) = self.access_claims(token, now) {
+            return Some((claims.get("client_id")?.as_str()?.to_owned(), None));
+        }
+        match self.find_refresh(token, now) {
+            Refresh::Valid(family, record) => Some((record.grant.client_id, Some(family))),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn revoke_access(&self, token: &str, now: u64) {
+        self.0.lock().access.take(&sha256(token), now);
+    }
+
+    /// Revokes all tokens of a login.
+    pub(crate) fn revoke_family(&self, family: &Family, now: u64) {
+        self.0.lock().revoke(family, now);
+    }
+
+    pub(crate) fn revoke_all(&self) {
+        let mut state = self.0.lock();
+        state.access.clear();
+        state.families.clear();
+    }
+}
+
+impl TokenState {
+    fn revoke(&mut self, family: &Family, now: u64) {
+        self.families.take(family, now);
+        self.access.retain(|record| record.family != *family);
+    }
+}
+
+impl RefreshRecord {
+    pub(crate) fn expires_at(&self) -> u64 {
+        self.expires_at
+    }
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").finish_non_exhaustive()
+    }
+}
+
+/// Creates a refresh token, which names its family, and returns its hash.
+fn refresh_token(family: &Family) -> (Secret, [u8; 32]) {
+    let token = Secret::new(format!("{}.{}", family.0, random_token().expose()));
+    let hash = sha256(token.expose());
+    (token, hash)
+}
+
+/// Gives a key its thumbprint as id.
+fn with_key_id(key: SigningKey) -> SigningKey {
+    match key.bare_jwk().thumbprint() {
+        Ok(thumbprint) => key.key_id(thumbprint),
+        Err(_) => key,
+    }
+}
+
+/// Returns the value of `aud`: one text, or a list.
+pub(crate) fn audience_claim(audiences: &[String]) -> Value {
+    match audiences {
+        [audience] => json!(audience),
+        audiences => json!(audiences),
+    }
+}

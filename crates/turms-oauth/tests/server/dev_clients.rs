@@ -1,0 +1,65 @@
+//! Registered clients of the development server.
+
+use serde_json::json;
+use turms_oauth::dev::DevServer;
+
+use crate::agent::{Agent, Login, REDIRECT, basic};
+
+#[tokio::test]
+async fn a_client_registers_and_logs_in() {
+    let server = DevServer::builder().auto_approve("alice").bind("127.0.0.1:0").await.unwrap();
+    let mut agent = Agent::new();
+    let request = json!({"redirect_uris": [REDIRECT], "client_name": "App", "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"], "token_endpoint_auth_method": "none", "application_type": "native"});
+    let answer = agent.post_json(server.url("/register"), &request).await;
+    assert_eq!((answer.status.as_u16(), answer.header("cache-control")), (201, "no-store"));
+    let client = answer.json();
+    assert!(client["client_secret"].is_null());
+    let login = Login::new(client["client_id"].as_str().unwrap());
+    let code = agent.get(login.url(&server.url("/authorize"))).await.param("code").unwrap();
+    let tokens = agent.post(server.url("/token"), &login.exchange(&code)).await.ok();
+    assert!(tokens["refresh_token"].is_string());
+    server.forget_registrations();
+    assert_eq!(agent.get(login.url(&server.url("/authorize"))).await.status, 400);
+}
+
+#[tokio::test]
+async fn a_registered_secret_works_with_its_method_only() {
+    let server = DevServer::builder().auto_approve("alice").bind("127.0.0.1:0").await.unwrap();
+    let mut agent = Agent::new();
+    let request = json!({"redirect_uris": [REDIRECT], "token_endpoint_auth_method": "client_secret_basic"});
+    let client = agent.post_json(server.url("/register"), &request).await.ok();
+    let (id, secret) = (client["client_id"].as_str().unwrap(), client["client_secret"].as_str().unwrap());
+    assert_eq!(client["client_secret_expires_at"], 0);
+    let login = Login::new(id);
+    let mut code = async || agent.get(login.url(&server.url("/authorize"))).await.param("code").unwrap();
+    let (first, second) = (code().await, code().await);
+    let mut form = login.exchange(&first);
+    form.push(("client_secret", secret));
+    assert_eq!(agent.post(server.url("/token"), &form).await.error(), (401, "invalid_client".to_owned()));
+    let (name, value) = basic(id, secret);
+    agent.post_with(server.url("/token"), &login.exchange(&second), &[(name, &value)]).await.ok();
+    let form = [("grant_type", "client_credentials")];
+    let answer = agent.post_with(server.url("/token"), &form, &[(name, &value)]).await;
+    assert_eq!(
+        answer.error(),
+        (400, "unauthorized_client".to_owned()),
+        "nobody has approved a token for the client itself"
+    );
+}
+
+#[tokio::test]
+async fn registration_is_refused_for_invalid_requests_and_can_be_disabled() {
+    let server = DevServer::builder().bind("127.0.0.1:0").await.unwrap();
+    let mut agent = Agent::new();
+    let answer = agent.post_json(server.url("/register"), &json!({"redirect_uris": ["http://example.com/cb"]})).await;
+    assert_eq!(answer.error(), (400, "invalid_redirect_uri".to_owned()));
+    let answer = agent.post(server.url("/register"), &[("redirect_uris", REDIRECT)]).await;
+    assert_eq!(answer.error(), (400, "invalid_client_metadata".to_owned()));
+    let large = json!({"redirect_uris": [REDIRECT], "client_uri": "x".repeat(70_000)});
+    assert_eq!(agent.post_json(server.url("/register"), &large).await.status, 413);
+
+    let closed = DevServer::builder().registration(false).bind("127.0.0.1:0").await.unwrap();
+    assert!(agent.get(closed.metadata_url()).await.ok()["registration_endpoint"].is_null());
+    assert_eq!(agent.post_json(closed.url("/register"), &json!({"redirect_uris": [REDIRECT]})).await.status, 404);
+}

@@ -1,0 +1,7 @@
+//! The development server and the proxy over real sockets.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod agent;
+mod dev_clients;
+mod dev_code;
+mod dev_tokens;
