@@ -156,7 +156,7 @@ impl<'a> Jws<'a> {
     ///
     /// # Errors
     /// When it does not have three parts in base64url without padding, its header is not a JSON object with unique members, its
-    /// algorithm is not supported, or it has `crit`.
+    /// algorithm is not supported, its `kid` or `typ` is not a text, or it has `crit`.
     pub fn parse(token: &'a str) -> Result<Self, JwsError> {
         if token.len() > Self::MAX_LENGTH {
             return Err(JwsError::Malformed("it is too long"));
@@ -175,6 +175,9 @@ impl<'a> Jws<'a> {
         };
         if header.contains_key("crit") {
             return Err(JwsError::Critical);
+        }
+        if ["kid", "typ"].iter().any(|name| header.get(*name).is_some_and(|value| !value.is_string())) {
+            return Err(JwsError::Malformed("its `kid` or `typ` is not a text"));
         }
         Ok(Self {
             header,
