@@ -15,7 +15,7 @@ use turms::prelude::*;
 /// Returns the name of the user.
 #[tool(read_only)]
 async fn who(user: Principal) -> String {
-    format!("you are {}", user.subject)
+    format!("you are {}", user.subject())
 }
 
 /// Checks the token and adds its user as a `Principal`. A session can only be used by the user who started it.

@@ -18,7 +18,7 @@ struct Counts(Arc<Mutex<HashMap<String, u64>>>);
 #[tool]
 async fn count(user: Principal, State(counts): State<Counts>) -> String {
     let mut counts = counts.0.lock().await;
-    let count = counts.entry(user.subject.clone()).or_default();
+    let count = counts.entry(user.subject().to_owned()).or_default();
     *count += 1;
     count.to_string()
 }

@@ -184,6 +184,12 @@ impl CallContext {
         self.extension()
     }
 
+    /// Returns `true` if the call came over a network: the transport has attached [`Remote`].
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        self.extension::<Remote>().is_some()
+    }
+
     /// The token that is cancelled if the peer cancels the call; `None` for transports that only drop its future.
     #[must_use]
     pub fn cancellation(&self) -> Option<&CancellationToken> {
@@ -215,6 +221,12 @@ impl CallContext {
         self.request.as_deref()
     }
 }
+
+/// Mark of calls that came over a network. Transports over a network attach it to their calls as an extension. A caller without a
+/// principal then counts as one without scopes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a mark and nothing else")]
+pub struct Remote;
 
 /// The details that a transport has of a request. Handlers see them as [extensions](CallContext::extension), created on demand.
 pub trait RequestInfo: Send + Sync + 'static {

@@ -45,6 +45,7 @@ mod url;
 #[doc(hidden)]
 pub mod __internal {
     pub use crate::__into_error as into_error;
+    pub use crate::connection::LineExtensions;
     pub use crate::error::debug_report;
 }
 
@@ -57,7 +58,7 @@ pub use self::channel::{
 pub use self::clock::CallClock;
 pub use self::connect_client::ConnectClient;
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, OpenFailure};
-pub use self::context::{CallContext, RequestInfo};
+pub use self::context::{CallContext, Remote, RequestInfo};
 pub use self::counters::{CountedRequest, Counters};
 pub use self::dispatch::{
     Dispatch, dispatch, dispatch_in_process, dispatch_notification, encode_response, notification_guard, write_response,
@@ -70,7 +71,7 @@ pub use self::limits::Limits;
 pub use self::panic_guard::{HandlerPanicked, PanicGuard};
 pub use self::payload::Payload;
 pub use self::peer::{BoxFuture, Peer, PeerError, PeerTransport};
-pub use self::principal::Principal;
+pub use self::principal::{InsufficientScopeError, Principal};
 pub use self::random::{is_random_id, random_bytes, random_id};
 pub use self::service::{CallResult, NotifyFuture, Request, ResponseFuture, Service, SharedService};
 pub use self::service_error::{ErrorOrigin, ServiceError};

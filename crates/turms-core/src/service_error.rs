@@ -7,6 +7,8 @@ use std::time::Duration;
 use turms_proto::revision::Translate as _;
 use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion, RawJson};
 
+use crate::principal::InsufficientScopeError;
+
 /// The error of a call: the error object that the caller receives, and its origin.
 ///
 /// Transports and layers decide by the origin, such as on an HTTP status, and never by the message. An [`ErrorObject`] becomes
@@ -18,6 +20,8 @@ pub struct ServiceError(Box<ServiceErrorParts>);
 struct ServiceErrorParts {
     object: ErrorObject,
     origin: ErrorOrigin,
+    /// The scopes that the operation needs, if the origin is [`ErrorOrigin::Forbidden`].
+    scopes: Vec<String>,
 }
 
 /// The part of a server that an error comes from.
@@ -30,6 +34,8 @@ pub enum ErrorOrigin {
     MethodNotFound,
     /// The error was returned by a handler.
     Handler,
+    /// The caller does not have the [scopes](ServiceError::required_scopes) that the operation needs.
+    Forbidden,
     /// The caller calls too often.
     RateLimited,
     /// The server is overloaded, regardless of the caller.
@@ -52,6 +58,7 @@ impl ErrorOrigin {
         match self {
             Self::Params => ErrorCode::INVALID_PARAMS,
             Self::MethodNotFound => ErrorCode::METHOD_NOT_FOUND,
+            Self::Forbidden => ErrorCode::INVALID_REQUEST,
             Self::RateLimited => ErrorCode::RATE_LIMITED,
             Self::Overloaded => ErrorCode::OVERLOADED,
             Self::TimedOut => ErrorCode::TIMED_OUT,
@@ -65,7 +72,7 @@ impl ServiceError {
     /// Creates an error.
     #[must_use]
     pub fn new(origin: ErrorOrigin, object: ErrorObject) -> Self {
-        Self(Box::new(ServiceErrorParts { object, origin }))
+        Self(Box::new(ServiceErrorParts { object, origin, scopes: Vec::new() }))
     }
 
     /// Creates an error with the [code](ErrorOrigin::code) of its origin.
@@ -85,6 +92,19 @@ impl ServiceError {
     #[must_use]
     pub fn method_not_found(method: &str) -> Self {
         Self::new(ErrorOrigin::MethodNotFound, ErrorObject::method_not_found(method))
+    }
+
+    /// Creates the error for a caller without the scopes that an operation needs.
+    #[must_use]
+    pub fn forbidden(error: InsufficientScopeError) -> Self {
+        let scopes = error.scopes().to_vec();
+        Self(Box::new(ServiceErrorParts { object: error.into(), origin: ErrorOrigin::Forbidden, scopes }))
+    }
+
+    /// The scopes that the operation needs, if the origin is [`ErrorOrigin::Forbidden`].
+    #[must_use]
+    pub fn required_scopes(&self) -> &[String] {
+        &self.0.scopes
     }
 
     /// The origin of the error.

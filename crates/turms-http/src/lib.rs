@@ -61,11 +61,16 @@ pub mod __internal {
     #[cfg(feature = "client")]
     pub use crate::client::{DialOptions, DialOptionsError, DialProtocol, DialedStream, Dialer, RouteStream};
     #[cfg(feature = "server")]
-    pub use crate::server::{AccessDenied, AccessPolicy, BodyError, BodyLimit, HttpHandler, RequestHead};
+    pub use crate::server::{
+        AccessDenied, AccessPolicy, BodyError, BodyLimit, HttpHandler, RequestHead, SharedGuard, sleep_until,
+    };
     pub use crate::sse::{EventTooLong, SseDecoder, SseEvent};
 }
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use self::server::fuzzing;
 #[cfg(feature = "server")]
-pub use self::server::{HttpBody, HttpService, Listener, PeerAddress, ServeHttp, SessionOptions, StreamControl};
+pub use self::server::{
+    Guard, GuardDocument, GuardRejection, GuardRequest, HttpBody, HttpService, Listener, PeerAddress, ServeHttp,
+    SessionOptions, StreamControl,
+};

@@ -403,7 +403,7 @@ impl Context {
         let (Some(rounds), None) = (self.rounds(), self.running_task()) else {
             return Ok(work.await);
         };
-        if let Some(outcome) = rounds.outcome(self.principal_subject(), key).await {
+        if let Some(outcome) = rounds.outcome(self.principal_key(), key).await {
             return Ok(outcome.decode()?);
         }
         let outcome = work.await;
@@ -412,13 +412,13 @@ impl Context {
         Ok(outcome)
     }
 
-    fn principal_subject(&self) -> Option<&str> {
-        self.principal().map(|principal| principal.subject.as_str())
+    fn principal_key(&self) -> Option<&str> {
+        self.principal().map(Principal::key)
     }
 
     /// Rejects a `requestState` that was not issued for the request.
     pub(crate) fn check_rounds(&self) -> Result<(), ErrorObject> {
-        self.rounds().map_or(Ok(()), |rounds| rounds.check(self.principal_subject()))
+        self.rounds().map_or(Ok(()), |rounds| rounds.check(self.principal_key()))
     }
 
     fn require(&self, capability: ClientCapability<'_>) -> Result<(), InputError> {
@@ -448,7 +448,7 @@ impl Context {
             result.raise(self.protocol_version());
             return Ok(result);
         };
-        let principal = self.principal_subject();
+        let principal = self.principal_key();
         let key = options.key.unwrap_or_else(|| rounds.next_key(principal, kind));
         let mut question = question(params);
         question.lower(self.protocol_version());

@@ -14,7 +14,7 @@ struct Confirm {
 }
 
 fn server() -> Server {
-    let whoami = Tool::builder("whoami").handler(|caller: Principal| async move { caller.subject });
+    let whoami = Tool::builder("whoami").handler(|caller: Principal| async move { caller.subject().to_owned() });
     let confirm = Tool::builder("confirm").handler(|context: Context| async move {
         match context.elicit::<Confirm>("Sure?").await? {
             Elicited::Accepted(Confirm { sure }) => Ok::<_, turms_server::InputError>(sure.to_string()),

@@ -187,10 +187,9 @@ pub fn server(traces: &Arc<Traces>) -> Server {
                 .handler_sync(|State(traces): State<Traces>| traces.ended.load(Ordering::SeqCst).to_string()),
         )
         .tool(Tool::builder("grow").handler(grow))
-        .tool(
-            Tool::builder("who")
-                .handler_sync(|who: Option<Principal>| who.map_or_else(|| "nobody".to_owned(), |who| who.subject)),
-        )
+        .tool(Tool::builder("who").handler_sync(|who: Option<Principal>| {
+            who.map_or_else(|| "nobody".to_owned(), |who| who.subject().to_owned())
+        }))
         .tool(
             Tool::builder("headed")
                 .input_schema(Object::parse(HEADED_SCHEMA).unwrap())

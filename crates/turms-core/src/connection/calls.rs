@@ -36,6 +36,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 return;
             }
             let Some(line) = self.lines.next_line() else { return };
+            if let Some(extensions) = &self.line_extensions {
+                self.extensions = extensions.pop();
+            }
             if let Some(call) = self.decode_line(line) {
                 self.admit_call(call, service, task);
             }
@@ -131,7 +134,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         match self.in_flight.admit(&call, &self.limits) {
             CallPermit::Start => self.start_call(call, service, task),
-            CallPermit::Wait => self.in_flight.wait(call),
+            CallPermit::Wait => self.in_flight.wait(call, self.extensions.clone()),
             CallPermit::Refuse => {
                 self.refuse(&call.ticket, "too many requests in flight; wait for responses before sending more")
             }
@@ -144,11 +147,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     /// Starts calls and notification handlers that have waited for others to finish.
     pub(super) fn start_waiting(&mut self, service: &impl Service, task: &mut TaskContext<'_>) {
-        while let Some(call) = self.in_flight.next(&self.limits) {
+        while let Some((call, extensions)) = self.in_flight.next(&self.limits) {
+            self.extensions = extensions;
             self.start_call(call, service, task);
             self.handle_events(service, task);
         }
-        while let Some(notification) = self.in_flight.next_notification(&self.limits) {
+        while let Some((notification, extensions)) = self.in_flight.next_notification(&self.limits) {
+            self.extensions = extensions;
             self.start_notification(notification, service, task);
         }
     }
@@ -177,7 +182,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if self.in_flight.can_notify(&self.limits) {
             self.start_notification(notification, service, task);
         } else {
-            self.in_flight.wait_to_notify(notification, &self.limits);
+            self.in_flight.wait_to_notify(notification, self.extensions.clone(), &self.limits);
         }
     }
 

@@ -1,6 +1,8 @@
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
+use http::Extensions;
 use tokio::task::{AbortHandle, JoinSet};
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Ticket};
@@ -17,13 +19,16 @@ pub(super) struct InFlight {
     notifications: JoinSet<()>,
     tasks: HashMap<Ticket, CallTask>,
     subscriptions: usize,
-    waiting: VecDeque<Call>,
+    waiting: VecDeque<(Call, LineValues)>,
     /// Notifications that wait until the handler of another one has finished.
-    waiting_notifications: VecDeque<Notification>,
+    waiting_notifications: VecDeque<(Notification, LineValues)>,
     waiting_bytes: usize,
     /// Set if the last notification that had to wait was dropped, so that the log has one entry for many.
     is_dropping: bool,
 }
+
+/// The values that the calls of a line see.
+type LineValues = Option<Arc<Extensions>>;
 
 #[derive(Debug)]
 struct CallTask {
@@ -57,21 +62,21 @@ impl InFlight {
             && self.waiting_bytes.saturating_add(size) <= limits.max_queued_bytes
     }
 
-    pub(super) fn wait(&mut self, mut call: Call) {
+    pub(super) fn wait(&mut self, mut call: Call, values: LineValues) {
         // It shares the buffer that it was read from, which may be much larger than the counted size.
         call.detach();
         self.waiting_bytes += size_of(&call);
-        self.waiting.push_back(call);
+        self.waiting.push_back((call, values));
     }
 
     /// Removes the next waiting call, if one may start.
-    pub(super) fn next(&mut self, limits: &Limits) -> Option<Call> {
+    pub(super) fn next(&mut self, limits: &Limits) -> Option<(Call, LineValues)> {
         if self.is_full(limits) {
             return None;
         }
-        let call = self.waiting.pop_front()?;
+        let (call, values) = self.waiting.pop_front()?;
         self.waiting_bytes -= size_of(&call);
-        Some(call)
+        Some((call, values))
     }
 
     pub(super) fn spawn(
@@ -97,11 +102,11 @@ impl InFlight {
 
     /// Queues a notification until its handler may run. If the queue is full, it is dropped: responses behind it must be read, because
     /// running handlers may wait for them.
-    pub(super) fn wait_to_notify(&mut self, mut notification: Notification, limits: &Limits) {
+    pub(super) fn wait_to_notify(&mut self, mut notification: Notification, values: LineValues, limits: &Limits) {
         if self.has_room(size_of_notification(&notification), limits) {
             notification.detach();
             self.waiting_bytes += size_of_notification(&notification);
-            self.waiting_notifications.push_back(notification);
+            self.waiting_notifications.push_back((notification, values));
             self.is_dropping = false;
         } else if !std::mem::replace(&mut self.is_dropping, true) {
             tracing::warn!(
@@ -113,19 +118,19 @@ impl InFlight {
     }
 
     /// Removes the next waiting notification, if its handler may start.
-    pub(super) fn next_notification(&mut self, limits: &Limits) -> Option<Notification> {
+    pub(super) fn next_notification(&mut self, limits: &Limits) -> Option<(Notification, LineValues)> {
         if self.notifications.len() >= limits.max_notifications {
             return None;
         }
-        let notification = self.waiting_notifications.pop_front()?;
+        let (notification, values) = self.waiting_notifications.pop_front()?;
         self.waiting_bytes -= size_of_notification(&notification);
-        Some(notification)
+        Some((notification, values))
     }
 
     /// Stops the notification handlers and drops the waiting notifications.
     pub(super) fn stop_notifications(&mut self) {
         self.notifications.abort_all();
-        for notification in self.waiting_notifications.drain(..) {
+        for (notification, _) in self.waiting_notifications.drain(..) {
             self.waiting_bytes -= size_of_notification(&notification);
         }
     }
@@ -152,8 +157,8 @@ impl InFlight {
                 task.abort.abort();
             }
             None => {
-                if let Some(index) = self.waiting.iter().position(|call| call.ticket == *ticket)
-                    && let Some(call) = self.waiting.remove(index)
+                if let Some(index) = self.waiting.iter().position(|(call, _)| call.ticket == *ticket)
+                    && let Some((call, _)) = self.waiting.remove(index)
                 {
                     self.waiting_bytes -= size_of(&call);
                 }
@@ -167,7 +172,7 @@ impl InFlight {
         self.subscriptions = 0;
         self.waiting_notifications.clear();
         self.waiting_bytes = 0;
-        let waiting = std::mem::take(&mut self.waiting).into_iter().map(|call| call.ticket);
+        let waiting = std::mem::take(&mut self.waiting).into_iter().map(|(call, _)| call.ticket);
         self.tasks.drain().map(|(ticket, _)| ticket).chain(waiting).collect()
     }
 
@@ -211,8 +216,6 @@ fn length_of(params: Option<&RawJson>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use bytes::Bytes;
     use turms_proto::session::Session;
     use turms_proto::{Incoming, ProtocolVersion};
@@ -241,10 +244,10 @@ mod tests {
             let call = session.receive_call(Incoming::decode(line, 1), now).unwrap();
             assert_eq!(Arc::strong_count(&is_shared), 2, "a call that does not wait is not copied");
             let mut in_flight = InFlight::default();
-            in_flight.wait(call);
+            in_flight.wait(call, None);
             assert_eq!(Arc::strong_count(&is_shared), 1, "the line is kept");
             assert_eq!(in_flight.waiting_bytes, 1 + method.len() + params.len());
-            let call = in_flight.next(&Limits::default()).unwrap();
+            let (call, _) = in_flight.next(&Limits::default()).unwrap();
             assert_eq!(call.request.params.unwrap().as_str(), params);
             assert!(call.meta.unwrap().iter().count() == 2);
             assert_eq!(in_flight.waiting_bytes, 0);

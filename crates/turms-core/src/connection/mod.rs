@@ -9,7 +9,7 @@ mod in_flight;
 mod timer;
 mod write_buffer;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
@@ -19,6 +19,7 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Instant;
 
 use http::Extensions;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 use turms_proto::session::{ClientOptions, Session};
@@ -62,8 +63,10 @@ pub struct Connection<R, W> {
     session: Arc<SessionHandle>,
     /// The number of the current session on this connection.
     session_number: u64,
-    /// Values that all calls of the connection see.
+    /// Values that the calls of the current line see.
     extensions: Option<Arc<Extensions>>,
+    /// The values of later lines, if they differ.
+    line_extensions: Option<LineExtensions>,
     /// A handle of the connection, to create the peers of later sessions.
     handle: ConnectionHandle,
     commands: mpsc::Receiver<SessionCommand>,
@@ -81,6 +84,22 @@ pub struct Connection<R, W> {
     reads: usize,
     /// Number of bytes to make room for before reading.
     read_size: usize,
+}
+
+/// The values that the calls of each line see, in the order of the lines. The reader adds one before it returns the last byte of a
+/// line.
+#[derive(Debug, Clone, Default)]
+pub struct LineExtensions(Arc<Mutex<VecDeque<Arc<Extensions>>>>);
+
+impl LineExtensions {
+    /// Adds the values of the next line.
+    pub fn push(&self, extensions: Arc<Extensions>) {
+        self.0.lock().push_back(extensions);
+    }
+
+    fn pop(&self) -> Option<Arc<Extensions>> {
+        self.0.lock().pop_front()
+    }
 }
 
 /// The stage of closing a connection.
@@ -142,6 +161,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             session: SessionHandle::new(handle.peer_in(Some(0))),
             session_number: 0,
             extensions: None,
+            line_extensions: None,
             handle: handle.clone(),
             limits,
             commands,
@@ -163,6 +183,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     #[must_use]
     pub fn with_extensions(mut self, extensions: Extensions) -> Self {
         self.extensions = Some(Arc::new(extensions));
+        self
+    }
+
+    /// Attaches values that the calls of one line see, one for each line, for readers whose lines have different senders.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_line_extensions(mut self, extensions: LineExtensions) -> Self {
+        self.line_extensions = Some(extensions);
         self
     }
 

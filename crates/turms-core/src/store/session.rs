@@ -18,7 +18,7 @@ pub struct SessionRecord {
     pub version: ProtocolVersion,
     /// The parameters of the client's `initialize`.
     pub client: RawJson,
-    /// The subject of the authenticated caller that created the session. No other caller may use it.
+    /// The [key](crate::Principal::key) of the authenticated caller that created the session. No other caller may use it.
     pub principal: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl SessionRecord {
         Self { version, client, principal: None }
     }
 
-    /// Sets the subject of the authenticated caller.
+    /// Sets the [key](crate::Principal::key) of the authenticated caller.
     #[must_use]
     pub fn principal(mut self, principal: impl Into<Option<String>>) -> Self {
         self.principal = principal.into();

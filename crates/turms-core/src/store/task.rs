@@ -18,7 +18,7 @@ use crate::peer::BoxFuture;
 pub struct TaskRecord {
     /// The state of the task, as clients see it.
     pub task: Task,
-    /// The subject of the authenticated caller that created the task. No other caller may see it.
+    /// The [key](crate::Principal::key) of the authenticated caller that created the task. No other caller may see it.
     pub owner: Option<String>,
     /// The creator: only `tasks/list` of the same creator includes the task.
     pub creator: String,

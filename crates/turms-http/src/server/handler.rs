@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Request, Response, StatusCode};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use turms_core::BoxFuture;
 
@@ -85,11 +85,24 @@ where
     B::Error: std::fmt::Display,
 {
     let (parts, body) = request.into_parts();
+    let is_head_request = parts.method == Method::HEAD;
     let mut head = RequestHead::from_parts(parts, peer);
-    let body = match handler.check(&mut head).await {
-        Err(response) => return HttpBody::with_headers(*response),
-        Ok(BodyLimit(None)) => Ok(Bytes::new()),
-        Ok(BodyLimit(Some((max_length, timeout)))) => body::read(body, max_length, timeout).await,
+    let response = match handler.check(&mut head).await {
+        Err(response) => *response,
+        Ok(BodyLimit(None)) => handler.handle(head, Ok(Bytes::new())).await,
+        Ok(BodyLimit(Some((max_length, timeout)))) => {
+            let body = body::read(body, max_length, timeout).await;
+            handler.handle(head, body).await
+        }
     };
-    HttpBody::with_headers(handler.handle(head, body).await)
+    let response = HttpBody::with_headers(response);
+    if is_head_request { without_body(response) } else { response }
+}
+
+/// Removes the body from the response to a `HEAD` request, which hyper does not do in HTTP/2.
+fn without_body(mut response: Response<HttpBody>) -> Response<HttpBody> {
+    if let Some(length) = response.body().size_hint().exact() {
+        response.headers_mut().insert(CONTENT_LENGTH, length.into());
+    }
+    response.map(|_| HttpBody::empty())
 }

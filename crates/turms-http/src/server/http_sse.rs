@@ -14,7 +14,8 @@ use http::{Extensions, StatusCode};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
-use turms_core::{Connection, Principal, random_id};
+use turms_core::__internal::LineExtensions;
+use turms_core::{Connection, Principal, Remote, random_id};
 use turms_proto::header::HeaderLookup;
 use turms_proto::{Ability, Incoming, Lines};
 
@@ -57,8 +58,42 @@ pub(super) struct SseSessions(Mutex<HashMap<String, SseSession>>);
 
 #[derive(Clone)]
 pub(super) struct SseSession {
-    posted: mpsc::Sender<Bytes>,
-    principal: Option<Principal>,
+    posted: mpsc::Sender<PostedMessage>,
+    caller: Arc<SseCaller>,
+}
+
+/// A posted message, with the values that its calls see.
+type PostedMessage = (Bytes, Arc<Extensions>);
+
+/// The principal of a session. The key never changes; the rest is that of the last request.
+struct SseCaller {
+    key: Option<String>,
+    /// The values that calls see: of the request that opened the session, with the current principal.
+    extensions: Mutex<Arc<Extensions>>,
+}
+
+impl SseCaller {
+    fn new(head: RequestHead) -> Self {
+        let key = head.principal().map(|principal| principal.key().to_owned());
+        Self { key, extensions: Mutex::new(Arc::new(extensions_of(head))) }
+    }
+
+    /// Returns `true` if a request has the same principal, possibly with other scopes.
+    fn is_caller_of(&self, head: &RequestHead) -> bool {
+        self.key.as_deref() == head.principal().map(Principal::key)
+    }
+
+    /// Returns the values for the calls of a request, with its principal: the scopes of a token may differ from those of the last
+    /// one.
+    fn renew(&self, head: &RequestHead) -> Arc<Extensions> {
+        let mut extensions = self.extensions.lock();
+        if let Some(principal) = head.principal()
+            && extensions.get::<Principal>() != Some(principal)
+        {
+            Arc::make_mut(&mut extensions).insert(principal.clone());
+        }
+        extensions.clone()
+    }
 }
 
 impl HttpState {
@@ -76,19 +111,23 @@ impl HttpState {
         let Some(permit) = self.state.streams.take(self.options.max_streams) else {
             return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "too many streams are open");
         };
-        let principal = head.principal().cloned();
         let id = random_id();
         let (posted, queue) = mpsc::channel(1);
         let (written, events) = tokio::io::duplex(64 * 1024);
         let versions: Vec<_> = self.versions().iter().copied().filter(|v| v.has(Ability::Handshake)).collect();
-        let reader = PostedReader { queue, piece: Bytes::new() };
+        let line_extensions = LineExtensions::default();
+        let reader = PostedReader { queue, piece: Bytes::new(), line_extensions: line_extensions.clone() };
         let (connection, _) = Connection::server(reader, written, &versions, self.limits().clone());
-        let (connection, endpoint) = (connection.with_extensions(extensions_of(head)), self.connection_endpoint());
+        let (connection, endpoint) = (connection.with_line_extensions(line_extensions), self.connection_endpoint());
         // The result is ignored: the client sees the end of the stream.
         tokio::spawn(async move { drop(connection.serve(&endpoint).await) });
         let mut begin = Vec::new();
         sse::write_event(&mut begin, Some("endpoint"), None, format!("messages?{SESSION_PARAM}{id}").as_bytes());
-        self.state.sse_sessions.0.lock().insert(id.clone(), SseSession { posted, principal });
+        self.state
+            .sse_sessions
+            .0
+            .lock()
+            .insert(id.clone(), SseSession { posted, caller: Arc::new(SseCaller::new(head)) });
         response::events(SseEvents {
             sessions: self.state.sse_sessions.clone(),
             id,
@@ -108,7 +147,7 @@ impl HttpState {
         }
         let query = head.path_and_query().1.unwrap_or_default();
         let open = session_in(&query).and_then(|id| self.state.sse_sessions.0.lock().get(id).cloned());
-        open.filter(|session| session.principal.as_ref() == head.principal()).ok_or_else(|| Box::new(no_sse_session()))
+        open.filter(|session| session.caller.is_caller_of(head)).ok_or_else(|| Box::new(no_sse_session()))
     }
 
     pub(super) async fn post_http_sse(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> HttpResponse {
@@ -123,7 +162,8 @@ impl HttpState {
         if let Err(invalid) = Incoming::decode(bytes.clone(), self.limits().max_batch) {
             return response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error);
         }
-        match session.posted.send_timeout(without_line_breaks(bytes), self.options.body_timeout).await {
+        let message = (without_line_breaks(bytes), session.caller.renew(&head));
+        match session.posted.send_timeout(message, self.options.body_timeout).await {
             Ok(()) => response::empty(StatusCode::ACCEPTED),
             Err(mpsc::error::SendTimeoutError::Closed(_)) => no_sse_session(),
             Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
@@ -143,6 +183,7 @@ fn extensions_of(head: RequestHead) -> Extensions {
     let Parts { mut extensions, headers, uri, .. } = head.into_parts();
     extensions.insert(headers);
     extensions.insert(uri);
+    extensions.insert(Remote);
     extensions
 }
 
@@ -156,8 +197,9 @@ fn without_line_breaks(bytes: Bytes) -> Bytes {
 
 /// A reader of the posted messages, as lines.
 struct PostedReader {
-    queue: mpsc::Receiver<Bytes>,
+    queue: mpsc::Receiver<PostedMessage>,
     piece: Bytes,
+    line_extensions: LineExtensions,
 }
 
 impl AsyncRead for PostedReader {
@@ -168,7 +210,8 @@ impl AsyncRead for PostedReader {
     ) -> Poll<std::io::Result<()>> {
         if self.piece.is_empty() {
             match self.queue.poll_recv(task) {
-                Poll::Ready(Some(message)) => {
+                Poll::Ready(Some((message, extensions))) => {
+                    self.line_extensions.push(extensions);
                     let mut line = Vec::with_capacity(message.len() + 1);
                     line.extend_from_slice(&message);
                     line.push(b'\n');

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod guard;
 mod handler;
 mod http1;
 mod http_sse;
@@ -37,6 +38,7 @@ use turms_core::{BoxFuture, CloseReason, Endpoint, Error, IntoEndpoint, Limits, 
 use turms_proto::session::unsupported_version;
 use turms_proto::{Ability, ErrorObject, ProtocolVersion, RequestId};
 
+pub use self::guard::{Guard, GuardDocument, GuardRejection, GuardRequest, SharedGuard, sleep_until};
 pub use self::handler::{BodyLimit, HttpHandler};
 use self::http_sse::SseSessions;
 pub use self::listener::Listener;
@@ -206,6 +208,17 @@ impl HttpService {
         self.with(|options| options.cors = true)
     }
 
+    /// Sets the guard, which checks the credentials of every request before its body is read. Default: none; a `Principal` may come from
+    /// the application's middleware.
+    ///
+    /// `Host`, `Origin` and CORS preflight requests are checked first, and the [documents](Guard::document) of the guard are served
+    /// without a check.
+    #[doc(alias = "authorization")]
+    #[must_use]
+    pub fn guard(self, guard: impl Guard) -> Self {
+        self.with(|options| options.guard = SharedGuard::new(guard))
+    }
+
     /// Maximum size of a request body, in bytes. Default: 4 MiB.
     #[must_use]
     pub fn max_body_bytes(self, bytes: usize) -> Self {
@@ -371,7 +384,7 @@ where
 
 impl HttpHandler for HttpService {
     fn check(&self, head: &mut RequestHead) -> impl Future<Output = Result<BodyLimit, Box<HttpResponse>>> + Send {
-        std::future::ready(self.0.check_head(head))
+        self.0.check_head(head)
     }
 
     fn handle(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> impl Future<Output = HttpResponse> + Send {

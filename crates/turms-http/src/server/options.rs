@@ -7,12 +7,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 use turms_core::store::{EventStore, MemoryEventStore, MemorySessionStore, SessionStore};
 
+use super::guard::SharedGuard;
 use super::request::access::AccessPolicy;
 
 /// The options of an `HttpService`, with their defaults.
 #[derive(Debug, Clone)]
 pub(super) struct HttpOptions {
     pub(super) access: AccessPolicy,
+    pub(super) guard: SharedGuard,
     pub(super) cors: bool,
     pub(super) max_body_bytes: usize,
     pub(super) body_timeout: Duration,
@@ -27,6 +29,7 @@ impl Default for HttpOptions {
     fn default() -> Self {
         Self {
             access: AccessPolicy::default(),
+            guard: SharedGuard::default(),
             cors: false,
             max_body_bytes: 4 * 1024 * 1024,
             body_timeout: Duration::from_secs(30),

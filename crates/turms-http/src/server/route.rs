@@ -17,7 +17,7 @@ use super::request::body::BodyError;
 use super::request::context::HttpRequestInfo;
 use super::request::cors::CorsRequest;
 use super::request::headers::{self, KnownHeader, McpHeaders, NamedVersion};
-use super::response::{self, HttpResponse};
+use super::response::{self, HttpBody, HttpResponse};
 use super::{HttpState, http_sse, stateless, unreadable_version};
 
 /// The way in which a POST is handled.
@@ -35,29 +35,55 @@ enum PostRevision {
 }
 
 impl HttpState {
-    /// Checks a request by its head.
-    pub(super) fn check_head(&self, head: &RequestHead) -> Result<BodyLimit, Box<HttpResponse>> {
-        let max_bytes = self.options.max_body_bytes.min(self.limits().max_message_bytes);
-        let limit = BodyLimit::new(max_bytes, self.options.body_timeout);
-        let checked = match self.options.access.check_request(head) {
-            Err(denied) => Err(Box::new(self.deny(&denied))),
-            Ok(()) if self.options.cors && CorsRequest::of(head).is_preflight(head.method()) => {
-                Err(Box::new(response::empty(StatusCode::NO_CONTENT)))
+    /// Checks a request by its head: `Host` and `Origin`, CORS preflight, public documents, the guard, and then the headers that its
+    /// method needs.
+    pub(super) async fn check_head(&self, head: &mut RequestHead) -> Result<BodyLimit, Box<HttpResponse>> {
+        let mut checked = self.check_access(head);
+        if checked.is_ok() && self.options.guard.is_some() {
+            if let Some(document) = self.options.guard.document(head.method(), &head.path_and_query().0) {
+                return Err(Box::new(document.map(HttpBody::whole)));
             }
-            Ok(()) => match *head.method() {
-                Method::POST if self.has_http_sse() && http_sse::is_message(head) => {
-                    self.http_sse_session(head).map(|_| limit)
-                }
-                Method::POST => check_post(head).map(|()| limit),
-                _ => Ok(BodyLimit::unread()),
-            },
-        };
-        checked.map_err(|mut refusal| {
+            checked = self.check_guard(head).await;
+        }
+        checked.and_then(|()| self.check_method(head)).map_err(|mut refusal| {
             if self.options.cors {
                 CorsRequest::of(head).decorate(&mut refusal, &self.options.access);
             }
             refusal
         })
+    }
+
+    fn check_access(&self, head: &RequestHead) -> Result<(), Box<HttpResponse>> {
+        match self.options.access.check_request(head) {
+            Err(denied) => Err(Box::new(self.deny(&denied))),
+            Ok(()) if self.options.cors && CorsRequest::of(head).is_preflight(head.method()) => {
+                Err(Box::new(response::empty(StatusCode::NO_CONTENT)))
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    async fn check_guard(&self, head: &mut RequestHead) -> Result<(), Box<HttpResponse>> {
+        let checked = self.options.guard.check(&head.guard_request()).await;
+        match checked {
+            Ok(principal) => {
+                principal.into_iter().for_each(|principal| head.set_principal(principal));
+                Ok(())
+            }
+            Err(rejection) => Err(Box::new(rejection.into_response().map(HttpBody::whole))),
+        }
+    }
+
+    fn check_method(&self, head: &RequestHead) -> Result<BodyLimit, Box<HttpResponse>> {
+        let max_bytes = self.options.max_body_bytes.min(self.limits().max_message_bytes);
+        let limit = BodyLimit::new(max_bytes, self.options.body_timeout);
+        match *head.method() {
+            Method::POST if self.has_http_sse() && http_sse::is_message(head) => {
+                self.http_sse_session(head).map(|_| limit)
+            }
+            Method::POST => check_post(head).map(|()| limit),
+            _ => Ok(BodyLimit::unread()),
+        }
     }
 
     /// Handles a request that passed the check.

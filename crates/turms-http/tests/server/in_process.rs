@@ -1,6 +1,6 @@
 //! Calls of the service without a socket, for tests that turn the clock themselves or stand in front of the service.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 
 use http_body::Body;
 use turms_core::Principal;
@@ -46,4 +46,34 @@ pub(crate) async fn open_by(service: &HttpService, request: &Request, who: Optio
     let (parts, body) = answer.into_parts();
     let headers = parts.headers.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
     (Head::new(parts.status.as_u16(), headers.collect()), body)
+}
+
+/// The data of the events of a body.
+pub(crate) struct Events {
+    body: Pin<Box<HttpBody>>,
+    read: String,
+}
+
+impl Events {
+    pub(crate) fn new(body: HttpBody) -> Self {
+        Self { body: Box::pin(body), read: String::new() }
+    }
+
+    /// Waits for the next event with data, or the end of the stream.
+    pub(crate) async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some((event, rest)) = self.read.split_once("\n\n") {
+                let data = event.lines().find_map(|line| line.strip_prefix("data:")).map(|data| data.trim().to_owned());
+                self.read = rest.to_owned();
+                match data.filter(|data| !data.is_empty()) {
+                    Some(data) => return Some(data),
+                    // A comment, or the mark at the start of a stream.
+                    None => continue,
+                }
+            }
+            let frame = std::future::poll_fn(|task| Body::poll_frame(self.body.as_mut(), task));
+            let frame = frame.await?.unwrap();
+            self.read.push_str(&String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap());
+        }
+    }
 }

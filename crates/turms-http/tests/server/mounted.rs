@@ -32,7 +32,7 @@ struct Application {
 async fn check_token(mut request: Asked, next: Next) -> Answered {
     let token = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let who = match token.and_then(|value| value.strip_prefix("Bearer ")) {
-        Some("token-of-ann") => Principal::new("ann").scopes(["add"]),
+        Some("token-of-ann") => Principal::new("ann").with_scopes(["add"]),
         Some("token-of-bob") => Principal::new("bob"),
         _ => return StatusCode::UNAUTHORIZED.into_response(),
     };
@@ -43,7 +43,7 @@ async fn check_token(mut request: Asked, next: Next) -> Answered {
 /// Says what it sees of the request.
 fn seen(who: Principal, headers: http::HeaderMap, Extension(peer): Extension<PeerAddress>) -> String {
     let color = headers.get("x-color").and_then(|value| value.to_str().ok()).unwrap_or("none");
-    json!({ "who": who.subject, "scopes": who.scopes, "color": color, "peer": peer.0 }).to_string()
+    json!({ "who": who.subject(), "scopes": who.scopes(), "color": color, "peer": peer.0 }).to_string()
 }
 
 fn with_seen(server: Server) -> Server {

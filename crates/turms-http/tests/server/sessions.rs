@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 use turms_core::Principal;
 use turms_core::store::MemorySessionStore;
 use turms_http::{HttpService, ServeHttp as _, SessionOptions};
+use turms_server::{Server, Tool};
 use turms_testkit::{eventually, within};
 
 use crate::dialog::{
     NEWEST_OLDER, Session, call, cancelled, initialize, modern, modern_call, notification, request, with_progress,
 };
 use crate::fixture::{Fixture, server};
-use crate::in_process::{ask, ask_as, ask_by, open, open_by};
+use crate::in_process::{Events, ask, ask_as, ask_by, open, open_by};
 use crate::wire::Request;
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -211,7 +212,7 @@ async fn streams_of_somebody_else_cannot_be_taken_up() {
 #[tokio::test]
 async fn messages_of_strangers_are_not_taken_in_the_first_revision_either() {
     let service = service(SessionOptions::new());
-    let ann = Principal::new("ann").scopes(["read"]);
+    let ann = Principal::new("ann").with_issuer("https://a").with_scopes(["read"]);
     let (head, body) = open_by(&service, &Request::get().path("/sse"), Some(ann.clone())).await;
     assert_eq!(head.status, 200);
     let mut body = std::pin::pin!(body);
@@ -219,13 +220,32 @@ async fn messages_of_strangers_are_not_taken_in_the_first_revision_either() {
     let first = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
     let endpoint = first.lines().find_map(|line| line.strip_prefix("data:")).unwrap().trim();
     let post = Request::post(initialize("2024-11-05")).path(format!("/{}", endpoint.trim_start_matches('/')));
-    let may_more = ann.clone().scopes(["read", "write"]);
-    let may_less = Principal::new("ann");
-    for stranger in [Some(Principal::new("bob").scopes(["read"])), None, Some(may_more), Some(may_less)] {
+    let elsewhere = |issuer: &str| ann.clone().with_issuer(issuer);
+    let bob = Principal::new("bob").with_issuer("https://a").with_scopes(["read"]);
+    for stranger in [Some(bob), None, Some(elsewhere("https://b")), Some(Principal::new("ann"))] {
         let refused = ask_by(&service, &post, stranger).await;
-        assert!(matches!(refused.status(), 403 | 404), "{refused}");
+        assert_eq!(refused.status(), 404, "{refused}");
     }
-    assert_eq!(ask_by(&service, &post, Some(ann)).await.status() / 100, 2);
+    assert_eq!(ask_by(&service, &post, Some(ann)).await.status(), 202);
+}
+
+/// A client that has stepped up has another token, and the same stream.
+#[tokio::test]
+async fn a_call_over_a_pair_has_the_principal_of_its_own_post() {
+    let tool = Tool::builder("scopes").handler_sync(|who: Principal| who.scopes().join(" "));
+    let service = Server::new("s", "1").tool(tool).into_http_service().unwrap();
+    let ann = |scopes: &[&str]| Some(Principal::new("ann").with_scopes(scopes.iter().copied()));
+    let (_, body) = open_by(&service, &Request::get().path("/sse"), ann(&["read"])).await;
+    let mut events = Events::new(body);
+    let endpoint = events.next().await.unwrap();
+    let post = |body: Value| Request::post(body).path(format!("/{endpoint}"));
+    ask_by(&service, &post(initialize("2024-11-05")), ann(&["read"])).await.assert_accepted();
+    events.next().await;
+    for scopes in [&["read", "write"][..], &["read"], &[], &["read", "write"]] {
+        ask_by(&service, &post(call(2, "scopes", json!({}))), ann(scopes)).await.assert_accepted();
+        let answer: Value = serde_json::from_str(&events.next().await.unwrap()).unwrap();
+        assert_eq!(answer["result"]["content"][0]["text"], scopes.join(" "), "{answer}");
+    }
 }
 
 /// The id of one kind of session is none of the other.

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::sync::watch::Sender;
 use turms_core::store::{MemoryTaskStore, StoreError, TaskRecord, TaskStore};
-use turms_core::{CallResult, Payload, random_id};
+use turms_core::{CallResult, Payload, Principal, random_id};
 use turms_proto::types::{
     CallToolResult, ClientCapability, Meta, Outcome, RelatedTask, ResultType, TASKS_EXTENSION, Task, TaskRequest,
     TaskStatus, key,
@@ -263,7 +263,7 @@ impl TaskManager {
         let interval = i64::try_from(self.options.poll_interval.as_millis()).unwrap_or(i64::MAX);
         let mut task = Task::new(random_id(), TaskStatus::Working, now.clone(), now, ttl);
         task.poll_interval_ms = Some(interval);
-        let owner = context.principal().map(|principal| principal.subject.clone());
+        let owner = context.principal().map(|principal| principal.key().to_owned());
         let record = TaskRecord::new(task, creator(context).unwrap_or_default()).owner(owner);
         Ok(RunningTask::new(record, keep, self.store().clone(), context, permit))
     }
@@ -320,7 +320,7 @@ fn spawn(task: Arc<RunningTask>, handler: ToolFuture, server: Option<Meta>, log:
 }
 
 fn is_owned(record: &TaskRecord, context: &Context) -> bool {
-    record.owner.as_deref() == context.principal().map(|principal| principal.subject.as_str())
+    record.owner.as_deref() == context.principal().map(Principal::key)
 }
 
 /// Returns the time to live of a task: the time that a client of 2025-11-25 requests, limited to the configured one.
@@ -341,7 +341,7 @@ pub(crate) fn creator(context: &Context) -> Option<String> {
     #[derive(Debug)]
     struct Creator(String);
     match (context.principal(), context.session()) {
-        (Some(principal), _) => Some(format!("principal {}", principal.subject)),
+        (Some(principal), _) => Some(format!("principal {}", principal.key())),
         (None, Some(session)) => {
             Some(session.get_or_insert_with(|| Creator(format!("session {}", random_id()))).0.clone())
         }

@@ -398,6 +398,16 @@ impl RawHead {
         Uri::from_maybe_shared(self.bytes().slice(self.target.span.range())).unwrap_or_default()
     }
 
+    /// Returns the values of all headers with a name. Searches the lines of the head, which the parser has validated.
+    pub(in crate::server) fn values(&self, name: HeaderName) -> impl Iterator<Item = &[u8]> {
+        let lines = memchr::memmem::find(self.bytes(), b"\r\n").map_or(&[][..], |end| &self.bytes()[end + 2..]);
+        lines.split(|byte| *byte == b'\n').filter_map(move |line| {
+            let colon = memchr::memchr(b':', line)?;
+            let is_same = line[..colon].eq_ignore_ascii_case(name.as_str().as_bytes());
+            is_same.then(|| line[colon + 1..].trim_ascii())
+        })
+    }
+
     /// Builds a map of all headers. The values are slices of the head.
     pub(in crate::server) fn header_map(&self) -> HeaderMap {
         let bytes = self.bytes();

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bytestring::ByteString;
 use http::HeaderValue;
 use http::{Extensions, HeaderMap, Uri};
-use turms_core::{BoxFuture, ErrorOrigin, PeerError, PeerTransport, RequestInfo, ServiceError};
+use turms_core::{BoxFuture, ErrorOrigin, PeerError, PeerTransport, Principal, Remote, RequestInfo, ServiceError};
 use turms_proto::header::{HeaderLookup, ParamHeaders};
 use turms_proto::session::RequestOptions;
 use turms_proto::{ErrorCode, ErrorObject, Notification, Object, RawJson};
@@ -54,6 +54,10 @@ impl HttpRequestInfo {
         self.head.bytes()
     }
 
+    pub(in crate::server) fn principal(&self) -> Option<&Principal> {
+        self.head.principal()
+    }
+
     pub(in crate::server) fn notifications(&self) -> &NotificationQueue {
         &self.notifications
     }
@@ -76,6 +80,8 @@ impl RequestInfo for HttpRequestInfo {
         match kind {
             _ if kind == TypeId::of::<HeaderMap>() => of(Some(self.built().0)),
             _ if kind == TypeId::of::<Uri>() => of(Some(self.built().1)),
+            _ if kind == TypeId::of::<Principal>() => of(self.head.guarded_principal()),
+            _ if kind == TypeId::of::<Remote>() => Some(&Remote),
             _ if kind == TypeId::of::<PeerAddress>() => of(self.head.peer_ref()),
             _ if kind == TypeId::of::<StreamControl>() => of(self.stream.as_ref()),
             _ => None,

@@ -21,10 +21,11 @@ pub(in crate::server) struct CorsRequest {
 }
 
 /// The request headers that pages may send, apart from those that mirror arguments.
-const HEADERS: [&str; 8] = [
+const HEADERS: [&str; 9] = [
     "content-type",
     "accept",
     "authorization",
+    "dpop",
     header::PROTOCOL_VERSION,
     header::SESSION_ID,
     header::LAST_EVENT_ID,
@@ -53,7 +54,7 @@ impl CorsRequest {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(
             ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static("mcp-session-id, mcp-protocol-version, www-authenticate"),
+            HeaderValue::from_static("mcp-session-id, mcp-protocol-version, www-authenticate, dpop-nonce"),
         );
         if self.method {
             headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));

@@ -18,6 +18,7 @@ use turms_proto::header::HeaderLookup;
 
 use self::headers::{HeaderIndex, KnownHeader};
 use crate::server::PeerAddress;
+use crate::server::guard::{GuardRequest, HeaderSource};
 use crate::server::http1::{HeaderSpan, RawHead, Span};
 
 /// The head of a request.
@@ -27,6 +28,8 @@ use crate::server::http1::{HeaderSpan, RawHead, Span};
 pub struct RequestHead {
     method: Method,
     peer: Option<PeerAddress>,
+    /// The principal that the guard has returned.
+    principal: Option<Principal>,
     repr: HeadRepr,
 }
 
@@ -45,7 +48,7 @@ impl RequestHead {
         let index = HeaderIndex::new(
             parts.headers.iter().zip(0..).map(|((name, _), position)| (name.as_str().as_bytes(), position)),
         );
-        Self { method: parts.method.clone(), peer, repr: HeadRepr::Parts(Box::new(parts), index) }
+        Self { method: parts.method.clone(), peer, principal: None, repr: HeadRepr::Parts(Box::new(parts), index) }
     }
 
     /// Creates a head from raw bytes. `headers` are its headers.
@@ -56,7 +59,7 @@ impl RequestHead {
         peer: Option<PeerAddress>,
     ) -> Self {
         let index = HeaderIndex::new(headers.iter().map(|header| (head.bytes_of(header.name), header.value)));
-        Self { method, peer, repr: HeadRepr::Raw(head, index) }
+        Self { method, peer, principal: None, repr: HeadRepr::Raw(head, index) }
     }
 
     /// Returns the method of the request.
@@ -75,7 +78,7 @@ impl RequestHead {
         self.peer.as_ref()
     }
 
-    /// Converts to the type of the `http` crate, with the [`PeerAddress`] as an extension.
+    /// Converts to the type of the `http` crate, with the [`PeerAddress`] and the principal as extensions.
     #[must_use]
     pub fn into_parts(self) -> Parts {
         let mut parts = match self.repr {
@@ -88,6 +91,9 @@ impl RequestHead {
         };
         if let Some(peer) = self.peer {
             parts.extensions.insert(peer);
+        }
+        if let Some(principal) = self.principal {
+            parts.extensions.insert(principal);
         }
         parts
     }
@@ -150,9 +156,28 @@ impl RequestHead {
         }
     }
 
-    /// Returns the authenticated principal of the request.
+    /// Returns the authenticated principal of the request: from the guard, or else from middleware.
     pub(in crate::server) fn principal(&self) -> Option<&Principal> {
-        self.extensions()?.get::<Principal>()
+        self.guarded_principal().or_else(|| self.extensions()?.get())
+    }
+
+    /// Returns the principal that the guard has returned.
+    pub(in crate::server) fn guarded_principal(&self) -> Option<&Principal> {
+        self.principal.as_ref()
+    }
+
+    /// Sets the principal that the guard has returned.
+    pub(in crate::server) fn set_principal(&mut self, principal: Principal) {
+        self.principal = Some(principal);
+    }
+
+    /// Returns the request for a guard.
+    pub(in crate::server) fn guard_request(&self) -> GuardRequest<'_> {
+        let headers = match &self.repr {
+            HeadRepr::Parts(parts, _) => HeaderSource::Map(&parts.headers),
+            HeadRepr::Raw(head, _) => HeaderSource::Raw(head),
+        };
+        GuardRequest::with(&self.method, self.path_and_query(), headers, self.extensions())
     }
 
     /// Returns the approximate memory of the head in bytes.

@@ -119,7 +119,7 @@ impl HttpState {
         let Some(permit) = self.state.streams.take(self.options.max_streams) else {
             return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open");
         };
-        let principal = head.principal().map(|principal| principal.subject.clone());
+        let principal = head.principal().map(|principal| principal.key().to_owned());
         let session = HttpSession::new(random_id().into(), self.endpoint.service(), options.clone(), self.versions());
         let incoming = Incoming::One(Message::Request(request));
         let reply = session.receive(PostedMessages { incoming, head }, self.limits()).await;
@@ -157,7 +157,7 @@ impl HttpState {
                            protocol version in params._meta, which requires no session";
             return Err(response::error(StatusCode::BAD_REQUEST, id, &ErrorObject::invalid_request(message)));
         };
-        let owner = head.principal().map(|principal| &*principal.subject);
+        let owner = head.principal().map(Principal::key);
         let here = match self.state.sessions.get(named) {
             Some(session) => Some(session),
             None => Box::pin(self.load(named, head.principal(), options)).await.map_err(|error| match error {
@@ -198,7 +198,7 @@ impl HttpState {
             return Ok(None);
         }
         let Some(record) = options.sessions().load(id).await? else { return Ok(None) };
-        if record.principal.as_deref() != owner.map(|owner| &*owner.subject) {
+        if record.principal.as_deref() != owner.map(Principal::key) {
             return Ok(None);
         }
         let Some(place) = self.state.sessions.reserve(options.max_sessions) else {
