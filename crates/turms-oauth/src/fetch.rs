@@ -273,10 +273,9 @@ impl Fetcher {
         form: &[(&str, &str)],
         mut headers: HeaderMap,
     ) -> Result<FetchResponse, FetchError> {
-        let mut body = url::form_urlencoded::Serializer::new(String::new());
-        body.extend_pairs(form);
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
         headers.insert(CONTENT_TYPE, FORM);
-        self.post(step, url, body.finish().into(), headers).await
+        self.post(step, url, body.into(), headers).await
     }
 
     /// Posts JSON. Redirects are not followed.

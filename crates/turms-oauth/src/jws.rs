@@ -699,6 +699,12 @@ fn decode(text: &str, problem: &'static str) -> Result<Vec<u8>, JwsError> {
     URL_SAFE_NO_PAD.decode(text).map_err(|_| JwsError::Malformed(problem))
 }
 
+/// Decodes base64url without padding.
+#[allow(dead_code, reason = "only some features use it")]
+pub(crate) fn decode_base64url(text: &str) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(text).ok()
+}
+
 fn member(member: Option<&String>, name: &'static str) -> Result<Vec<u8>, JwsError> {
     let text = member.ok_or(JwsError::InvalidKey(name))?;
     URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|_| JwsError::InvalidKey(name))

@@ -12,15 +12,22 @@
 
 #[cfg(feature = "fetch")]
 mod fetch;
+#[cfg(feature = "guard")]
+mod guard;
 mod jws;
 mod metadata;
-#[cfg(feature = "fetch")]
+#[cfg(any(feature = "fetch", feature = "guard"))]
 mod network;
 mod pkce;
 mod secret;
 
 #[cfg(feature = "fetch")]
 pub use self::fetch::{FetchError, FetchErrorKind, FetchStep};
+#[cfg(feature = "guard")]
+pub use self::guard::{
+    DpopPolicy, GuardDocuments, GuardError, GuardedService, Issuer, MemoryReplayStore, ReplayStore, ReplayStoreError,
+    TokenGuard, TokenGuardBuilder, TokenGuardLayer, Verifier, VerifyError,
+};
 pub use self::jws::{Algorithm, Jwk, JwkSet, Jws, JwsError, KeyError, SigningKey};
 pub use self::metadata::{
     AuthorizationServerMetadata, ClientMetadata, DeviceAuthorization, Introspection, OAuthErrorResponse,
@@ -28,3 +35,10 @@ pub use self::metadata::{
 };
 pub use self::pkce::{Pkce, pkce, pkce_challenge, random_token};
 pub use self::secret::Secret;
+
+/// For tests of Turms. Not part of the API.
+#[doc(hidden)]
+pub mod __internal {
+    #[cfg(feature = "guard")]
+    pub use crate::guard::GuardClock;
+}
