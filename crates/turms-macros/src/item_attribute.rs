@@ -46,8 +46,9 @@ impl ItemAttribute {
         let mut entries: Vec<AttributeEntry> = Vec::new();
         while !input.is_empty() {
             let entry = AttributeEntry::parse(kind, input)?;
-            // A component may have icons of several sizes.
-            if entry.key != "icon" && entries.iter().any(|earlier| earlier.key == entry.key) {
+            // A component may have icons of several sizes, and several layers.
+            let is_repeatable = entry.key == "icon" || entry.key == "layer";
+            if !is_repeatable && entries.iter().any(|earlier| earlier.key == entry.key) {
                 let problem = format!("`{}` is specified twice", entry.key);
                 return Err(Error::new(entry.key.span(), problem));
             }
@@ -233,6 +234,8 @@ enum ValueForm {
     Icon,
     /// An expression.
     Value,
+    /// A list of strings.
+    Scopes,
     /// A time to live and a scope.
     Cache,
     /// A path.
@@ -272,6 +275,11 @@ impl ValueForm {
             }
             (Self::Value, Some(value)) => Ok(EntryValue::Value(value)),
             (Self::Value, None) => Err(Error::new(key.span(), format!("`{key}` takes a value: `{key} = ..`"))),
+            (Self::Scopes, Some(value)) if !matches!(value, Expr::Lit(_)) => Ok(EntryValue::Value(value)),
+            (Self::Scopes, value) => {
+                let problem = format!("`{key}` takes a list of strings: `{key} = [\"notes:read\"]`");
+                Err(value.map_or_else(|| Error::new(key.span(), &problem), |value| Error::new_spanned(value, &problem)))
+            }
             (Self::Cache, value) => match value {
                 Some(Expr::Tuple(pair)) if pair.elems.len() == 2 => {
                     Ok(EntryValue::Cache(pair.elems[0].clone(), pair.elems[1].clone()))
@@ -337,6 +345,8 @@ impl ItemKind {
                 ("open_world", ValueForm::Choice),
                 ("icon", ValueForm::Icon),
                 ("meta", ValueForm::Value),
+                ("scopes", ValueForm::Scopes),
+                ("layer", ValueForm::Value),
                 ("crate", ValueForm::Path),
             ],
             Self::Prompt => &[
@@ -345,6 +355,8 @@ impl ItemKind {
                 ("description", ValueForm::Text),
                 ("icon", ValueForm::Icon),
                 ("meta", ValueForm::Value),
+                ("scopes", ValueForm::Scopes),
+                ("layer", ValueForm::Value),
                 ("crate", ValueForm::Path),
             ],
             Self::Resource => &[
@@ -354,6 +366,8 @@ impl ItemKind {
                 ("mime_type", ValueForm::Text),
                 ("icon", ValueForm::Icon),
                 ("meta", ValueForm::Value),
+                ("scopes", ValueForm::Scopes),
+                ("layer", ValueForm::Value),
                 ("cache", ValueForm::Cache),
                 ("crate", ValueForm::Path),
             ],

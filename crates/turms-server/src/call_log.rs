@@ -1,7 +1,7 @@
 //! `tracing` events for failed calls, for all transports.
 //!
 //! The target is `turms::server`. A panic of a handler is logged at level error, a failure of a handler (an error or a
-//! tool result with `isError`) at level info, a rejected request (unknown, invalid, not allowed) at level debug. The
+//! tool result with `isError`) and a call without the scopes it needs at level info, a rejected request (unknown, invalid, not allowed) at level debug. The
 //! fields are `method`, the name of the item (`tool`, `prompt` or `resource`, long names shortened), `session`
 //! ([`Session::serial`](crate::Session::serial)), the request `id` and the error `code`. Arguments and results are not
 //! logged.
@@ -140,6 +140,7 @@ impl CallLog {
             ErrorOrigin::RateLimited | ErrorOrigin::Overloaded | ErrorOrigin::TimedOut | ErrorOrigin::Unavailable => {
                 event!(self, Level::WARN, number, "a call is not served")
             }
+            ErrorOrigin::Forbidden => event!(self, Level::INFO, number, "a caller does not have the scopes of a call"),
             ErrorOrigin::Handler if !code.is_some_and(is_refusal) => {
                 event!(self, Level::INFO, number, "a handler failed");
             }

@@ -65,7 +65,7 @@ pub(crate) fn complete(
     let completed = completers.get(argument).map(|completer| completer(call));
     Box::pin(async move {
         match completed {
-            Some(completed) => Ok(completed.await.map_err(Rejection::into_error)?),
+            Some(completed) => completed.await.map_err(Rejection::into_error),
             None => Ok(Completion::new(Vec::new())),
         }
     })

@@ -99,7 +99,7 @@ impl Context {
         let Some(settings) = self.server().settings() else { return false };
         let resource =
             crate::router::find_in_catalogs(&self.server().catalog(), self, |catalog| catalog.resource(uri).cloned());
-        resource.is_some_and(|resource| settings.check_item(crate::server::Component::Resource(&resource), self))
+        resource.is_some_and(|resource| settings.is_visible(crate::server::Component::Resource(&resource), self))
     }
 
     pub(crate) fn put<T: Clone + Send + Sync + 'static>(&mut self, value: T) {

@@ -104,7 +104,7 @@ impl<T: Send + Sync + 'static> FromCall for State<T> {
 /// Checks the `requestState` of an earlier round first, because a handler with a context can request input.
 impl FromCall for Context {
     fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
-        call.context.check_rounds().map_err(|error| Rejection::Error(Box::new(error)))?;
+        call.context.check_rounds()?;
         Ok(call.context.clone())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use turms_core::{BoxFuture, CancellationToken};
+use turms_core::{BoxFuture, CancellationToken, ServiceError};
 use turms_proto::types::{CallToolParams, CallToolResult};
 use turms_proto::{Ability, DecodeError, ErrorCode, ErrorObject, Object, ProtocolVersion, decode_strings};
 
@@ -112,21 +112,21 @@ pub enum Rejection {
     InvalidArguments(String),
     /// The request fails with this error.
     #[error(transparent)]
-    Error(#[from] Box<ErrorObject>),
+    Error(#[from] ServiceError),
 }
 
 impl Rejection {
     /// Converts to a protocol error.
-    pub(crate) fn into_error(self) -> ErrorObject {
+    pub(crate) fn into_error(self) -> ServiceError {
         match self {
-            Self::InvalidArguments(message) => ErrorObject::invalid_params(message),
-            Self::Error(error) => *error,
+            Self::InvalidArguments(message) => ErrorObject::invalid_params(message).into(),
+            Self::Error(error) => error,
         }
     }
 
     /// Converts to a tool result or an error. Invalid arguments become a result if the revision requires it. So does a
     /// missing client capability in revisions that have no error code for it.
-    pub(crate) fn into_call_tool_result(self, version: ProtocolVersion) -> Result<CallToolResult, ErrorObject> {
+    pub(crate) fn into_call_tool_result(self, version: ProtocolVersion) -> Result<CallToolResult, ServiceError> {
         match self {
             Self::InvalidArguments(message) if version.has(Ability::ArgumentErrorsAsResults) => {
                 Ok(CallToolResult::error(message))
@@ -149,7 +149,7 @@ impl From<schema::Violations> for Rejection {
 
 impl From<ErrorObject> for Rejection {
     fn from(error: ErrorObject) -> Self {
-        Self::Error(Box::new(error))
+        Self::Error(error.into())
     }
 }
 

@@ -102,4 +102,4 @@ pub use self::subscriptions::ListKind;
 pub use self::task::TaskOptions;
 pub use self::tool::{IntoTool, Tool, ToolBuilder};
 pub use self::tool_error::ToolError;
-pub use turms_core::{CancellationToken, CloseReason, Principal, ServeError, SharedService};
+pub use turms_core::{CancellationToken, CloseReason, InsufficientScopeError, Principal, ServeError, SharedService};

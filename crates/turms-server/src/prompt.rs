@@ -14,7 +14,7 @@ use turms_proto::types::{
 
 use crate::completion::{Completer, complete, completer};
 use crate::context::Context;
-use crate::handler::{BoxedHandler, CallParts, Handler, Input, SyncHandler};
+use crate::handler::{BoxedHandler, CallParts, Handler, Input, Rejection, SyncHandler};
 use crate::layered::{Innermost, LayerStack, call_layered};
 use crate::respond::{IntoCompletion, IntoGetPromptResult};
 use crate::sealed::Seal;
@@ -34,6 +34,7 @@ struct PromptCore {
     constraints: Option<TextArguments>,
     handler: BoxedHandler<GetPromptResult>,
     completers: HashMap<String, Completer>,
+    scopes: Vec<String>,
     /// The registration error. It is reported when the server is built, not when the prompt is requested.
     fault: Option<String>,
 }
@@ -45,6 +46,7 @@ impl Prompt {
             definition: PromptDefinition::new(name),
             completers: HashMap::new(),
             layers: LayerStack::default(),
+            scopes: Vec::new(),
         }
     }
 
@@ -58,6 +60,12 @@ impl Prompt {
     #[must_use]
     pub fn definition(&self) -> &PromptDefinition {
         &self.core.definition
+    }
+
+    /// Returns the scopes that callers need.
+    #[must_use]
+    pub fn scopes(&self) -> &[String] {
+        &self.core.scopes
     }
 
     pub(crate) fn fault(&self) -> Option<&str> {
@@ -100,7 +108,7 @@ impl PromptCore {
             Ok(()) => (self.handler)(call).await,
             Err(rejection) => Err(rejection),
         };
-        Ok(result.map_err(|rejection| rejection.into_error())?)
+        result.map_err(Rejection::into_error)
     }
 }
 
@@ -116,6 +124,7 @@ pub struct PromptBuilder {
     definition: PromptDefinition,
     completers: HashMap<String, Completer>,
     layers: LayerStack,
+    scopes: Vec<String>,
 }
 
 impl PromptBuilder {
@@ -155,6 +164,13 @@ impl PromptBuilder {
         H::Output: IntoCompletion,
     {
         self.completers.insert(argument.into(), completer(handler));
+        self
+    }
+
+    /// Sets the scopes that callers over a network need for this prompt and its completions. Default: none. A caller without them gets an error that names
+    /// them, with HTTP status 403. Calls over stdio and within the process are checked only if they have a principal.
+    pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.scopes = scopes.into_iter().map(Into::into).collect();
         self
     }
 
@@ -207,6 +223,7 @@ impl PromptBuilder {
             constraints,
             handler,
             completers: self.completers,
+            scopes: self.scopes,
             fault,
         });
         let innermost = core.clone();

@@ -48,6 +48,7 @@ struct ResourceCore {
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
     shown_if: Option<ShownIf>,
+    scopes: Vec<String>,
     /// The registration error. It is reported when the server is built, not when the resource is read.
     fault: Option<String>,
 }
@@ -87,6 +88,7 @@ impl Resource {
             cache: None,
             shown_if: None,
             layers: LayerStack::default(),
+            scopes: Vec::new(),
             fault,
         }
     }
@@ -104,6 +106,12 @@ impl Resource {
     #[must_use]
     pub fn is_template(&self) -> bool {
         matches!(self.core.definition, ResourceEntry::Template(..))
+    }
+
+    /// Returns the scopes that callers need.
+    #[must_use]
+    pub fn scopes(&self) -> &[String] {
+        &self.core.scopes
     }
 
     pub(crate) fn fault(&self) -> Option<&str> {
@@ -221,6 +229,7 @@ pub struct ResourceBuilder {
     cache: Option<(i64, CacheScope)>,
     shown_if: Option<ShownIf>,
     layers: LayerStack,
+    scopes: Vec<String>,
     fault: Option<String>,
 }
 
@@ -300,6 +309,13 @@ impl ResourceBuilder {
         self
     }
 
+    /// Sets the scopes that callers over a network need for this resource: to read it, to subscribe to it, and to complete its variables. Default: none. A caller without them gets an error that names
+    /// them, with HTTP status 403. Calls over stdio and within the process are checked only if they have a principal.
+    pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.scopes = scopes.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Adds a layer around this resource. The layer added last is the outermost.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
@@ -342,8 +358,9 @@ impl ResourceBuilder {
                 (None, Some(self.fault.unwrap_or_else(reason)))
             }
         };
-        let Self { definition, completers, cache, shown_if, layers, .. } = self;
-        let core = Arc::new(ResourceCore { definition, constraints, handler, completers, cache, shown_if, fault });
+        let Self { definition, completers, cache, shown_if, layers, scopes, .. } = self;
+        let core =
+            Arc::new(ResourceCore { definition, constraints, handler, completers, cache, shown_if, scopes, fault });
         let innermost = core.clone();
         let layered = layers.wrap(Innermost(move |request: Request, context| {
             let core = innermost.clone();

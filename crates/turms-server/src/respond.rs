@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use turms_core::ServiceError;
 use turms_proto::types::{
     CallToolResult, Completion, Content, GetPromptResult, PromptMessage, ReadResourceResult, ResourceContents,
 };
@@ -28,7 +29,7 @@ pub trait IntoCallToolResult {
     ///
     /// # Errors
     /// If the request itself fails. A tool that fails returns a result with `isError`.
-    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject>;
+    fn into_call_tool_result(self) -> Result<CallToolResult, ServiceError>;
 
     /// Returns the schema of the structured content, if there is any.
     #[must_use]
@@ -38,25 +39,25 @@ pub trait IntoCallToolResult {
 }
 
 impl IntoCallToolResult for CallToolResult {
-    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+    fn into_call_tool_result(self) -> Result<CallToolResult, ServiceError> {
         Ok(self)
     }
 }
 
 impl IntoCallToolResult for Content {
-    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+    fn into_call_tool_result(self) -> Result<CallToolResult, ServiceError> {
         Ok(CallToolResult::new().with(self))
     }
 }
 
 impl IntoCallToolResult for Vec<Content> {
-    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+    fn into_call_tool_result(self) -> Result<CallToolResult, ServiceError> {
         Ok(CallToolResult::new().content(self))
     }
 }
 
 impl IntoCallToolResult for () {
-    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+    fn into_call_tool_result(self) -> Result<CallToolResult, ServiceError> {
         Ok(CallToolResult::new())
     }
 }
@@ -64,7 +65,7 @@ impl IntoCallToolResult for () {
 macro_rules! impl_text_result {
     ($($Type:ty),+) => {$(
         impl IntoCallToolResult for $Type {
-            fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+            fn into_call_tool_result(self) -> Result<CallToolResult, ServiceError> {
                 Ok(CallToolResult::from_text(self.to_string()))
             }
         }
@@ -74,15 +75,15 @@ macro_rules! impl_text_result {
 impl_text_result!(&'static str, bool, char, i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64);
 
 impl IntoCallToolResult for String {
-    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+    fn into_call_tool_result(self) -> Result<CallToolResult, ServiceError> {
         Ok(CallToolResult::from_text(self))
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + JsonSchema> IntoCallToolResult for Json<T> {
-    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
-        CallToolResult::from_structured(&self.0).map_err(|error| encode_error(&error))
+    fn into_call_tool_result(self) -> Result<CallToolResult, ServiceError> {
+        CallToolResult::from_structured(&self.0).map_err(|error| encode_error(&error).into())
     }
 
     fn output_schema() -> Option<Value> {
@@ -91,7 +92,7 @@ impl<T: Serialize + JsonSchema> IntoCallToolResult for Json<T> {
 }
 
 impl<T: IntoCallToolResult> IntoCallToolResult for Option<T> {
-    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+    fn into_call_tool_result(self) -> Result<CallToolResult, ServiceError> {
         self.map_or_else(|| Ok(CallToolResult::new()), T::into_call_tool_result)
     }
 
@@ -101,7 +102,7 @@ impl<T: IntoCallToolResult> IntoCallToolResult for Option<T> {
 }
 
 impl<T: IntoCallToolResult, E: Into<ToolError>> IntoCallToolResult for Result<T, E> {
-    fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+    fn into_call_tool_result(self) -> Result<CallToolResult, ServiceError> {
         match self {
             Ok(value) => value.into_call_tool_result(),
             Err(error) => error.into().into_call_tool_result(),
@@ -129,44 +130,44 @@ pub trait IntoGetPromptResult {
     ///
     /// # Errors
     /// If the prompt fails.
-    fn into_get_prompt_result(self) -> Result<GetPromptResult, ErrorObject>;
+    fn into_get_prompt_result(self) -> Result<GetPromptResult, ServiceError>;
 }
 
 impl IntoGetPromptResult for GetPromptResult {
-    fn into_get_prompt_result(self) -> Result<GetPromptResult, ErrorObject> {
+    fn into_get_prompt_result(self) -> Result<GetPromptResult, ServiceError> {
         Ok(self)
     }
 }
 
 impl IntoGetPromptResult for Vec<PromptMessage> {
-    fn into_get_prompt_result(self) -> Result<GetPromptResult, ErrorObject> {
+    fn into_get_prompt_result(self) -> Result<GetPromptResult, ServiceError> {
         Ok(GetPromptResult::new(self))
     }
 }
 
 impl IntoGetPromptResult for PromptMessage {
-    fn into_get_prompt_result(self) -> Result<GetPromptResult, ErrorObject> {
+    fn into_get_prompt_result(self) -> Result<GetPromptResult, ServiceError> {
         Ok(GetPromptResult::new([self]))
     }
 }
 
 impl IntoGetPromptResult for String {
-    fn into_get_prompt_result(self) -> Result<GetPromptResult, ErrorObject> {
+    fn into_get_prompt_result(self) -> Result<GetPromptResult, ServiceError> {
         PromptMessage::user(self).into_get_prompt_result()
     }
 }
 
 impl IntoGetPromptResult for &'static str {
-    fn into_get_prompt_result(self) -> Result<GetPromptResult, ErrorObject> {
+    fn into_get_prompt_result(self) -> Result<GetPromptResult, ServiceError> {
         PromptMessage::user(self).into_get_prompt_result()
     }
 }
 
 impl<T: IntoGetPromptResult, E: Into<ToolError>> IntoGetPromptResult for Result<T, E> {
-    fn into_get_prompt_result(self) -> Result<GetPromptResult, ErrorObject> {
+    fn into_get_prompt_result(self) -> Result<GetPromptResult, ServiceError> {
         match self {
             Ok(value) => value.into_get_prompt_result(),
-            Err(error) => Err(error.into().into_error_object()),
+            Err(error) => Err(error.into().into_service_error()),
         }
     }
 }
@@ -183,47 +184,47 @@ pub trait IntoReadResourceResult {
     ///
     /// # Errors
     /// If reading fails.
-    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject>;
+    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ServiceError>;
 }
 
 impl IntoReadResourceResult for ReadResourceResult {
-    fn into_read_resource_result(self, _: &str) -> Result<ReadResourceResult, ErrorObject> {
+    fn into_read_resource_result(self, _: &str) -> Result<ReadResourceResult, ServiceError> {
         Ok(self)
     }
 }
 
 impl IntoReadResourceResult for Vec<ResourceContents> {
-    fn into_read_resource_result(self, _: &str) -> Result<ReadResourceResult, ErrorObject> {
+    fn into_read_resource_result(self, _: &str) -> Result<ReadResourceResult, ServiceError> {
         Ok(ReadResourceResult::new(self))
     }
 }
 
 impl IntoReadResourceResult for ResourceContents {
-    fn into_read_resource_result(self, _: &str) -> Result<ReadResourceResult, ErrorObject> {
+    fn into_read_resource_result(self, _: &str) -> Result<ReadResourceResult, ServiceError> {
         Ok(ReadResourceResult::new([self]))
     }
 }
 
 impl IntoReadResourceResult for String {
-    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ServiceError> {
         ResourceContents::from_text(uri, self).into_read_resource_result(uri)
     }
 }
 
 impl IntoReadResourceResult for &'static str {
-    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ServiceError> {
         ResourceContents::from_text(uri, self).into_read_resource_result(uri)
     }
 }
 
 impl IntoReadResourceResult for Vec<u8> {
-    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ServiceError> {
         ResourceContents::from_bytes(uri, self).into_read_resource_result(uri)
     }
 }
 
 impl<T: Serialize> IntoReadResourceResult for Json<T> {
-    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ServiceError> {
         let text = serde_json::to_string(&self.0)
             .map_err(|error| ErrorObject::internal(format!("{uri} cannot be written as JSON: {error}")))?;
         ResourceContents::from_text(uri, text).mime_type("application/json").into_read_resource_result(uri)
@@ -232,19 +233,19 @@ impl<T: Serialize> IntoReadResourceResult for Json<T> {
 
 /// Returns a resource-not-found error for `None`.
 impl<T: IntoReadResourceResult> IntoReadResourceResult for Option<T> {
-    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ServiceError> {
         match self {
             Some(value) => value.into_read_resource_result(uri),
-            None => Err(ErrorObject::resource_not_found(uri)),
+            None => Err(ErrorObject::resource_not_found(uri).into()),
         }
     }
 }
 
 impl<T: IntoReadResourceResult, E: Into<ToolError>> IntoReadResourceResult for Result<T, E> {
-    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+    fn into_read_resource_result(self, uri: &str) -> Result<ReadResourceResult, ServiceError> {
         match self {
             Ok(value) => value.into_read_resource_result(uri),
-            Err(error) => Err(error.into().into_error_object()),
+            Err(error) => Err(error.into().into_service_error()),
         }
     }
 }
@@ -259,26 +260,26 @@ pub trait IntoCompletion {
     ///
     /// # Errors
     /// If the completion fails.
-    fn into_completion(self) -> Result<Completion, ErrorObject>;
+    fn into_completion(self) -> Result<Completion, ServiceError>;
 }
 
 impl IntoCompletion for Completion {
-    fn into_completion(self) -> Result<Completion, ErrorObject> {
+    fn into_completion(self) -> Result<Completion, ServiceError> {
         Ok(self)
     }
 }
 
 impl<T: Into<String>> IntoCompletion for Vec<T> {
-    fn into_completion(self) -> Result<Completion, ErrorObject> {
+    fn into_completion(self) -> Result<Completion, ServiceError> {
         Ok(Completion::from_values(self))
     }
 }
 
 impl<T: IntoCompletion, E: Into<ToolError>> IntoCompletion for Result<T, E> {
-    fn into_completion(self) -> Result<Completion, ErrorObject> {
+    fn into_completion(self) -> Result<Completion, ServiceError> {
         match self {
             Ok(value) => value.into_completion(),
-            Err(error) => Err(error.into().into_error_object()),
+            Err(error) => Err(error.into().into_service_error()),
         }
     }
 }
@@ -293,7 +294,7 @@ mod tests {
         let result = failed.into_call_tool_result().unwrap();
         assert!(result.is_error() && result.text() == "no luck");
         let refused: Result<i32, ErrorObject> = Err(ErrorObject::invalid_params("no"));
-        assert_eq!(refused.into_call_tool_result().unwrap_err(), ErrorObject::invalid_params("no"));
+        assert_eq!(refused.into_call_tool_result().unwrap_err(), ErrorObject::invalid_params("no").into());
     }
 
     #[test]

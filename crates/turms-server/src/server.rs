@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 use turms_core::layer::Layer;
 use turms_core::transport::stdio;
 use turms_core::{
-    BoxFuture, CloseReason, Connection, Endpoint, EndpointInfo, IntoEndpoint, Limits, NotifyFuture, Payload,
-    ResponseFuture, ServeError, Service, ServiceError, SharedService,
+    BoxFuture, CloseReason, Connection, Endpoint, EndpointInfo, InsufficientScopeError, IntoEndpoint, Limits,
+    NotifyFuture, Payload, ResponseFuture, ServeError, Service, ServiceError, SharedService,
 };
 use turms_proto::types::{CacheScope, Icon, Implementation, Meta, key};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
@@ -34,6 +34,7 @@ use crate::seal::{RequestStateKey, Sealer};
 use crate::session::Session;
 use crate::task::{TaskManager, TaskOptions};
 use crate::tool::{IntoTool, Tool};
+use crate::tool_error::returned_error;
 use crate::uri_spelling::normalized;
 
 /// A builder for MCP servers.
@@ -88,8 +89,20 @@ type Visible = Box<dyn Fn(Component<'_>, &Context) -> bool + Send + Sync>;
 type MethodAction = Arc<dyn Fn(&str, Payload, Context) -> ResponseFuture + Send + Sync>;
 
 impl Settings {
-    /// Returns `true` if the caller may see and use an item. Every method that names an item checks this.
-    pub(crate) fn check_item(&self, item: Component<'_>, context: &Context) -> bool {
+    /// Checks that the caller may use an item. Every method that names an item calls this. Returns `false` if the caller does not see
+    /// it: then it must be indistinguishable from a missing one.
+    ///
+    /// # Errors
+    /// If the caller sees it and does not have its scopes.
+    pub(crate) fn check_item(&self, item: Component<'_>, context: &Context) -> Result<bool, InsufficientScopeError> {
+        if !self.is_visible(item, context) {
+            return Ok(false);
+        }
+        check_scopes(item.scopes(), context).map(|()| true)
+    }
+
+    /// Returns `true` if the caller sees an item.
+    pub(crate) fn is_visible(&self, item: Component<'_>, context: &Context) -> bool {
         self.visible.as_ref().is_none_or(|visible| visible(item, context))
     }
 
@@ -100,10 +113,10 @@ impl Settings {
             seen.merge(own);
         }
         if self.visible.is_some() {
-            seen.tools.retain(|tool| self.check_item(Component::Tool(tool), context));
-            seen.prompts.retain(|prompt| self.check_item(Component::Prompt(prompt), context));
-            seen.resources.retain(|resource| self.check_item(Component::Resource(resource), context));
-            seen.templates.retain(|resource| self.check_item(Component::Resource(resource), context));
+            seen.tools.retain(|tool| self.is_visible(Component::Tool(tool), context));
+            seen.prompts.retain(|prompt| self.is_visible(Component::Prompt(prompt), context));
+            seen.resources.retain(|resource| self.is_visible(Component::Resource(resource), context));
+            seen.templates.retain(|resource| self.is_visible(Component::Resource(resource), context));
         }
         seen
     }
@@ -130,6 +143,27 @@ impl Component<'_> {
             Self::Prompt(prompt) => prompt.name(),
             Self::Resource(resource) => resource.uri(),
         }
+    }
+
+    /// Returns the scopes that callers need.
+    #[must_use]
+    pub fn scopes(&self) -> &[String] {
+        match self {
+            Self::Tool(tool) => tool.scopes(),
+            Self::Prompt(prompt) => prompt.scopes(),
+            Self::Resource(resource) => resource.scopes(),
+        }
+    }
+}
+
+/// Checks that a caller has scopes. Over a network, a caller without a principal has none. Calls over stdio and within the process
+/// are checked only if they have a principal.
+fn check_scopes(scopes: &[String], context: &Context) -> Result<(), InsufficientScopeError> {
+    match context.principal() {
+        _ if scopes.is_empty() => Ok(()),
+        Some(principal) => principal.require(scopes),
+        None if context.call().is_remote() => Err(InsufficientScopeError::new(scopes)),
+        None => Ok(()),
     }
 }
 
@@ -340,6 +374,12 @@ impl Server {
         self
     }
 
+    /// Hides items from callers without their scopes, as [`Server::visible_if`] does: they are not listed, and calling them fails as for
+    /// unknown ones. Default: they are listed, so that a client can learn which scopes to ask for.
+    pub fn hide_without_scope(self) -> Self {
+        self.visible_if(|item, context| check_scopes(item.scopes(), context).is_ok())
+    }
+
     /// Forwards the `tracing` events of handlers to their callers as log messages. The subscriber needs the
     /// [`ForwardTracing`](crate::ForwardTracing) layer. Default: off.
     pub fn forward_tracing(mut self) -> Self {
@@ -394,7 +434,7 @@ impl Server {
         let handler = Arc::new(handler);
         self.add_method(name, move |params: RawJson, context| {
             let handler = handler.clone();
-            async move { Ok(handler(params.decode()?, context).await?) }
+            async move { handler(params.decode()?, context).await.map_err(returned_error) }
         });
     }
 

@@ -61,6 +61,7 @@ struct ToolCore {
     handler: ToolHandler,
     task: Option<TaskMode>,
     task_ttl: Option<Duration>,
+    scopes: Vec<String>,
     /// The registration error. It is reported when the server is built, not when the tool is called.
     fault: Option<String>,
 }
@@ -82,6 +83,7 @@ impl Tool {
             layers: LayerStack::default(),
             task: None,
             task_ttl: None,
+            scopes: Vec::new(),
         }
     }
 
@@ -102,6 +104,12 @@ impl Tool {
     #[must_use]
     pub fn headers(&self) -> Option<&ParamHeaders> {
         self.core.mirrored.as_ref()
+    }
+
+    /// Returns the scopes that callers need.
+    #[must_use]
+    pub fn scopes(&self) -> &[String] {
+        &self.core.scopes
     }
 
     pub(crate) fn task_mode(&self) -> Option<TaskMode> {
@@ -195,6 +203,7 @@ pub struct ToolBuilder {
     layers: LayerStack,
     task: Option<TaskMode>,
     task_ttl: Option<Duration>,
+    scopes: Vec<String>,
 }
 
 impl ToolBuilder {
@@ -285,6 +294,13 @@ impl ToolBuilder {
     /// [`TaskOptions::ttl`](crate::TaskOptions::ttl).
     pub fn task_ttl(mut self, time: Duration) -> Self {
         self.task_ttl = Some(time);
+        self
+    }
+
+    /// Sets the scopes that callers over a network need for this tool. Default: none. A caller without them gets an error that names
+    /// them, with HTTP status 403. Calls over stdio and within the process are checked only if they have a principal.
+    pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.scopes = scopes.into_iter().map(Into::into).collect();
         self
     }
 
@@ -386,6 +402,7 @@ impl ToolBuilder {
             handler,
             task: self.task,
             task_ttl: self.task_ttl,
+            scopes: self.scopes,
             fault,
         });
         let innermost = core.clone();

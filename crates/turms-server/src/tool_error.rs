@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use turms_core::{PeerError, error_chain};
+use turms_core::{InsufficientScopeError, PeerError, ServiceError, error_chain};
 use turms_proto::ErrorObject;
 use turms_proto::session::RequestError;
 use turms_proto::types::CallToolResult;
@@ -19,8 +19,9 @@ type BoxError = Box<dyn Error + Send + Sync>;
 ///
 /// - A tool returns a result with `isError`. Its text is the message and its causes: `cannot read the index: not found`.
 /// - A prompt, a resource or a completion fails with an internal error (-32603) with that message.
-/// - If the error or one of its causes is an [`ErrorObject`], the request fails with that protocol error instead. The same holds
-///   for an [`InputError`] for a missing client capability (-32021).
+/// - If the error or one of its causes is an [`ErrorObject`] or a [`ServiceError`], the request fails with that protocol error instead. The
+///   same holds for an [`InputError`] for a missing client capability (-32021), and for the error of
+///   [`Principal::require`](crate::Principal::require).
 ///
 /// A `Result` with another error type behaves in the same way: its error is converted to this type.
 ///
@@ -50,15 +51,24 @@ impl ToolError {
     }
 
     /// Returns the protocol error in the chain of causes, if there is one.
-    fn protocol_error(&self) -> Option<ErrorObject> {
+    fn protocol_error(&self) -> Option<ServiceError> {
         let first: &(dyn Error + 'static) = &*self.0;
+        if let Some(error) = unboxed::<ErrorObject>(first) {
+            return Some(returned_error(error.clone()));
+        }
         for error in std::iter::successors(Some(first), |&error| next(error)) {
-            if let Some(error) = unboxed::<ErrorObject>(error) {
+            if let Some(error) = unboxed::<InsufficientScopeError>(error) {
+                return Some(error.clone().into());
+            }
+            if let Some(error) = unboxed::<ServiceError>(error) {
                 return Some(error.clone());
+            }
+            if let Some(error) = unboxed::<ErrorObject>(error) {
+                return Some(error.clone().into());
             }
             if let Some(error) = unboxed::<InputError>(error) {
                 return match error {
-                    InputError::Unsupported(missing) => Some((**missing).clone()),
+                    InputError::Unsupported(missing) => Some((**missing).clone().into()),
                     _ => None,
                 };
             }
@@ -71,13 +81,21 @@ impl ToolError {
     }
 
     /// Returns the tool result for this error, or the protocol error.
-    pub(crate) fn into_call_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+    pub(crate) fn into_call_tool_result(self) -> Result<CallToolResult, ServiceError> {
         self.protocol_error().map_or_else(|| Ok(CallToolResult::error(self)), Err)
     }
 
-    /// Returns the error object for a request that has no `isError` result.
-    pub(crate) fn into_error_object(self) -> ErrorObject {
-        self.protocol_error().unwrap_or_else(|| ErrorObject::internal(self.to_string()))
+    /// Returns the error for a request that has no `isError` result.
+    pub(crate) fn into_service_error(self) -> ServiceError {
+        self.protocol_error().unwrap_or_else(|| ErrorObject::internal(self.to_string()).into())
+    }
+}
+
+/// Returns the error of a handler that has returned an error object. One of [`InsufficientScopeError`] keeps its origin.
+pub(crate) fn returned_error(object: ErrorObject) -> ServiceError {
+    match InsufficientScopeError::of_object(&object) {
+        Some(missing) => missing.into(),
+        None => object.into(),
     }
 }
 

@@ -131,7 +131,7 @@ pub mod layer {
     pub use turms_core::layer::*;
     #[doc(inline)]
     pub use turms_core::{
-        BoxFuture, CallContext, CallResult, ErrorOrigin, NotifyFuture, Payload, Peer, PeerError, Request,
+        BoxFuture, CallContext, CallResult, ErrorOrigin, NotifyFuture, Payload, Peer, PeerError, Remote, Request,
         ResponseFuture, Service, ServiceError, SessionHandle,
     };
 }
@@ -193,10 +193,11 @@ pub use turms_proto::{ErrorObject, ProtocolVersion};
 pub use turms_server::{
     App, Apps, Args, BuildError, CallParts, CancellationToken, ClientInfo, CloseReason, CompletionRequest, Component,
     ComponentError, Context, Elicited, Extension, ExtensionBuilder, FromCall, Handler, Handlers, InputCall, InputError,
-    IntoCallToolResult, IntoCompletion, IntoGetPromptResult, IntoPrompt, IntoReadResourceResult, IntoResource,
-    IntoTool, Json, ListKind, LogCall, Principal, Progress, ProgressReport, Prompt, PromptBuilder, RegistrationError,
-    Rejection, RequestStateKey, Resource, ResourceBuilder, ResourceUri, Router, SchemaError, Server, ServerExtension,
-    ServerHandle, Session, State, SyncHandler, TaskOptions, Tool, ToolBuilder, ToolError,
+    InsufficientScopeError, IntoCallToolResult, IntoCompletion, IntoGetPromptResult, IntoPrompt,
+    IntoReadResourceResult, IntoResource, IntoTool, Json, ListKind, LogCall, Principal, Progress, ProgressReport,
+    Prompt, PromptBuilder, RegistrationError, Rejection, RequestStateKey, Resource, ResourceBuilder, ResourceUri,
+    Router, SchemaError, Server, ServerExtension, ServerHandle, Session, State, SyncHandler, TaskOptions, Tool,
+    ToolBuilder, ToolError,
 };
 // What the attributes write refers to, and compile errors name.
 #[cfg(feature = "server")]

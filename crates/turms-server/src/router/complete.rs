@@ -30,9 +30,12 @@ impl Router {
                 let found = find_in_catalogs(&self.0.handle.catalog(), &context, |catalog| {
                     catalog.templates.get(&reference.uri).or_else(|| catalog.resource(&reference.uri)).cloned()
                 });
-                let found = found.filter(|found| self.0.settings.check_item(Component::Resource(found), &context));
-                let resource = found.ok_or_else(|| ErrorObject::resource_not_found(&reference.uri))?;
-                resource.complete(argument, CallParts::new(context, input))
+                match found {
+                    Some(resource) if self.0.settings.check_item(Component::Resource(&resource), &context)? => {
+                        resource.complete(argument, CallParts::new(context, input))
+                    }
+                    _ => return Err(ErrorObject::resource_not_found(&reference.uri).into()),
+                }
             }
             _ => return Err(ErrorObject::invalid_params("unknown kind of reference in params.ref").into()),
         };

@@ -1,7 +1,9 @@
 //! `subscriptions/listen`.
 
+use std::collections::BTreeSet;
+
 use bytestring::ByteString;
-use turms_core::{CallResult, Payload, ServiceError};
+use turms_core::{CallResult, InsufficientScopeError, Payload, ServiceError};
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::revision::tag_subscription;
 use turms_proto::types::{
@@ -10,6 +12,7 @@ use turms_proto::types::{
 };
 use turms_proto::{ErrorObject, RawJson};
 
+use super::resource::ResourceLookup;
 use super::{Router, find_resource, is_hidden};
 use crate::context::Context;
 use crate::handle::ServerHandle;
@@ -41,9 +44,20 @@ impl Router {
             return Err(too_many_subscriptions().into());
         }
         let mut filter = supported_filter(&params.notifications, &capabilities);
-        if let (Some(uris), Some(_)) = (&mut filter.resource_subscriptions, &settings.visible) {
-            // Removes missing resources, too: a client must not be able to distinguish them from hidden ones.
-            uris.retain(|uri| find_resource(settings, handle, &context, uri).is_visible());
+        if let Some(uris) = &mut filter.resource_subscriptions {
+            let mut needed = BTreeSet::new();
+            uris.retain(|uri| match find_resource(settings, handle, &context, uri) {
+                ResourceLookup::Visible(_) => true,
+                // Missing resources, too: a client must not be able to distinguish them from hidden ones.
+                ResourceLookup::Hidden | ResourceLookup::Absent => settings.visible.is_none(),
+                ResourceLookup::Forbidden(missing) => {
+                    needed.extend(missing.scopes().iter().cloned());
+                    false
+                }
+            });
+            if !needed.is_empty() {
+                return Err(InsufficientScopeError::new(needed).into());
+            }
         }
         let listening = handle.subscriptions().listen(filter.clone());
         let mut tasks = None;

@@ -44,7 +44,9 @@ impl Router {
     /// Finds a prompt that the caller may use.
     pub(super) fn find_prompt(&self, name: &str, context: &Context) -> Result<Prompt, ServiceError> {
         let prompt = find_in_catalogs(&self.0.handle.catalog(), context, |catalog| catalog.prompts.get(name).cloned());
-        let prompt = prompt.filter(|prompt| self.0.settings.check_item(Component::Prompt(prompt), context));
-        prompt.ok_or_else(|| ErrorObject::invalid_params(format!("unknown prompt: {:?}", shortened(name))).into())
+        match prompt {
+            Some(prompt) if self.0.settings.check_item(Component::Prompt(&prompt), context)? => Ok(prompt),
+            _ => Err(ErrorObject::invalid_params(format!("unknown prompt: {:?}", shortened(name))).into()),
+        }
     }
 }

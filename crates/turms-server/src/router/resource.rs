@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use turms_core::{CallResult, Payload, Peer, ServiceError};
+use turms_core::{CallResult, InsufficientScopeError, Payload, Peer, ServiceError};
 use turms_proto::ErrorObject;
 use turms_proto::method::Method as _;
 use turms_proto::types::{EmptyResult, ReadResource, ReadResourceParams, ResourceParams, Subscribe};
@@ -22,16 +22,12 @@ use crate::server::{Component, Settings};
 pub(crate) enum ResourceLookup {
     /// A resource that the caller may read.
     Visible(Resource),
+    /// A resource that the caller sees and does not have the scopes for.
+    Forbidden(InsufficientScopeError),
     /// A resource that is hidden from the caller.
     Hidden,
     /// No resource.
     Absent,
-}
-
-impl ResourceLookup {
-    pub(crate) fn is_visible(&self) -> bool {
-        matches!(self, Self::Visible(..))
-    }
 }
 
 /// Looks up the resource at a URI for a caller. All methods with a URI use this.
@@ -46,18 +42,19 @@ pub(crate) fn find_resource(
     });
     match found {
         None => ResourceLookup::Absent,
-        Some(resource) => {
-            let is_visible =
-                settings.check_item(Component::Resource(&resource), context) && resource.is_shown(uri, context);
-            if is_visible { ResourceLookup::Visible(resource) } else { ResourceLookup::Hidden }
-        }
+        Some(resource) if !resource.is_shown(uri, context) => ResourceLookup::Hidden,
+        Some(resource) => match settings.check_item(Component::Resource(&resource), context) {
+            Ok(true) => ResourceLookup::Visible(resource),
+            Ok(false) => ResourceLookup::Hidden,
+            Err(missing) => ResourceLookup::Forbidden(missing),
+        },
     }
 }
 
-/// Returns `true` if there is a resource at the URI that is hidden from the caller. Updates of a removed
-/// resource may be sent.
+/// Returns `true` if there is a resource at the URI that the caller may not read. Updates of a removed resource may be
+/// sent.
 pub(crate) fn is_hidden(settings: &Settings, server: &ServerHandle, context: &Context, uri: &str) -> bool {
-    matches!(find_resource(settings, server, context, uri), ResourceLookup::Hidden)
+    matches!(find_resource(settings, server, context, uri), ResourceLookup::Hidden | ResourceLookup::Forbidden(_))
 }
 
 impl Router {
@@ -82,6 +79,7 @@ impl Router {
     fn find_visible_resource(&self, uri: &str, context: &Context) -> Result<Resource, ServiceError> {
         match find_resource(&self.0.settings, &self.0.handle, context, uri) {
             ResourceLookup::Visible(resource) => Ok(resource),
+            ResourceLookup::Forbidden(missing) => Err(missing.into()),
             ResourceLookup::Hidden | ResourceLookup::Absent => Err(ErrorObject::resource_not_found(uri).into()),
         }
     }

@@ -121,7 +121,7 @@ impl Router {
         let name = request.name();
         let tool = find_in_catalogs(&self.0.handle.catalog(), context, |catalog| catalog.tools.get(name).cloned());
         if let Some(tool) = tool
-            && self.0.settings.check_item(Component::Tool(&tool), context)
+            && self.0.settings.check_item(Component::Tool(&tool), context)?
         {
             return Ok(tool);
         }

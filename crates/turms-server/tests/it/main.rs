@@ -6,6 +6,7 @@ mod behaviour;
 mod extension;
 mod layers;
 mod lines;
+mod scopes;
 #[cfg(feature = "skills")]
 mod skills;
 mod task;

@@ -360,27 +360,31 @@ async fn listening_tells_how_a_task_stands() {
 #[tokio::test]
 async fn only_the_owner_sees_a_task() {
     let router = server().build().unwrap();
-    let call = async |principal: Option<&str>, method: &str, params: serde_json::Value| {
+    let call = async |principal: Option<Principal>, method: &str, params: serde_json::Value| {
         let capabilities = json!({"extensions": {TASKS_EXTENSION: {}}});
         let meta = object(json!({key::CLIENT_CAPABILITIES: capabilities})).into();
         let mut cx = turms_core::CallContext::in_process().with_meta(Some(meta));
         if let Some(principal) = principal {
-            cx.insert_extension(Principal::new(principal));
+            cx.insert_extension(principal);
         }
         let params = RawJson::from(object(params));
         router.call(Request::raw(method.to_owned(), turms_core::Payload::json(params)), cx).await
     };
-    let begun = call(Some("ann"), "tools/call", json!({"name": "slow"})).await.unwrap();
+    let ann = || Principal::new("ann").with_issuer("https://a");
+    let begun = call(Some(ann()), "tools/call", json!({"name": "slow"})).await.unwrap();
     let id = begun.into_raw().unwrap().member("taskId").unwrap().decode::<String>().unwrap();
-    for stranger in [None, Some("bob")] {
+    let elsewhere = ann().with_issuer("https://b");
+    let bob = Principal::new("bob").with_issuer("https://a");
+    for stranger in [None, Some(bob), Some(elsewhere), Some(Principal::new("ann"))] {
         for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
             let params = json!({"taskId": id, "inputResponses": {}});
-            let error = call(stranger, method, params).await.unwrap_err();
+            let error = call(stranger.clone(), method, params).await.unwrap_err();
             assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
             assert_eq!(error.message, format!("unknown task: {id:?}"));
         }
     }
-    call(Some("ann"), "tasks/get", json!({"taskId": id})).await.unwrap();
+    // After a step-up the token has more scopes, and the principal is the same.
+    call(Some(ann().with_scopes(["more"])), "tasks/get", json!({"taskId": id})).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use std::task::Poll;
 use http::StatusCode;
 use smallvec::SmallVec;
 use turms_core::{
-    CallContext, CallResult, CancellationToken, Dispatch, Limits, Peer, Request, dispatch, encode_response,
+    CallContext, CallResult, CancellationToken, Dispatch, ErrorOrigin, Limits, Peer, Request, dispatch, encode_response,
 };
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Event, ResponseAction, Ticket};
@@ -43,6 +43,8 @@ pub(super) enum PostReply {
     Accepted,
     /// All responses, encoded.
     Response { status: StatusCode, body: Vec<u8> },
+    /// The response to a call that needs more scopes.
+    Forbidden { scopes: Vec<String>, body: Vec<u8> },
     /// The responses follow on a stream.
     Stream(u64),
     /// The session was closed in the meantime.
@@ -56,6 +58,8 @@ struct PostInProgress {
     is_batch: bool,
     answers: SmallVec<[Vec<u8>; 1]>,
     status: StatusCode,
+    /// The scopes that the call needs, if it needs more than the caller has.
+    scopes: Option<Vec<String>>,
 }
 
 /// The events of one POST. At most one unless it is a batch.
@@ -71,7 +75,8 @@ impl HttpSession {
         let Some((call, events)) = self.receive_messages(incoming, is_batch) else { return PostReply::Gone };
         let peer = Arc::new(SessionPeer::new(self.weak_self.clone(), MessageRoute::post()));
         let info = HttpRequestInfo::streaming(head, StreamControl::new(peer.clone()));
-        let mut post = PostInProgress { peer, info, is_batch, answers: SmallVec::new(), status: StatusCode::OK };
+        let mut post =
+            PostInProgress { peer, info, is_batch, answers: SmallVec::new(), status: StatusCode::OK, scopes: None };
         if let Some(call) = call {
             self.start_call(call, &mut post, limits).await;
         }
@@ -88,7 +93,7 @@ impl HttpSession {
                 event => deliver(event),
             }
         }
-        let PostInProgress { peer, is_batch, answers, status, .. } = post;
+        let PostInProgress { peer, is_batch, answers, status, scopes, .. } = post;
         match peer.route().close() {
             Some(stream) => {
                 self.respond_on(stream, answers);
@@ -97,7 +102,13 @@ impl HttpSession {
             None if answers.is_empty() && has_request && !self.state.lock().is_open => PostReply::Gone,
             None if answers.is_empty() => PostReply::Accepted,
             None if is_batch => PostReply::Response { status: StatusCode::OK, body: join_batch(answers) },
-            None => PostReply::Response { status, body: answers.into_iter().next().unwrap_or_default() },
+            None => {
+                let body = answers.into_iter().next().unwrap_or_default();
+                match scopes {
+                    Some(scopes) => PostReply::Forbidden { scopes, body },
+                    None => PostReply::Response { status, body },
+                }
+            }
         }
     }
 
@@ -162,6 +173,11 @@ impl HttpSession {
                 Poll::Pending => return self.spawn_call(call, ticket, cancellation, post),
             }
         };
+        if let Err(error) = &result
+            && error.origin() == ErrorOrigin::Forbidden
+        {
+            post.scopes = Some(error.required_scopes().to_vec());
+        }
         // It may have been cancelled while it was polled.
         let is_wanted = self.state.lock().protocol.complete(&ticket, result.is_ok()) == ResponseAction::Send;
         post.answers.extend(is_wanted.then(|| encode_response(ticket.id(), result)));

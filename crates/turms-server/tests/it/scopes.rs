@@ -1,0 +1,286 @@
+//! The scopes that items need, and the callers that have them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use turms_core::layer::{Next, from_fn};
+use turms_core::{CallContext, ErrorOrigin, Payload, Remote, Request, Service as _, ServiceError};
+use turms_proto::types::{CacheScope, TASKS_EXTENSION, key};
+use turms_proto::{ErrorObject, Object, RawJson};
+use turms_server::{
+    CompletionRequest, Context, InsufficientScopeError, Principal, Prompt, Resource, Router, Server, Tool, ToolError,
+};
+
+fn raw(value: Value) -> RawJson {
+    serde_json::from_value(value).unwrap()
+}
+
+/// Calls a method as a caller over a network.
+async fn call_over_network(
+    router: &Router,
+    principal: Option<&Principal>,
+    method: &str,
+    params: Value,
+) -> Result<Value, ServiceError> {
+    let mut cx = CallContext::in_process();
+    cx.insert_extension(Remote);
+    call_in(router, cx, principal, method, params).await
+}
+
+async fn call_in(
+    router: &Router,
+    cx: CallContext,
+    principal: Option<&Principal>,
+    method: &str,
+    params: Value,
+) -> Result<Value, ServiceError> {
+    let capabilities = json!({ key::CLIENT_CAPABILITIES: { "extensions": { TASKS_EXTENSION: {} } } });
+    let meta: Object = serde_json::from_value(capabilities).unwrap();
+    let mut cx = cx.with_meta(Some(meta.into()));
+    if let Some(principal) = principal {
+        cx.insert_extension(principal.clone());
+    }
+    let request = Request::raw(method.to_owned(), Payload::json(raw(params)));
+    let result = router.call(request, cx).await?;
+    Ok(serde_json::from_str(result.into_raw().unwrap().as_str()).unwrap())
+}
+
+/// What the handlers and layers of items have counted.
+#[derive(Clone, Default)]
+struct Runs(Arc<AtomicUsize>);
+
+impl Runs {
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A server whose items all need the scopes `a` and `b`.
+fn server(runs: &Runs) -> Server {
+    let [tool, layer, task, prompt, resource, template, words] = std::array::from_fn(|_| runs.clone());
+    let counted = from_fn(move |request: Request, cx: CallContext, next: Next| {
+        layer.add();
+        next.run(request, cx)
+    });
+    Server::new("s", "1")
+        .tool(Tool::builder("write").scopes(["a", "b"]).layer(counted).handler_sync(move || tool.add()))
+        .tool(Tool::builder("later").scopes(["a", "b"]).task().handler_sync(move || task.add()))
+        .tool(Tool::builder("free").handler_sync(|| "free"))
+        .prompt(
+            Prompt::builder("ask")
+                .scopes(["a", "b"])
+                .completion("topic", move |_: CompletionRequest| {
+                    words.add();
+                    async { vec!["one"] }
+                })
+                .handler_sync(move || {
+                    prompt.add();
+                    "?"
+                }),
+        )
+        .resource(Resource::builder("memo://one").scopes(["a", "b"]).handler_sync(move || {
+            resource.add();
+            "one"
+        }))
+        .resource(
+            Resource::builder("memo://all/{name}")
+                .scopes(["a", "b"])
+                .completion("name", |_: CompletionRequest| async { vec!["one"] })
+                .handler_sync(move || {
+                    template.add();
+                    "all"
+                }),
+        )
+}
+
+/// Requests that use an item of [`server`].
+fn uses() -> [(&'static str, Value); 8] {
+    let argument = json!({ "name": "topic", "value": "" });
+    [
+        ("tools/call", json!({ "name": "write" })),
+        ("tools/call", json!({ "name": "later" })),
+        ("prompts/get", json!({ "name": "ask" })),
+        ("resources/read", json!({ "uri": "memo://one" })),
+        ("resources/read", json!({ "uri": "memo://all/x" })),
+        ("resources/subscribe", json!({ "uri": "memo://one" })),
+        ("completion/complete", json!({ "ref": { "type": "ref/prompt", "name": "ask" }, "argument": argument })),
+        (
+            "completion/complete",
+            json!({ "ref": { "type": "ref/resource", "uri": "memo://all/{name}" }, "argument": { "name": "name", "value": "" } }),
+        ),
+    ]
+}
+
+#[track_caller]
+fn assert_forbidden(error: &ServiceError, what: &str) {
+    assert_eq!((error.origin(), error.code.0), (ErrorOrigin::Forbidden, -32600), "{what}: {error}");
+    assert_eq!(error.required_scopes(), ["a", "b"], "{what}");
+    assert_eq!(error.data.as_ref().unwrap().as_str(), r#"{"error":"insufficient_scope","scope":"a b"}"#, "{what}");
+}
+
+#[tokio::test]
+async fn an_item_is_used_only_with_its_scopes() {
+    let runs = Runs::default();
+    let router = server(&runs).build().unwrap();
+    let callers = [None, Some(Principal::new("ann")), Some(Principal::new("ann").with_scopes(["a", "c"]))];
+    for (method, params) in uses() {
+        for caller in &callers {
+            let error = call_over_network(&router, caller.as_ref(), method, params.clone()).await.unwrap_err();
+            assert_forbidden(&error, &format!("{method} {params}"));
+        }
+    }
+    assert_eq!(runs.count(), 0, "neither layers nor handlers nor tasks of items run");
+    let ann = Principal::new("ann").with_scopes(["b", "a", "c"]);
+    for (method, params) in uses() {
+        call_over_network(&router, Some(&ann), method, params).await.unwrap();
+    }
+    assert_eq!(runs.count(), 7);
+    assert!(call_over_network(&router, None, "tools/call", json!({ "name": "free" })).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_listen_request_needs_the_scopes_of_its_resources() {
+    let router = server(&Runs::default()).build().unwrap();
+    let params = json!({ "notifications": { "resourceSubscriptions": ["memo://one", "memo://none"] } });
+    let error = call_over_network(&router, None, "subscriptions/listen", params).await.unwrap_err();
+    assert_forbidden(&error, "listen");
+}
+
+#[tokio::test]
+async fn without_a_network_scopes_are_checked_only_for_a_principal() {
+    let router = server(&Runs::default()).build().unwrap();
+    let ann = Principal::new("ann").with_scopes(["a"]);
+    for (method, params) in uses() {
+        let local = CallContext::in_process;
+        call_in(&router, local(), None, method, params.clone()).await.unwrap();
+        let error = call_in(&router, local(), Some(&ann), method, params).await.unwrap_err();
+        assert_forbidden(&error, method);
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_or_invisible_item_is_unknown_and_needs_no_scopes() {
+    let hidden = server(&Runs::default()).visible_if(|_, _| false).build().unwrap();
+    let empty = Server::new("s", "1");
+    let _offered = empty.handle();
+    let empty = empty
+        .prompt(Prompt::builder("p").completion("x", |_: CompletionRequest| async { vec![""] }).handler_sync(|| ""));
+    let empty = empty.build().unwrap();
+    for (method, params) in uses() {
+        let of_hidden = call_over_network(&hidden, None, method, params.clone()).await.unwrap_err();
+        let of_missing = call_over_network(&empty, None, method, params).await.unwrap_err();
+        assert_eq!(of_hidden.origin(), ErrorOrigin::Handler, "{method}");
+        assert_eq!(of_hidden, of_missing, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn server_layers_run_before_the_check() {
+    let runs = Runs::default();
+    let seen = runs.clone();
+    // A layer may say who the caller is.
+    let login = from_fn(move |request: Request, mut cx: CallContext, next: Next| {
+        seen.add();
+        cx.insert_extension(Principal::new("ann").with_scopes(["a", "b"]));
+        next.run(request, cx)
+    });
+    let router = server(&Runs::default()).layer(login).build().unwrap();
+    call_over_network(&router, None, "tools/call", json!({ "name": "write" })).await.unwrap();
+    assert_eq!(runs.count(), 1);
+}
+
+#[tokio::test]
+async fn items_without_their_scopes_can_be_hidden() {
+    let shown = server(&Runs::default()).cache(std::time::Duration::from_secs(60), CacheScope::Public).build().unwrap();
+    let hiding = server(&Runs::default()).cache(std::time::Duration::from_secs(60), CacheScope::Public);
+    let hiding = hiding.hide_without_scope().build().unwrap();
+    let ann = Principal::new("ann").with_scopes(["a", "b"]);
+    for (method, member, all, free) in [
+        ("tools/list", "tools", 3, 1),
+        ("prompts/list", "prompts", 1, 0),
+        ("resources/list", "resources", 1, 0),
+        ("resources/templates/list", "resourceTemplates", 1, 0),
+    ] {
+        let list = async |router: &Router, caller: Option<&Principal>| {
+            let listed = call_over_network(router, caller, method, json!({})).await.unwrap();
+            (listed[member].as_array().unwrap().len(), listed["cacheScope"].as_str().unwrap().to_owned())
+        };
+        assert_eq!(list(&shown, None).await, (all, "public".to_owned()), "{method}");
+        assert_eq!(list(&hiding, None).await, (free, "private".to_owned()), "{method}");
+        assert_eq!(list(&hiding, Some(&ann)).await, (all, "private".to_owned()), "{method}");
+    }
+    for (method, params) in uses() {
+        let error = call_over_network(&hiding, None, method, params.clone()).await.unwrap_err();
+        assert_eq!(error.origin(), ErrorOrigin::Handler, "{method}: {error}");
+        call_over_network(&hiding, Some(&ann), method, params).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_handler_requires_scopes_by_the_question_mark() {
+    fn with_tool_error(caller: Principal) -> Result<String, ToolError> {
+        caller.require(["a", "b"])?;
+        Ok("done".to_owned())
+    }
+    fn with_error_object(caller: Principal) -> Result<String, ErrorObject> {
+        caller.require(["a", "b"])?;
+        Ok("done".to_owned())
+    }
+    fn with_service_error(caller: Principal) -> Result<String, ServiceError> {
+        caller.require(["a", "b"])?;
+        Ok("done".to_owned())
+    }
+    fn with_its_own(caller: Principal) -> Result<String, InsufficientScopeError> {
+        caller.require(["a", "b"]).map(|()| "done".to_owned())
+    }
+    #[derive(Debug, thiserror::Error)]
+    #[error("not allowed")]
+    struct Wrapped(#[from] InsufficientScopeError);
+    fn as_cause(caller: Principal) -> Result<String, Wrapped> {
+        Ok(caller.require(["a", "b"]).map(|()| "done".to_owned())?)
+    }
+    let router = Server::new("s", "1")
+        .tool(Tool::builder("tool-error").handler_sync(with_tool_error))
+        .tool(Tool::builder("error-object").handler_sync(with_error_object))
+        .tool(Tool::builder("service-error").handler_sync(with_service_error))
+        .tool(Tool::builder("own").handler_sync(with_its_own))
+        .tool(Tool::builder("cause").handler_sync(as_cause))
+        .tool(Tool::builder("task").task().handler_sync(with_tool_error))
+        .prompt(Prompt::builder("prompt").handler_sync(with_tool_error))
+        .resource(Resource::builder("memo://one").handler_sync(with_tool_error))
+        .method("own/method", |_: RawJson, context: Context| async move {
+            context.principal().unwrap().require(["a", "b"])?;
+            Ok(json!({}))
+        })
+        .build()
+        .unwrap();
+    let tools = ["tool-error", "error-object", "service-error", "own", "cause", "task"];
+    let mut requests: Vec<_> = tools.map(|name| ("tools/call", json!({ "name": name }))).into();
+    requests.push(("prompts/get", json!({ "name": "prompt" })));
+    requests.push(("resources/read", json!({ "uri": "memo://one" })));
+    requests.push(("own/method", json!({})));
+    for (method, params) in requests {
+        let ann = Principal::new("ann").with_scopes(["b"]);
+        let error = call_over_network(&router, Some(&ann), method, params.clone()).await.unwrap_err();
+        assert_forbidden(&error, &format!("{method} {params}"));
+        let ann = ann.with_scopes(["b", "a"]);
+        call_over_network(&router, Some(&ann), method, params).await.unwrap();
+    }
+}
+
+/// Such as that of another server, whose scopes are not those of this one.
+#[tokio::test]
+async fn an_error_object_that_is_only_a_cause_asks_for_no_scopes() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("the other server has failed")]
+    struct OtherServer(#[source] ErrorObject);
+    let relay = || Err::<String, _>(OtherServer(InsufficientScopeError::new(["theirs"]).into()));
+    let router = Server::new("s", "1").tool(Tool::builder("relay").handler_sync(relay)).build().unwrap();
+    let error = call_over_network(&router, None, "tools/call", json!({ "name": "relay" })).await.unwrap_err();
+    assert_eq!((error.origin(), error.required_scopes().len()), (ErrorOrigin::Handler, 0));
+}
