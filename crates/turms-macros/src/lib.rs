@@ -25,7 +25,7 @@ use crate::item_attribute::ItemKind;
 ///
 /// Keys: `name`, `title`, `description` (strings); `read_only`, `idempotent`, `blocking` (flags); `destructive`,
 /// `open_world` (flags, optionally with `= true` or `= false`); `task`, `task = "required"`, `task = "deferred"`;
-/// `icon`, `meta` (expressions); `crate` (a path).
+/// `icon`, `meta`, `scopes`, `layer` (expressions); `crate` (a path).
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(ItemKind::Tool, attribute.into(), item.into()).into()
@@ -33,7 +33,7 @@ pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Turns a function into a prompt, to be passed to `Server::prompt`.
 ///
-/// Keys: `name`, `title` and `description` (strings); `icon`, `meta` (expressions); `crate` (a path).
+/// Keys: `name`, `title` and `description` (strings); `icon`, `meta`, `scopes`, `layer` (expressions); `crate` (a path).
 #[proc_macro_attribute]
 pub fn prompt(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(ItemKind::Prompt, attribute.into(), item.into()).into()
@@ -42,8 +42,8 @@ pub fn prompt(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// Turns a function into a resource, or a resource template if the URI has variables, to be passed to
 /// `Server::resource`.
 ///
-/// Takes the URI, then the keys `name`, `title`, `description` and `mime_type` (strings); `icon`, `meta`, `cache`
-/// (expressions); `crate` (a path).
+/// Takes the URI, then the keys `name`, `title`, `description` and `mime_type` (strings); `icon`, `meta`, `scopes`,
+/// `layer`, `cache` (expressions); `crate` (a path).
 #[proc_macro_attribute]
 pub fn resource(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(ItemKind::Resource, attribute.into(), item.into()).into()

@@ -156,7 +156,7 @@ impl<'a> Jws<'a> {
     ///
     /// # Errors
     /// When it does not have three parts in base64url without padding, its header is not a JSON object with unique members, its
-    /// algorithm is not supported, or it has `crit`.
+    /// algorithm is not supported, its `kid` or `typ` is not a text, or it has `crit`.
     pub fn parse(token: &'a str) -> Result<Self, JwsError> {
         if token.len() > Self::MAX_LENGTH {
             return Err(JwsError::Malformed("it is too long"));
@@ -175,6 +175,9 @@ impl<'a> Jws<'a> {
         };
         if header.contains_key("crit") {
             return Err(JwsError::Critical);
+        }
+        if ["kid", "typ"].iter().any(|name| header.get(*name).is_some_and(|value| !value.is_string())) {
+            return Err(JwsError::Malformed("its `kid` or `typ` is not a text"));
         }
         Ok(Self {
             header,
@@ -694,6 +697,12 @@ pub(crate) fn encode(bytes: impl AsRef<[u8]>) -> String {
 
 fn decode(text: &str, problem: &'static str) -> Result<Vec<u8>, JwsError> {
     URL_SAFE_NO_PAD.decode(text).map_err(|_| JwsError::Malformed(problem))
+}
+
+/// Decodes base64url without padding.
+#[allow(dead_code, reason = "only some features use it")]
+pub(crate) fn decode_base64url(text: &str) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(text).ok()
 }
 
 fn member(member: Option<&String>, name: &'static str) -> Result<Vec<u8>, JwsError> {

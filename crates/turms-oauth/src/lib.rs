@@ -16,23 +16,25 @@
 mod client;
 #[cfg(feature = "fetch")]
 mod client_auth;
+#[cfg(feature = "dev")]
+pub mod dev;
 #[cfg(feature = "fetch")]
 mod discovery;
 #[cfg(feature = "client")]
 mod dpop;
 #[cfg(feature = "fetch")]
 mod error;
-#[cfg(feature = "dev")]
-pub mod dev;
 #[cfg(feature = "fetch")]
 mod fetch;
 #[cfg(feature = "client")]
 mod flow;
+#[cfg(feature = "guard")]
+mod guard;
 mod jws;
 #[cfg(feature = "client")]
 mod login;
 mod metadata;
-#[cfg(feature = "fetch")]
+#[cfg(any(feature = "fetch", feature = "guard"))]
 mod network;
 mod pkce;
 #[cfg(feature = "client")]
@@ -40,10 +42,10 @@ mod registration;
 #[cfg(feature = "client")]
 mod scopes;
 mod secret;
-#[cfg(feature = "client")]
-pub mod store;
 #[cfg(feature = "server")]
 mod server;
+#[cfg(feature = "client")]
+pub mod store;
 
 #[cfg(feature = "client")]
 pub use self::client::{
@@ -66,6 +68,11 @@ pub use self::flow::{
     authorization_url, check_callback, client_credentials, device_authorization, device_token, exchange_code,
     exchange_id_token, jwt_bearer, refresh, revoke, wait_for_device_token,
 };
+#[cfg(feature = "guard")]
+pub use self::guard::{
+    DpopPolicy, GuardDocuments, GuardError, GuardedService, Issuer, MemoryReplayStore, ReplayStore, ReplayStoreError,
+    TokenGuard, TokenGuardBuilder, TokenGuardLayer, Verifier, VerifyError,
+};
 pub use self::jws::{Algorithm, Jwk, JwkSet, Jws, JwsError, KeyError, SigningKey};
 #[cfg(feature = "client")]
 pub use self::login::{Login, LoginError, LoginMessage, LoginPrompt};
@@ -83,3 +90,10 @@ pub use self::secret::Secret;
 pub use self::store::{
     FileStore, InvalidRecordError, LoginKey, LoginLock, MemoryStore, StoreError, StoredClient, StoredLogin, TokenStore,
 };
+
+/// For tests of Turms. Not part of the API.
+#[doc(hidden)]
+pub mod __internal {
+    #[cfg(feature = "guard")]
+    pub use crate::guard::GuardClock;
+}

@@ -292,6 +292,20 @@ pub struct Introspection {
     pub claims: Map<String, Value>,
 }
 
+impl Introspection {
+    /// Creates the response for a valid token with these claims.
+    #[must_use]
+    pub fn active(claims: Map<String, Value>) -> Self {
+        Self { active: true, claims }
+    }
+
+    /// Creates the response for a token that is unknown, expired or revoked.
+    #[must_use]
+    pub fn inactive() -> Self {
+        Self { active: false, claims: Map::new() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

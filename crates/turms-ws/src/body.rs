@@ -5,14 +5,14 @@ use std::task::{Context as TaskContext, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-/// The body of a handshake response: the reason of a rejection, or empty.
+/// The body of a response: the reason of a rejection, a document of the guard, or empty.
 #[derive(Debug, Default)]
 pub struct WsBody(Option<Bytes>);
 
 #[cfg(feature = "server")]
-impl From<String> for WsBody {
-    fn from(text: String) -> Self {
-        Self(Some(Bytes::from(text)).filter(|text| !text.is_empty()))
+impl From<Bytes> for WsBody {
+    fn from(text: Bytes) -> Self {
+        Self(Some(text).filter(|text| !text.is_empty()))
     }
 }
 

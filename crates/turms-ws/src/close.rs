@@ -1,7 +1,6 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
@@ -16,7 +15,9 @@ use turms_proto::format_duration;
 /// It is shared between the socket, which the driver of the connection owns, and the code that serves or observes the connection.
 #[derive(Debug, Default)]
 pub(crate) struct CloseState {
-    is_shutting_down: AtomicBool,
+    /// The close frame to send, if it is not that of a client that does not need the connection any more.
+    #[cfg(feature = "server")]
+    frame: OnceLock<CloseFrame>,
     /// A description of what the peer did. It continues a sentence that begins with "the server".
     reason: OnceLock<String>,
 }
@@ -25,15 +26,22 @@ impl CloseState {
     /// Makes [`frame`](Self::frame) return 1001.
     #[cfg(feature = "server")]
     pub(crate) fn begin_shutdown(&self) {
-        self.is_shutting_down.store(true, Ordering::Relaxed);
+        let _ = self.frame.set(close_frame(CloseCode::Away, "the server is shutting down"));
+    }
+
+    /// Makes [`frame`](Self::frame) return 1008.
+    #[cfg(feature = "server")]
+    pub(crate) fn token_expired(&self) {
+        let _ = self.frame.set(close_frame(CloseCode::Policy, "the access token has expired"));
     }
 
     /// The close frame of this side, unless it closes because of an error.
     pub(crate) fn frame(&self) -> CloseFrame {
-        match self.is_shutting_down.load(Ordering::Relaxed) {
-            true => close_frame(CloseCode::Away, "the server is shutting down"),
-            false => close_frame(CloseCode::Normal, ""),
+        #[cfg(feature = "server")]
+        if let Some(frame) = self.frame.get() {
+            return frame.clone();
         }
+        close_frame(CloseCode::Normal, "")
     }
 
     /// The peer has sent a close frame.

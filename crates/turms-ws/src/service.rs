@@ -1,10 +1,10 @@
 use std::convert::Infallible;
 use std::fmt;
-use std::future::{Ready, ready};
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -12,9 +12,9 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_tungstenite::tungstenite::protocol::Role;
-use turms_core::{BoxFuture, Connection, ConnectionError, Endpoint, Error, IntoEndpoint, Shutdown};
-use turms_http::__internal::{AccessPolicy, BodyError, BodyLimit, HttpHandler, RequestHead};
-use turms_http::{HttpBody, Listener};
+use turms_core::{BoxFuture, Connection, ConnectionError, Endpoint, Error, IntoEndpoint, Remote, Shutdown};
+use turms_http::__internal::{AccessPolicy, BodyError, BodyLimit, HttpHandler, RequestHead, SharedGuard, sleep_until};
+use turms_http::{Guard, GuardRequest, HttpBody, Listener};
 
 use crate::body::WsBody;
 use crate::close::CloseState;
@@ -29,8 +29,8 @@ use crate::upgrade::{UpgradeError, UpgradeRequest};
 ///
 /// A request is rejected, with the reason in the body, unless it requests a WebSocket of version 13, has an allowed
 /// host and an allowed origin, and requests the subprotocol `mcp` or none. Its headers, its URI, and the extensions
-/// that middleware has added are available to the handlers of every call over the connection. Authentication belongs in
-/// middleware, before the upgrade.
+/// that middleware has added are available to the handlers of every call over the connection. A
+/// [guard](WsService::guard) or middleware checks credentials, before the upgrade.
 #[derive(Clone)]
 #[must_use]
 pub struct WsService {
@@ -44,6 +44,7 @@ pub struct WsService {
 #[derive(Debug, Clone)]
 struct WsServiceSettings {
     access: AccessPolicy,
+    guard: SharedGuard,
     heartbeat: HeartbeatOptions,
     max_connections: u32,
 }
@@ -59,6 +60,7 @@ impl WsService {
     pub fn new(endpoint: Endpoint) -> Self {
         let settings = WsServiceSettings {
             access: AccessPolicy::default(),
+            guard: SharedGuard::default(),
             heartbeat: HeartbeatOptions::default(),
             max_connections: Self::DEFAULT_MAX_CONNECTIONS,
         };
@@ -100,6 +102,17 @@ impl WsService {
         self
     }
 
+    /// Sets the guard, which checks the credentials of a request before the connection is upgraded. Default: none; a `Principal` may come
+    /// from the application's middleware.
+    ///
+    /// The connection is closed with 1008 when the token expires. Calls that have begun may finish within the drain timeout of the
+    /// limits.
+    #[doc(alias = "authorization")]
+    pub fn guard(mut self, guard: impl Guard) -> Self {
+        self.settings_mut().guard = SharedGuard::new(guard);
+        self
+    }
+
     /// Sets the time without messages after which a client is pinged. Default: 30 s. With `None` there are no pings,
     /// and a client that has disconnected without a close frame is noticed only when a message is sent to it.
     pub fn ping_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
@@ -127,18 +140,37 @@ impl WsService {
         Arc::make_mut(&mut self.settings)
     }
 
-    fn respond<B>(&self, request: http::Request<B>) -> http::Response<WsBody> {
+    async fn respond(self, mut request: Parts) -> http::Response<WsBody> {
+        match self.check(&mut request).await {
+            Ok(()) => {}
+            Err(response) => return *response,
+        }
         self.upgrade(request).unwrap_or_else(|error| {
             tracing::debug!(target: "turms::server", %error, "WebSocket upgrade rejected");
             error.response()
         })
     }
 
-    fn upgrade<B>(&self, mut request: http::Request<B>) -> Result<http::Response<WsBody>, UpgradeError> {
-        let upgrading = request.extensions().get::<OnUpgrade>().is_some().then(|| hyper::upgrade::on(&mut request));
-        let (request, _) = request.into_parts();
-        let upgrade = UpgradeRequest::parse(&request, &self.settings.access)?;
-        let upgrading = upgrading.ok_or(UpgradeError::Impossible)?;
+    /// Checks the access and the credentials of a request. The response is a rejection, or a public document of the guard.
+    async fn check(&self, request: &mut Parts) -> Result<(), Box<http::Response<WsBody>>> {
+        let WsServiceSettings { access, guard, .. } = &*self.settings;
+        if let Err(denied) = access.check(&request.headers, request.uri.authority()) {
+            return Err(Box::new(UpgradeError::from(denied).response()));
+        }
+        if let Some(document) = guard.document(&request.method, request.uri.path()) {
+            return Err(Box::new(document.map(WsBody::from)));
+        }
+        match guard.check(&GuardRequest::new(request)).await {
+            Ok(Some(principal)) => drop(request.extensions.insert(principal)),
+            Ok(None) => {}
+            Err(rejection) => return Err(Box::new(rejection.into_response().map(WsBody::from))),
+        }
+        Ok(())
+    }
+
+    fn upgrade(&self, mut request: Parts) -> Result<http::Response<WsBody>, UpgradeError> {
+        let upgrade = UpgradeRequest::parse(&request)?;
+        let upgrading = request.extensions.remove::<OnUpgrade>().ok_or(UpgradeError::Impossible)?;
         let permit = self.connection_permits.clone().try_acquire_owned().map_err(|_| UpgradeError::Full)?;
         tokio::spawn(self.clone().serve(upgrading, request, permit));
         Ok(upgrade.accept())
@@ -170,8 +202,10 @@ impl WsService {
         let (reader, writer) = tokio::io::split(socket);
         let (connection, handle) = Connection::server(reader, writer, &self.endpoint.info().versions, limits.clone());
         let Parts { headers, uri, mut extensions, .. } = request;
+        let expiry = self.settings.guard.stream_end(extensions.get());
         extensions.insert(headers);
         extensions.insert(uri);
+        extensions.insert(Remote);
         let mut running = pin!(connection.with_extensions(extensions).run(self.endpoint.service().clone()));
         tokio::select! {
             // Poll the shutdown first, so that no request is accepted after it.
@@ -180,9 +214,21 @@ impl WsService {
                 close.begin_shutdown();
                 handle.shutdown();
             }
+            () = expired(expiry) => {
+                close.token_expired();
+                handle.shutdown();
+            }
             ended = &mut running => return ended,
         }
         running.await
+    }
+}
+
+/// Resolves when a token has expired.
+async fn expired(expiry: Option<SystemTime>) {
+    match expiry {
+        Some(expiry) => sleep_until(expiry).await,
+        None => pending().await,
     }
 }
 
@@ -193,14 +239,16 @@ fn connection_permits(count: u32) -> Arc<Semaphore> {
 impl<B> tower_service::Service<http::Request<B>> for WsService {
     type Response = http::Response<WsBody>;
     type Error = Infallible;
-    type Future = Ready<Result<Self::Response, Infallible>>;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        ready(Ok(self.respond(request)))
+        let (request, _) = request.into_parts();
+        let response = self.clone().respond(request);
+        Box::pin(async move { Ok(response.await) })
     }
 }
 
@@ -225,8 +273,8 @@ impl HttpHandler for WsService {
         head: RequestHead,
         _: Result<Bytes, BodyError>,
     ) -> impl Future<Output = http::Response<HttpBody>> + Send {
-        let request = http::Request::from_parts(head.into_parts(), ());
-        ready(self.respond(request).map(HttpBody::from))
+        let response = self.clone().respond(head.into_parts());
+        async move { response.await.map(HttpBody::from) }
     }
 
     fn shutdown_requested(&self) -> BoxFuture<'static, ()> {

@@ -1,5 +1,6 @@
 //! The server side of the handshake (RFC 6455, 4.2).
 
+use bytes::Bytes;
 use http::header::{
     ALLOW, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
     SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
@@ -7,7 +8,7 @@ use http::header::{
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use turms_http::__internal::{AccessDenied, AccessPolicy};
+use turms_http::__internal::AccessDenied;
 
 use crate::body::WsBody;
 use crate::handshake::{SUBPROTOCOL, VERSION, has_token, tokens};
@@ -41,10 +42,9 @@ pub(crate) enum UpgradeError {
 }
 
 impl UpgradeRequest {
-    /// Parses a request. Access is checked first, so that the response to a denied client reveals nothing else.
-    pub(crate) fn parse(request: &Parts, access: &AccessPolicy) -> Result<Self, UpgradeError> {
+    /// Parses a request. Access is checked before, so that the response to a denied client reveals nothing else.
+    pub(crate) fn parse(request: &Parts) -> Result<Self, UpgradeError> {
         let headers = &request.headers;
-        access.check(headers, request.uri.authority())?;
         if request.method != Method::GET {
             return Err(UpgradeError::Method(request.method.clone()));
         }
@@ -105,7 +105,7 @@ impl UpgradeError {
 
     /// Returns the response that rejects the request.
     pub(crate) fn response(&self) -> Response<WsBody> {
-        let mut response = Response::new(WsBody::from(self.to_string()));
+        let mut response = Response::new(WsBody::from(Bytes::from(self.to_string())));
         *response.status_mut() = self.status();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     fn parse(request: http::request::Builder) -> Result<UpgradeRequest, UpgradeError> {
-        UpgradeRequest::parse(&request.body(()).unwrap().into_parts().0, &AccessPolicy::default())
+        UpgradeRequest::parse(&request.body(()).unwrap().into_parts().0)
     }
 
     #[test]

@@ -836,3 +836,65 @@ mod renamed {
         assert_eq!(list["prompts"][0]["name"], "ask");
     }
 }
+
+mod scopes_and_layers {
+    use turms::layer::{CallResult, ErrorOrigin, Next, Remote, from_fn};
+
+    use super::*;
+
+    const NOTES: [&str; 2] = ["notes:read", "notes:write"];
+
+    /// A layer that adds to the text of a tool.
+    async fn exclaim(request: Request, cx: CallContext, next: Next) -> CallResult {
+        let result: CallToolResult = next.run(request, cx).await?.take()?;
+        Ok(turms::layer::Payload::new(CallToolResult::from_text(result.text() + "!")))
+    }
+
+    async fn ask(request: Request, cx: CallContext, next: Next) -> CallResult {
+        let result: CallToolResult = next.run(request, cx).await?.take()?;
+        Ok(turms::layer::Payload::new(CallToolResult::from_text(result.text() + "?")))
+    }
+
+    #[tool(scopes = ["notes:read", "notes:write"], layer = from_fn(exclaim), layer = from_fn(ask))]
+    fn write() -> &'static str {
+        "written"
+    }
+
+    #[prompt(scopes = NOTES)]
+    fn review() -> &'static str {
+        "?"
+    }
+
+    #[resource("notes://all", scopes = vec!["notes:read"])]
+    fn notes() -> &'static str {
+        "all"
+    }
+
+    struct Notes;
+
+    #[handlers]
+    impl Notes {
+        #[tool(scopes = ["notes:admin"], layer = from_fn(exclaim))]
+        fn clear(&self) -> &'static str {
+            "cleared"
+        }
+    }
+
+    #[tokio::test]
+    async fn attributes_set_scopes_and_layers() {
+        assert_eq!(
+            (write().scopes(), review().scopes(), notes().scopes()),
+            (&NOTES.map(str::to_owned)[..], &NOTES.map(str::to_owned)[..], &["notes:read".to_owned()][..])
+        );
+        let router = build(server().tool(write).handlers(Notes));
+        assert_eq!(text(&router, "write", json!({})).await, "written!?");
+        assert_eq!(text(&router, "clear", json!({})).await, "cleared!");
+        let mut cx = CallContext::in_process();
+        cx.insert_extension(Remote);
+        let error = router.call(Request::new::<CallTool>(CallToolParams::new("clear")), cx).await.unwrap_err();
+        assert_eq!(
+            (error.origin(), error.required_scopes()),
+            (ErrorOrigin::Forbidden, &["notes:admin".to_owned()][..])
+        );
+    }
+}

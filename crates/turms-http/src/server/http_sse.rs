@@ -4,9 +4,11 @@
 //! stream.
 
 use std::collections::HashMap;
-use std::pin::Pin;
+use std::future::pending;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
+use std::time::SystemTime;
 
 use bytes::{Buf as _, Bytes};
 use http::request::Parts;
@@ -20,6 +22,7 @@ use turms_proto::header::HeaderLookup;
 use turms_proto::{Ability, Incoming, Lines};
 
 use super::HttpState;
+use super::guard::{SharedGuard, sleep_until};
 use super::keep_alive::KeepAlive;
 use super::request::RequestHead;
 use super::request::body::BodyError;
@@ -70,12 +73,15 @@ struct SseCaller {
     key: Option<String>,
     /// The values that calls see: of the request that opened the session, with the current principal.
     extensions: Mutex<Arc<Extensions>>,
+    /// The time at which the last of the tokens expires, if streams end then.
+    expiry: Mutex<Option<SystemTime>>,
 }
 
 impl SseCaller {
-    fn new(head: RequestHead) -> Self {
+    fn new(head: RequestHead, guard: &SharedGuard) -> Self {
         let key = head.principal().map(|principal| principal.key().to_owned());
-        Self { key, extensions: Mutex::new(Arc::new(extensions_of(head))) }
+        let expiry = Mutex::new(guard.stream_end(head.principal()));
+        Self { key, extensions: Mutex::new(Arc::new(extensions_of(head))), expiry }
     }
 
     /// Returns `true` if a request has the same principal, possibly with other scopes.
@@ -85,7 +91,11 @@ impl SseCaller {
 
     /// Returns the values for the calls of a request, with its principal: the scopes of a token may differ from those of the last
     /// one.
-    fn renew(&self, head: &RequestHead) -> Arc<Extensions> {
+    fn renew(&self, head: &RequestHead, guard: &SharedGuard) -> Arc<Extensions> {
+        let expiry = guard.stream_end(head.principal());
+        let mut last = self.expiry.lock();
+        *last = last.zip(expiry).map(|(last, expiry)| last.max(expiry));
+        drop(last);
         let mut extensions = self.extensions.lock();
         if let Some(principal) = head.principal()
             && extensions.get::<Principal>() != Some(principal)
@@ -93,6 +103,20 @@ impl SseCaller {
             Arc::make_mut(&mut extensions).insert(principal.clone());
         }
         extensions.clone()
+    }
+
+    /// Resolves when the last token has expired.
+    async fn expired(&self) {
+        let mut known = *self.expiry.lock();
+        while let Some(expiry) = known {
+            sleep_until(expiry).await;
+            let last = *self.expiry.lock();
+            if last == known {
+                return;
+            }
+            known = last;
+        }
+        pending().await
     }
 }
 
@@ -117,17 +141,25 @@ impl HttpState {
         let versions: Vec<_> = self.versions().iter().copied().filter(|v| v.has(Ability::Handshake)).collect();
         let line_extensions = LineExtensions::default();
         let reader = PostedReader { queue, piece: Bytes::new(), line_extensions: line_extensions.clone() };
-        let (connection, _) = Connection::server(reader, written, &versions, self.limits().clone());
+        let (connection, handle) = Connection::server(reader, written, &versions, self.limits().clone());
         let (connection, endpoint) = (connection.with_line_extensions(line_extensions), self.connection_endpoint());
+        let caller = Arc::new(SseCaller::new(head, &self.options.guard));
+        let (current, sessions, session_id) = (caller.clone(), self.state.sse_sessions.clone(), id.clone());
         // The result is ignored: the client sees the end of the stream.
-        tokio::spawn(async move { drop(connection.serve(&endpoint).await) });
+        tokio::spawn(async move {
+            let mut serving = pin!(connection.serve(&endpoint));
+            tokio::select! {
+                _ = &mut serving => return,
+                () = current.expired() => {}
+            }
+            // Messages are not accepted any more. Calls that have begun may finish.
+            sessions.0.lock().remove(&session_id);
+            handle.shutdown();
+            drop(serving.await);
+        });
         let mut begin = Vec::new();
         sse::write_event(&mut begin, Some("endpoint"), None, format!("messages?{SESSION_PARAM}{id}").as_bytes());
-        self.state
-            .sse_sessions
-            .0
-            .lock()
-            .insert(id.clone(), SseSession { posted, caller: Arc::new(SseCaller::new(head)) });
+        self.state.sse_sessions.0.lock().insert(id.clone(), SseSession { posted, caller });
         response::events(SseEvents {
             sessions: self.state.sse_sessions.clone(),
             id,
@@ -162,7 +194,7 @@ impl HttpState {
         if let Err(invalid) = Incoming::decode(bytes.clone(), self.limits().max_batch) {
             return response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error);
         }
-        let message = (without_line_breaks(bytes), session.caller.renew(&head));
+        let message = (without_line_breaks(bytes), session.caller.renew(&head, &self.options.guard));
         match session.posted.send_timeout(message, self.options.body_timeout).await {
             Ok(()) => response::empty(StatusCode::ACCEPTED),
             Err(mpsc::error::SendTimeoutError::Closed(_)) => no_sse_session(),

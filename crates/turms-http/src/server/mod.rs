@@ -31,10 +31,10 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::HeaderValue;
+use http::header::{HeaderValue, WWW_AUTHENTICATE};
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use turms_core::{BoxFuture, CloseReason, Endpoint, Error, IntoEndpoint, Limits, Shutdown};
+use turms_core::{BoxFuture, CloseReason, Endpoint, Error, IntoEndpoint, Limits, Principal, Shutdown};
 use turms_proto::session::unsupported_version;
 use turms_proto::{Ability, ErrorObject, ProtocolVersion, RequestId};
 
@@ -342,6 +342,31 @@ impl HttpState {
             tracing::warn!("{denied}; {remedy}. Further rejections are logged at level debug");
         }
         response::refuse(StatusCode::FORBIDDEN, denied.to_string())
+    }
+
+    /// Returns the response to a call that needs more scopes, without its body.
+    fn forbidden(&self, principal: Option<&Principal>, scopes: &[String]) -> HttpResponse {
+        let mut response = response::empty(StatusCode::FORBIDDEN);
+        let challenge = self.options.guard.insufficient_scope(principal, scopes);
+        response.headers_mut().extend(challenge.map(|challenge| (WWW_AUTHENTICATE, challenge)));
+        response
+    }
+
+    /// Returns the future that ends a stream: when the token of its principal expires, and at the shutdown unless the stream belongs to
+    /// a call.
+    fn stream_end(&self, principal: Option<&Principal>, ends_at_shutdown: bool) -> Option<BoxFuture<'static, ()>> {
+        let shutdown = self.state.shutdown.clone();
+        match (self.options.guard.stream_end(principal), ends_at_shutdown) {
+            (None, false) => None,
+            (None, true) => Some(self.shutting_down()),
+            (Some(expiry), false) => Some(Box::pin(sleep_until(expiry))),
+            (Some(expiry), true) => Some(Box::pin(async move {
+                tokio::select! {
+                    () = shutdown.begun() => {}
+                    () = sleep_until(expiry) => {}
+                }
+            })),
+        }
     }
 
     fn speaks_with(&self, ability: Ability) -> bool {

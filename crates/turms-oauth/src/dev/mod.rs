@@ -36,7 +36,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-use turms_core::random_bytes;
+use turms_core::__internal::random_bytes;
 
 use self::application::DevState;
 pub use self::builder::DevServerBuilder;

@@ -13,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use turms_core::random_bytes;
+use turms_core::__internal::random_bytes;
 use url::Url;
 
 use super::clock::end_of;

@@ -3,7 +3,7 @@
 use http::HeaderValue;
 use http::header::HeaderName;
 use parking_lot::Mutex;
-use turms_core::random_bytes;
+use turms_core::__internal::random_bytes;
 use url::Url;
 
 use super::claims::{Claims, date, text};

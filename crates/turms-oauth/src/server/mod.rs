@@ -22,7 +22,7 @@ use std::time::Duration;
 use ::http::{Method, StatusCode};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use turms_core::random_bytes;
+use turms_core::__internal::random_bytes;
 use url::Url;
 
 use self::clients::{Clients, DEVICE_CODE};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use turms_core::random_bytes;
+use turms_core::__internal::random_bytes;
 
 use super::Core;
 use super::claims::Claims;

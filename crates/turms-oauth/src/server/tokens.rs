@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use turms_core::random_bytes;
+use turms_core::__internal::random_bytes;
 
 use super::claims::Claims;
 use super::clock::end_of;

@@ -38,6 +38,17 @@ fn no_scope() -> String {
 #[tool(icon)]
 fn no_icon() {}
 
+#[tool(scopes = "notes:read notes:write")]
+fn no_list() {}
+
+#[prompt(scopes)]
+fn no_scopes() -> String {
+    String::new()
+}
+
+#[tool(layer)]
+fn no_layer() {}
+
 #[tool(crate = 1)]
 fn no_path() {}
 

@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::header::HeaderName;
 use turms_core::__internal::{dispatch, is_random_id, random_id};
 use turms_core::store::{SessionRecord, StoreError};
-use turms_core::{CallContext, CloseReason, Payload, Peer, Principal, Request};
+use turms_core::{BoxFuture, CallContext, CloseReason, Payload, Peer, Principal, Request};
 use turms_proto::header::{HeaderLookup, LAST_EVENT_ID, SESSION_ID};
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::session::Dialect;
@@ -21,7 +21,7 @@ use crate::server::options::SessionOptions;
 use crate::server::request::RequestHead;
 use crate::server::request::context::HttpRequestInfo;
 use crate::server::request::headers::{KnownHeader, McpHeaders, NamedVersion, accepts_events, single};
-use crate::server::response::{self, HttpResponse};
+use crate::server::response::{self, HttpBody, HttpResponse};
 use crate::server::stream_limit::StreamPermit;
 use crate::server::{HttpState, header_value, unreadable_version};
 
@@ -50,6 +50,7 @@ impl HttpState {
             Ok(session) => session,
             Err(answer) => return answer,
         };
+        let principal = head.principal().cloned();
         let posted = PostedMessages { incoming, head, begins_in: None };
         let has_request = posted.has_request();
         // A call is not started if its response could not be delivered.
@@ -62,7 +63,7 @@ impl HttpState {
         if !has_request {
             session.shrink_memory();
         }
-        self.respond_to_post(&session, reply, permit, id.as_ref())
+        self.respond_to_post(&session, reply, permit, id.as_ref(), principal.as_ref())
     }
 
     fn take_stream_permit(
@@ -86,11 +87,18 @@ impl HttpState {
         reply: PostReply,
         permit: Option<StreamPermit>,
         id: Option<&RequestId>,
+        principal: Option<&Principal>,
     ) -> HttpResponse {
         match (reply, permit) {
             (PostReply::Response { status, body }, _) => response::json(status, body),
+            (PostReply::Forbidden { scopes, body }, _) => {
+                let mut response = self.forbidden(principal, &scopes);
+                *response.body_mut() = HttpBody::json(body);
+                response
+            }
+            // A call that was let in may finish, so its stream does not end with the token.
             (PostReply::Stream(stream), Some(permit)) => {
-                self.read_stream(session, stream, StreamStart::Fresh(0), permit)
+                self.read_stream(session, stream, StreamStart::Fresh(0), permit, |_| None)
             }
             (PostReply::Gone, _) => no_session(id),
             (PostReply::Accepted | PostReply::Stream(_), _) => response::empty(StatusCode::ACCEPTED),
@@ -120,15 +128,16 @@ impl HttpState {
         let Some(permit) = self.state.streams.take(self.options.max_streams) else {
             return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open");
         };
-        let principal = head.principal().map(|principal| principal.key().to_owned());
+        let principal = head.principal().cloned();
         let session = HttpSession::new(random_id().into(), self.endpoint.service(), options.clone(), self.versions());
         let incoming = Incoming::One(Message::Request(request));
         let begins_in = Some(Arc::downgrade(&self.state.sessions));
         let reply = session.receive(PostedMessages { incoming, head, begins_in }, self.limits()).await;
         let Some(version) = session.state.lock().protocol.agreed() else {
-            return self.respond_to_post(&session, reply, Some(permit), Some(&id));
+            return self.respond_to_post(&session, reply, Some(permit), Some(&id), principal.as_ref());
         };
-        let record = self.state.sessions.shared(SessionRecord::new(version, client).principal(principal));
+        let owner = principal.as_ref().map(|principal| principal.key().to_owned());
+        let record = self.state.sessions.shared(SessionRecord::new(version, client).principal(owner));
         match options.sessions().insert(&session.id, record.clone(), options.store_ttl()).await {
             Ok(()) => {}
             Err(StoreError::CapacityExceeded { limit, .. }) => return too_many_sessions(limit, &id),
@@ -142,7 +151,7 @@ impl HttpState {
         let session = self.state.sessions.add(session, place);
         // It may have been refused while it was stored.
         self.state.sessions.remove_if_refused(&session).await;
-        let mut answer = self.respond_to_post(&session, reply, Some(permit), Some(&id));
+        let mut answer = self.respond_to_post(&session, reply, Some(permit), Some(&id), principal.as_ref());
         answer.headers_mut().insert(HeaderName::from_static(SESSION_ID), header_value(&session.id));
         answer
     }
@@ -244,8 +253,8 @@ impl HttpState {
             Err(answer) => return answer,
         };
         match single(head.last_event, LAST_EVENT_ID) {
-            Ok(Some(event)) => self.resume(&session, event).await,
-            Ok(None) => self.listen(&session).await,
+            Ok(Some(event)) => self.resume(&session, event, request_head.principal()).await,
+            Ok(None) => self.listen(&session, request_head.principal()).await,
             Err(error) => response::error(StatusCode::BAD_REQUEST, None, &error),
         }
     }
@@ -263,11 +272,12 @@ impl HttpState {
         }
     }
 
-    async fn listen(&self, session: &Arc<HttpSession>) -> HttpResponse {
+    async fn listen(&self, session: &Arc<HttpSession>, principal: Option<&Principal>) -> HttpResponse {
         let permit = match self.take_stream_permit(session, None) {
             Ok(permit) => permit,
             Err(answer) => return *answer,
         };
+        let ending = |kind| self.get_end(principal, kind);
         // A standalone stream with undelivered events is read first.
         let waiting = {
             let state = session.state.lock();
@@ -278,16 +288,16 @@ impl HttpState {
         if let Some((stream, taken, last)) = waiting {
             let is_kept = last == taken || session.has_event(stream, taken + 1).await;
             if is_kept {
-                return self.read_stream(session, stream, StreamStart::Fresh(taken), permit);
+                return self.read_stream(session, stream, StreamStart::Fresh(taken), permit, ending);
             }
             tracing::warn!(missed = last - taken, "undelivered events are no longer in the store");
             session.state.lock().end_if_done(stream);
         }
         let stream = session.state.lock().open_stream(StreamKind::Standalone);
-        self.read_stream(session, stream, StreamStart::Fresh(0), permit)
+        self.read_stream(session, stream, StreamStart::Fresh(0), permit, ending)
     }
 
-    async fn resume(&self, session: &Arc<HttpSession>, event: &str) -> HttpResponse {
+    async fn resume(&self, session: &Arc<HttpSession>, event: &str, principal: Option<&Principal>) -> HttpResponse {
         let unknown =
             || response::refuse(StatusCode::BAD_REQUEST, format!("there is no event {event:?} in this session"));
         let Some((stream, number)) = parse_event_id(event) else { return unknown() };
@@ -316,9 +326,15 @@ impl HttpState {
             },
         };
         match self.take_stream_permit(session, None) {
-            Ok(permit) => self.read_stream(session, stream, begin, permit),
+            Ok(permit) => self.read_stream(session, stream, begin, permit, |kind| self.get_end(principal, kind)),
             Err(answer) => *answer,
         }
+    }
+
+    /// Returns the future that ends the stream of a GET. The stream of a call stays open during a shutdown, so that the call may
+    /// finish.
+    fn get_end(&self, principal: Option<&Principal>, kind: StreamKind) -> Option<BoxFuture<'static, ()>> {
+        self.stream_end(principal, kind != StreamKind::Call)
     }
 
     fn read_stream(
@@ -327,8 +343,9 @@ impl HttpState {
         stream: u64,
         begin: StreamStart,
         permit: StreamPermit,
+        ending: impl FnOnce(StreamKind) -> Option<BoxFuture<'static, ()>>,
     ) -> HttpResponse {
-        match StreamReader::new(session, stream, begin, self.options.keep_alive, || self.shutting_down(), permit) {
+        match StreamReader::new(session, stream, begin, self.options.keep_alive, ending, permit) {
             Some(reader) => response::events(reader),
             None => no_session(None),
         }

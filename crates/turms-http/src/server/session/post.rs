@@ -8,7 +8,7 @@ use std::task::Poll;
 use http::StatusCode;
 use smallvec::SmallVec;
 use turms_core::__internal::{Dispatch, dispatch, encode_response, too_many_in_flight};
-use turms_core::{CallContext, CallResult, CancellationToken, Limits, Peer, Request};
+use turms_core::{CallContext, CallResult, CancellationToken, ErrorOrigin, Limits, Peer, Request};
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Event, ResponseAction, Ticket};
 use turms_proto::types::Initialize;
@@ -44,6 +44,8 @@ pub(super) enum PostReply {
     Accepted,
     /// All responses, encoded.
     Response { status: StatusCode, body: Vec<u8> },
+    /// The response to a call that needs more scopes.
+    Forbidden { scopes: Vec<String>, body: Vec<u8> },
     /// The responses follow on a stream.
     Stream(u64),
     /// The session was closed meanwhile.
@@ -58,6 +60,8 @@ struct PostInProgress {
     is_batch: bool,
     responses: SmallVec<[Vec<u8>; 1]>,
     status: StatusCode,
+    /// The scopes that the call needs, if it needs more than the caller has.
+    scopes: Option<Vec<String>>,
 }
 
 /// The events of one POST. At most one unless it is a batch.
@@ -74,7 +78,7 @@ impl HttpSession {
         let peer = Arc::new(SessionPeer::new(self.weak_self.clone(), MessageRoute::post()));
         let info = HttpRequestInfo::streaming(head, StreamControl::new(peer.clone()));
         let (responses, status) = (SmallVec::new(), StatusCode::OK);
-        let mut post = PostInProgress { peer, info, begins_in, is_batch, responses, status };
+        let mut post = PostInProgress { peer, info, begins_in, is_batch, responses, status, scopes: None };
         if let Some(call) = call {
             self.start_call(call, &mut post, limits).await;
         }
@@ -91,7 +95,7 @@ impl HttpSession {
                 event => deliver(event),
             }
         }
-        let PostInProgress { peer, is_batch, responses, status, .. } = post;
+        let PostInProgress { peer, is_batch, responses, status, scopes, .. } = post;
         match peer.route().close() {
             Some(stream) => {
                 self.respond_on(stream, responses);
@@ -100,7 +104,13 @@ impl HttpSession {
             None if responses.is_empty() && has_request && !self.state.lock().is_open => PostReply::Gone,
             None if responses.is_empty() => PostReply::Accepted,
             None if is_batch => PostReply::Response { status: StatusCode::OK, body: join_batch(responses) },
-            None => PostReply::Response { status, body: responses.into_iter().next().unwrap_or_default() },
+            None => {
+                let body = responses.into_iter().next().unwrap_or_default();
+                match scopes {
+                    Some(scopes) => PostReply::Forbidden { scopes, body },
+                    None => PostReply::Response { status, body },
+                }
+            }
         }
     }
 
@@ -164,6 +174,11 @@ impl HttpSession {
                 Poll::Pending => return self.spawn_call(call, ticket, cancellation, post),
             }
         };
+        if let Err(error) = &result
+            && error.origin() == ErrorOrigin::Forbidden
+        {
+            post.scopes = Some(error.required_scopes().to_vec());
+        }
         // The call may have been cancelled while it was polled.
         let is_wanted = self.state.lock().protocol.complete(&ticket, result.is_ok()) == ResponseAction::Send;
         post.responses.extend(is_wanted.then(|| encode_response(ticket.id(), result)));

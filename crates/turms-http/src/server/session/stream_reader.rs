@@ -76,7 +76,7 @@ impl StreamReader {
         stream: u64,
         begin: StreamStart,
         keep_alive: Duration,
-        ending: impl FnOnce() -> BoxFuture<'static, ()>,
+        ending: impl FnOnce(StreamKind) -> Option<BoxFuture<'static, ()>>,
         permit: StreamPermit,
     ) -> Option<Self> {
         let mut state = session.state.lock();
@@ -108,8 +108,7 @@ impl StreamReader {
             fetching: None,
             is_over: false,
             keep_alive: KeepAlive::new(keep_alive),
-            // The stream of a call stays open during a shutdown, so that the call may finish.
-            ending: (kind != StreamKind::Call).then(ending),
+            ending: ending(kind),
             remote: (kind == StreamKind::Remote).then(remote),
             _permit: permit,
         })

@@ -72,7 +72,7 @@ fn reader(session: &Arc<HttpSession>, stream: u64) -> StreamReader {
         stream,
         StreamStart::Fresh(0),
         Duration::from_secs(3600),
-        || Box::pin(pending()),
+        |_| Some(Box::pin(pending())),
         permit,
     );
     reader.expect("the session is open")

@@ -4,6 +4,7 @@ mod call_stream;
 mod legacy;
 mod notification_queue;
 
+use std::future::pending;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -21,7 +22,7 @@ pub(super) use self::notification_queue::NotificationQueue;
 use super::HttpState;
 use super::request::context::HttpRequestInfo;
 use super::request::headers::McpHeaders;
-use super::response::{self, HttpResponse};
+use super::response::{self, HttpBody, HttpResponse};
 
 /// Returns the protocol version claim of a request, and the name that its headers mirror. Found in one pass.
 pub(super) fn claim_of(request: &turms_proto::Request) -> Option<(Result<VersionClaim, ErrorObject>, Option<RawJson>)> {
@@ -73,11 +74,12 @@ impl HttpState {
         // What a handler leaves behind learns that the call is over, also if the call is dropped.
         let open = CloseOnDrop(Some(info.clone()));
         match first_output(call, info.notifications()).await {
-            FirstOutput::Response(result) => respond(&id, result, status),
+            FirstOutput::Response(result) => self.respond(&id, result, status, &info),
             FirstOutput::Notification(call) => match self.state.streams.take(self.options.max_streams) {
                 Some(permit) => {
                     open.keep();
-                    let ending = is_subscription.then(|| (self.shutting_down(), Ok(listen_result(&id))));
+                    let end = || self.stream_end(info.principal(), true).unwrap_or_else(|| Box::pin(pending()));
+                    let ending = is_subscription.then(|| (end(), Ok(listen_result(&id))));
                     let finish = move |result| encode_response(&id, result);
                     let call = CallStream::new(call, info, self.options.keep_alive, permit, finish);
                     response::events(call.until(ending))
@@ -89,7 +91,7 @@ impl HttpState {
                 None => {
                     drop(open);
                     tracing::debug!("notifications of a call are dropped: too many streams are open");
-                    respond(&id, call.finish().await, status)
+                    self.respond(&id, call.finish().await, status, &info)
                 }
             },
         }
@@ -108,6 +110,33 @@ impl HttpState {
     }
 }
 
+impl HttpState {
+    /// Returns the JSON response of a call.
+    fn respond(
+        &self,
+        id: &RequestId,
+        result: CallResult,
+        status: fn(&ServiceError) -> StatusCode,
+        info: &HttpRequestInfo,
+    ) -> HttpResponse {
+        let mut response = match &result {
+            Ok(_) => response::empty(StatusCode::OK),
+            Err(error) if error.origin() == ErrorOrigin::Forbidden => {
+                self.forbidden(info.principal(), error.required_scopes())
+            }
+            Err(error) => {
+                let mut response = response::empty(status(error));
+                if let Some(seconds) = retry_after(error).filter(|_| response.status() != StatusCode::OK) {
+                    response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
+                }
+                response
+            }
+        };
+        *response.body_mut() = HttpBody::json(encode_response(id, result));
+        response
+    }
+}
+
 /// Closes the queue of a call that is dropped before its response.
 struct CloseOnDrop(Option<Arc<HttpRequestInfo>>);
 
@@ -123,19 +152,6 @@ impl Drop for CloseOnDrop {
             info.notifications().close();
         }
     }
-}
-
-/// The JSON response of a call.
-fn respond(id: &RequestId, result: CallResult, status: fn(&ServiceError) -> StatusCode) -> HttpResponse {
-    let (status, retry_after) = match &result {
-        Ok(_) => (StatusCode::OK, None),
-        Err(error) => (status(error), retry_after(error)),
-    };
-    let mut response = response::json(status, encode_response(id, result));
-    if let Some(seconds) = retry_after.filter(|_| status != StatusCode::OK) {
-        response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
-    }
-    response
 }
 
 /// Returns the result of a listen request that the server ends (basic/patterns/subscriptions of 2026-07-28).

@@ -1,0 +1,314 @@
+//! The keys of an issuer, fetched and cached.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{CACHE_CONTROL, HeaderMap};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::clock::GuardClock;
+use super::issuer::has_key;
+use crate::fetch::{FetchError, FetchErrorKind, FetchStep, Fetcher};
+use crate::jws::{Algorithm, Jwk, JwkSet};
+use crate::metadata::AuthorizationServerMetadata;
+
+/// Maximum number of keys of an issuer. Further keys are ignored.
+const MAX_KEYS: usize = 100;
+
+/// Lifetime of keys if the response does not name one, in seconds.
+const DEFAULT_LIFETIME: f64 = 3600.0;
+
+/// Time after a failed request before the next one, in seconds.
+const RETRY_INTERVAL: f64 = 5.0;
+
+/// Times of the cache, in seconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyTimes {
+    pub(super) min_lifetime: f64,
+    pub(super) max_lifetime: f64,
+    /// Time that keys are used after their lifetime if new ones cannot be fetched.
+    pub(super) grace: f64,
+    /// Minimum time between two requests because of an unknown key.
+    pub(super) unknown_interval: f64,
+}
+
+/// The keys of one issuer.
+pub(super) struct RemoteKeys {
+    issuer: String,
+    /// URL of the keys. `None` for that of the issuer's metadata.
+    url: Option<String>,
+    fetcher: Fetcher,
+    times: KeyTimes,
+    clock: GuardClock,
+    state: Mutex<KeyState>,
+}
+
+#[derive(Default)]
+struct KeyState {
+    keys: Option<Arc<FetchedKeys>>,
+    /// URL of the keys in the metadata of the issuer.
+    discovered: Option<String>,
+    attempted_at: Option<f64>,
+    unknown_at: Option<f64>,
+    /// Set if the last request has failed.
+    is_failing: bool,
+    /// The request in progress: closed when it ends.
+    fetch: Option<watch::Receiver<()>>,
+}
+
+struct FetchedKeys {
+    keys: Arc<[Jwk]>,
+    from: f64,
+    fresh_until: f64,
+}
+
+/// The keys cannot be fetched at the moment.
+#[derive(Debug, PartialEq)]
+pub(super) struct KeysUnavailable {
+    pub(super) retry_after: Duration,
+}
+
+enum KeyPlan {
+    Use(Arc<[Jwk]>),
+    Wait(watch::Receiver<()>),
+    Fail,
+}
+
+impl RemoteKeys {
+    pub(super) fn new(
+        issuer: String,
+        url: Option<String>,
+        fetcher: Fetcher,
+        times: KeyTimes,
+        clock: GuardClock,
+    ) -> Arc<Self> {
+        Arc::new(Self { issuer, url, fetcher, times, clock, state: Mutex::default() })
+    }
+
+    /// Returns the keys for a token with this key id and algorithm. They may not include its key.
+    pub(super) async fn find(
+        self: &Arc<Self>,
+        kid: Option<&str>,
+        algorithm: Algorithm,
+    ) -> Result<Arc<[Jwk]>, KeysUnavailable> {
+        let plan = self.plan(kid, algorithm);
+        let fetch = match plan {
+            KeyPlan::Use(keys) => return Ok(keys),
+            KeyPlan::Wait(fetch) => Some(fetch),
+            KeyPlan::Fail => None,
+        };
+        if let Some(mut fetch) = fetch {
+            // Fails when the request has ended.
+            while fetch.changed().await.is_ok() {}
+        }
+        let state = self.state.lock();
+        let now = self.clock.now();
+        match self.usable(&state, now) {
+            Some(keys) if !state.is_failing || has_key(&keys.keys, kid, algorithm) => Ok(keys.keys.clone()),
+            _ => {
+                let waited = state.attempted_at.map_or(0.0, |at| now - at);
+                let left = (RETRY_INTERVAL - waited).clamp(1.0, RETRY_INTERVAL);
+                Err(KeysUnavailable { retry_after: Duration::from_secs_f64(left) })
+            }
+        }
+    }
+
+    fn plan(self: &Arc<Self>, kid: Option<&str>, algorithm: Algorithm) -> KeyPlan {
+        let state = &mut *self.state.lock();
+        let now = self.clock.now();
+        let is_due = |at: Option<f64>, interval: f64| at.is_none_or(|at| !(at..at + interval).contains(&now));
+        let may_retry = !state.is_failing || is_due(state.attempted_at, RETRY_INTERVAL);
+        let Some(keys) = self.usable(state, now) else {
+            return if may_retry { KeyPlan::Wait(self.fetch(state, now)) } else { self.join_or_fail(state) };
+        };
+        let is_known = has_key(&keys.keys, kid, algorithm);
+        if now >= keys.fresh_until {
+            return match (state.is_failing, is_known) {
+                (false, _) => KeyPlan::Wait(self.fetch(state, now)),
+                // The issuer is down: old keys serve while the next request is made in the background.
+                (true, true) => {
+                    if may_retry {
+                        self.fetch(state, now);
+                    }
+                    KeyPlan::Use(keys.keys.clone())
+                }
+                (true, false) if may_retry => KeyPlan::Wait(self.fetch(state, now)),
+                (true, false) => self.join_or_fail(state),
+            };
+        }
+        if is_known {
+            return KeyPlan::Use(keys.keys.clone());
+        }
+        if is_due(state.unknown_at, self.times.unknown_interval) {
+            state.unknown_at = Some(now);
+            return KeyPlan::Wait(self.fetch(state, now));
+        }
+        self.join_or_fail(state)
+    }
+
+    fn usable(&self, state: &KeyState, now: f64) -> Option<Arc<FetchedKeys>> {
+        let is_usable = |keys: &&Arc<FetchedKeys>| (keys.from..keys.fresh_until + self.times.grace).contains(&now);
+        state.keys.as_ref().filter(is_usable).cloned()
+    }
+
+    fn join_or_fail(&self, state: &KeyState) -> KeyPlan {
+        running(state).map_or(KeyPlan::Fail, KeyPlan::Wait)
+    }
+
+    /// Starts a request unless one is in progress. It is a task of its own, because a caller may be dropped while others wait.
+    fn fetch(self: &Arc<Self>, state: &mut KeyState, now: f64) -> watch::Receiver<()> {
+        if let Some(running) = running(state) {
+            return running;
+        }
+        let (end, fetch) = watch::channel(());
+        state.fetch = Some(fetch.clone());
+        state.attempted_at = Some(now);
+        let keys = self.clone();
+        tokio::spawn(async move {
+            let fetched = keys.request().await;
+            keys.store(fetched);
+            drop(end);
+        });
+        fetch
+    }
+
+    fn store(&self, fetched: Result<(Vec<Jwk>, f64), FetchError>) {
+        let mut state = self.state.lock();
+        let now = self.clock.now();
+        match fetched {
+            Ok((keys, lifetime)) => {
+                let lifetime = lifetime.clamp(self.times.min_lifetime, self.times.max_lifetime);
+                let keys = FetchedKeys { keys: keys.into(), from: now, fresh_until: now + lifetime };
+                state.keys = Some(Arc::new(keys));
+                state.is_failing = false;
+            }
+            Err(error) => {
+                let error = turms_core::__internal::error_chain(&error);
+                tracing::warn!(issuer = self.issuer, error, "the keys of an issuer cannot be fetched");
+                state.is_failing = true;
+                // The URL may have changed.
+                state.discovered = None;
+            }
+        }
+    }
+
+    /// Fetches the keys. Returns them with their lifetime.
+    async fn request(&self) -> Result<(Vec<Jwk>, f64), FetchError> {
+        let known = self.url.clone().or_else(|| self.state.lock().discovered.clone());
+        let url = match known {
+            Some(url) => url,
+            None => {
+                let url = discover_keys(&self.fetcher, &self.issuer).await?;
+                self.state.lock().discovered = Some(url.clone());
+                url
+            }
+        };
+        let response = self.fetcher.get(FetchStep::Keys, &url).await?;
+        let JwkSet { keys } = response.json()?;
+        let is_usable =
+            |key: &Jwk| !key.is_private() && Algorithm::ALL.iter().any(|algorithm| key.supports(*algorithm));
+        let keys: Vec<Jwk> = keys.into_iter().filter(is_usable).take(MAX_KEYS).collect();
+        if keys.is_empty() {
+            return Err(response.error(FetchErrorKind::Invalid("it has no key for signatures".to_owned())));
+        }
+        Ok((keys, lifetime(&response.headers)))
+    }
+}
+
+/// Returns the request in progress. One whose task has ended without a result does not count.
+fn running(state: &KeyState) -> Option<watch::Receiver<()>> {
+    state.fetch.as_ref().filter(|fetch| fetch.has_changed().is_ok()).cloned()
+}
+
+/// Returns the lifetime of a response by its `Cache-Control`, in seconds.
+fn lifetime(headers: &HeaderMap) -> f64 {
+    let mut lifetime = DEFAULT_LIFETIME;
+    let values = headers.get_all(CACHE_CONTROL).iter().filter_map(|value| value.to_str().ok());
+    for directive in values.flat_map(|value| value.split(',')) {
+        let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
+        match &*name.trim().to_ascii_lowercase() {
+            "no-store" | "no-cache" => return 0.0,
+            "max-age" => lifetime = value.trim().trim_matches('"').parse::<u32>().map_or(0.0, f64::from),
+            _ => {}
+        }
+    }
+    lifetime
+}
+
+/// Returns the URL of the keys in the metadata of an issuer.
+async fn discover_keys(fetcher: &Fetcher, issuer: &str) -> Result<String, FetchError> {
+    let step = FetchStep::ServerMetadata;
+    let failed = |kind| FetchError::new(step, issuer, kind);
+    for url in metadata_urls(issuer).ok_or_else(|| failed(FetchErrorKind::Url))? {
+        let response = fetcher.get(step, &url).await?;
+        if response.status.is_client_error() {
+            continue;
+        }
+        let metadata: AuthorizationServerMetadata = response.json()?;
+        if metadata.issuer != issuer {
+            return Err(failed(FetchErrorKind::Invalid("it is the metadata of another issuer".to_owned())));
+        }
+        let missing = || failed(FetchErrorKind::Invalid("it has no jwks_uri".to_owned()));
+        return metadata.jwks_uri.ok_or_else(missing);
+    }
+    Err(failed(FetchErrorKind::Status(http::StatusCode::NOT_FOUND)))
+}
+
+/// Returns the URLs that the metadata of an issuer may be at (RFC 8414 and OpenID Connect Discovery).
+fn metadata_urls(issuer: &str) -> Option<Vec<String>> {
+    let authority = issuer.find("://")? + 3;
+    let path = issuer[authority..].find('/').map_or(issuer.len(), |at| authority + at);
+    let (origin, path) = (&issuer[..path], issuer[path..].trim_end_matches('/'));
+    let mut urls = vec![
+        format!("{origin}/.well-known/oauth-authorization-server{path}"),
+        format!("{origin}/.well-known/openid-configuration{path}"),
+    ];
+    if !path.is_empty() {
+        urls.push(format!("{origin}{path}/.well-known/openid-configuration"));
+    }
+    Some(urls)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_lifetime_of_keys_is_that_of_the_response() {
+        let of = |value: &str| {
+            let headers = [(CACHE_CONTROL, HeaderValue::from_str(value).unwrap())].into_iter().collect();
+            lifetime(&headers)
+        };
+        let table = [
+            ("max-age=600", 600.0),
+            ("public, Max-Age=\"86400\", must-revalidate", 86400.0),
+            ("no-store, max-age=600", 0.0),
+            ("max-age=600, no-cache", 0.0),
+            ("max-age=x", 0.0),
+            ("public", DEFAULT_LIFETIME),
+        ];
+        for (value, seconds) in table {
+            assert!((of(value) - seconds).abs() < 0.001, "{value}");
+        }
+    }
+
+    #[test]
+    fn metadata_is_looked_for_at_the_paths_of_the_specification() {
+        let two = [
+            "https://h/.well-known/oauth-authorization-server".to_owned(),
+            "https://h/.well-known/openid-configuration".to_owned(),
+        ];
+        assert_eq!(metadata_urls("https://h").unwrap(), two);
+        assert_eq!(metadata_urls("https://h/").unwrap(), two);
+        let three = [
+            "https://h:1/.well-known/oauth-authorization-server/t1/x".to_owned(),
+            "https://h:1/.well-known/openid-configuration/t1/x".to_owned(),
+            "https://h:1/t1/x/.well-known/openid-configuration".to_owned(),
+        ];
+        assert_eq!(metadata_urls("https://h:1/t1/x").unwrap(), three);
+        assert_eq!(metadata_urls("h"), None);
+    }
+}
