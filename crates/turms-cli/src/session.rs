@@ -40,6 +40,8 @@ pub(crate) struct CliSession {
     /// Prompts the user; `None` without a terminal.
     pub(crate) terminal: Option<TerminalPrompt>,
     target: CliTarget,
+    /// The server as given on the command line, with the options that a later command needs. Secrets are left out.
+    server_args: String,
     kind: SessionKind,
     /// Results exactly as the server sent them, for `--json`.
     record: RecordedResults,
@@ -108,6 +110,7 @@ impl CliSession {
         Ok(Self {
             client,
             printer: printer.clone(),
+            server_args: server_args(args, &target),
             target,
             kind,
             record,
@@ -216,12 +219,12 @@ impl CliSession {
         self.kind != SessionKind::Interactive && !self.target.is_remote()
     }
 
-    /// Returns the command line for a command on the same server: in the shell, or with `turms` and the target.
+    /// Returns the command line for a command on the same server: in the shell, or with `turms`, the target and its options.
     pub(crate) fn command_line(&self, command: &str) -> String {
         match (self.kind, command.split_once(' ')) {
             (SessionKind::Interactive, _) => command.to_owned(),
-            (_, Some((name, rest))) => format!("turms {name} {} {rest}", self.target),
-            (_, None) => format!("turms {command} {}", self.target),
+            (_, Some((name, rest))) => format!("turms {name} {} {rest}", self.server_args),
+            (_, None) => format!("turms {command} {}", self.server_args),
         }
     }
 
@@ -245,6 +248,23 @@ impl CliSession {
 }
 
 /// Warns about roots that do not exist.
+/// Returns the server and its options for another command: the name of a configured server, or the URL without secrets.
+fn server_args(args: &ServerArgs, target: &CliTarget) -> String {
+    let name = args.target.as_deref().filter(|name| !name.contains("://"));
+    let mut words = vec![name.map_or_else(|| target.to_string(), quote)];
+    words.extend(args.options.repeated().iter().map(|word| quote(word)));
+    words.join(" ")
+}
+
+/// Quotes a word for a POSIX shell.
+pub(crate) fn quote(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(&byte);
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 fn warn_about_missing_roots(options: &ServerOptions, printer: &Printer) {
     for root in options.root.iter().filter(|root| !root.contains("://") && !Path::new(root).exists()) {
         printer.warn(format!("--root: {root} does not exist"));

@@ -137,10 +137,10 @@ impl fmt::Debug for Subscription {
 pub(crate) async fn listen(shared: &Arc<ServerShared>, filter: SubscriptionFilter) -> Result<Subscription, CallError> {
     let (sender, changes) = mpsc::channel(Subscription::CAPACITY);
     let incoming = shared.incoming.clone();
-    let forward = move |notification: Notification| {
+    let forward = move |notification: Notification, is_first: bool| {
         match &*notification.method {
             // Changed lists become events only on request: see `request_list_changes`.
-            ResourceUpdated::NAME | TaskChanged::NAME => incoming.on_notification(notification.clone()),
+            ResourceUpdated::NAME | TaskChanged::NAME if is_first => incoming.on_notification(notification.clone()),
             _ => incoming.forget(&notification),
         }
         if let Some(change) = change_of(&notification) {
@@ -319,7 +319,10 @@ pub(crate) async fn renew(
         return Ok(Vec::new());
     }
     let incoming = shared.incoming.clone();
-    let forward = Arc::new(move |notification| incoming.on_notification(notification));
+    let forward = Arc::new(move |notification, is_first| match is_first {
+        true => incoming.on_notification(notification),
+        false => incoming.forget(&notification),
+    });
     let (task, acknowledged) = start(shared, filter, forward, timeout, is_background).await?;
     *stream = Some(task);
     Ok(acknowledged.resource_subscriptions.unwrap_or_default())
@@ -367,7 +370,47 @@ fn is_empty(filter: &SubscriptionFilter) -> bool {
     *filter == SubscriptionFilter::new()
 }
 
-type Forward = Arc<dyn Fn(Notification) + Send + Sync>;
+/// Receives the notifications of a listen stream, and `true` unless an older stream receives the same one.
+type Forward = Arc<dyn Fn(Notification, bool) + Send + Sync>;
+
+/// The open listen streams of a client, with the filter that the server has acknowledged for each. A server sends a change on every stream
+/// whose filter has it; the oldest of them publishes the event.
+#[derive(Debug, Default)]
+pub(crate) struct ListenStreams(Mutex<ListenTable>);
+
+#[derive(Debug, Default)]
+struct ListenTable {
+    last: u64,
+    open: BTreeMap<u64, SubscriptionFilter>,
+}
+
+impl ListenStreams {
+    /// Returns a number for a new stream. It is not open before the server acknowledges it.
+    fn next_number(&self) -> u64 {
+        let mut table = self.0.lock();
+        table.last += 1;
+        table.last
+    }
+
+    fn is_first(&self, number: u64, notification: &Notification) -> bool {
+        if !matches!(&*notification.method, ResourceUpdated::NAME | TaskChanged::NAME) {
+            return true;
+        }
+        !self.0.lock().open.range(..number).any(|(_, filter)| is_wanted(filter, notification))
+    }
+}
+
+/// Removes a stream from the open ones on drop.
+struct OpenStream<'a> {
+    streams: &'a ListenStreams,
+    number: u64,
+}
+
+impl Drop for OpenStream<'_> {
+    fn drop(&mut self) {
+        self.streams.0.lock().open.remove(&self.number);
+    }
+}
 
 /// Spawns the task of a listen stream, which opens the stream again after every loss. Waits for the acknowledgement, up
 /// to the timeout.
@@ -433,13 +476,18 @@ async fn run_stream(
     FirstListen { acknowledge, mut clock, mut is_background }: FirstListen,
 ) {
     let mut waiting = OnAcknowledged { acknowledge: Some(acknowledge), ..OnAcknowledged::default() };
+    let number = shared.listen_streams.next_number();
     let mut attempt = 0;
     loop {
         // If the client is closed, dropping the sender reports it to `start`.
         let Ok(connected) = shared.ready(Listen::NAME, None).await else { return };
         let state = Arc::new(Mutex::new(waiting));
         let since = Instant::now();
-        let ended = listen_once(&connected, &filter, &forward, state.clone(), clock, is_background).await;
+        let ended = {
+            let _open = OpenStream { streams: &shared.listen_streams, number };
+            let attempt = ListenAttempt { number, clock, is_background };
+            listen_once(&shared, attempt, &connected, &filter, &forward, state.clone()).await
+        };
         (clock, is_background) = (CallClock::new(None, None), true);
         let OnAcknowledged { acknowledge, broken, done, .. } = std::mem::take(&mut *state.lock());
         if let Some(acknowledge) = acknowledge {
@@ -492,16 +540,26 @@ async fn pause(attempt: u32, responded: &Notify) {
     let _ = tokio::time::timeout(delay.saturating_sub(MIN_DELAY), next_response).await;
 }
 
+/// One attempt to open a listen stream.
+struct ListenAttempt {
+    /// Number of the stream.
+    number: u64,
+    /// The clock of the acknowledgement.
+    clock: CallClock,
+    is_background: bool,
+}
+
 async fn listen_once(
+    shared: &Arc<ServerShared>,
+    ListenAttempt { number, clock, is_background }: ListenAttempt,
     connected: &Connected,
     filter: &SubscriptionFilter,
     forward: &Forward,
     waiting: Arc<Mutex<OnAcknowledged>>,
-    clock: CallClock,
-    is_background: bool,
 ) -> Result<(), CallError> {
     let (refuse, mut refused) = mpsc::channel(1);
-    let observer = ListenObserver { wanted: filter.clone(), forward: forward.clone(), refuse, waiting };
+    let (shared, wanted, forward) = (shared.clone(), filter.clone(), forward.clone());
+    let observer = ListenObserver { shared, number, wanted, forward, refuse, waiting };
     let params = Payload::new(ListenParams::new(filter.clone()));
     let meta = match filter.task_ids {
         Some(_) => connected.metadata().map(declare_tasks),
@@ -526,6 +584,9 @@ async fn listen_once(
 
 /// Receives the acknowledgement and the notifications of a subscription.
 struct ListenObserver {
+    shared: Arc<ServerShared>,
+    /// The number of the stream.
+    number: u64,
     wanted: SubscriptionFilter,
     forward: Forward,
     /// Receives the part of the acknowledgement that the filter does not ask for.
@@ -538,7 +599,8 @@ impl CallObserver for ListenObserver {
         if &*notification.method == Acknowledged::NAME {
             self.acknowledged(&notification);
         } else if is_wanted(&self.wanted, &notification) {
-            (self.forward)(notification);
+            let is_first = self.shared.listen_streams.is_first(self.number, &notification);
+            (self.forward)(notification, is_first);
         } else {
             let method = &*notification.method;
             tracing::debug!(target: "turms::client", method, "a notification outside the filter is dropped");
@@ -554,6 +616,7 @@ impl ListenObserver {
             let _ = self.refuse.try_send(excess);
             return;
         }
+        self.shared.listen_streams.0.lock().open.insert(self.number, params.notifications.clone());
         // Runs outside the lock.
         let done = OnAcknowledged { done: true, ..OnAcknowledged::default() };
         let waiting = std::mem::replace(&mut *self.waiting.lock(), done);

@@ -8,32 +8,25 @@ use super::surface::Entry;
 
 const TABLE: &str = "api/aliases.toml";
 
-/// Maximum number of items of the table that do not exist yet. It only goes down.
-const MAX_ABSENT: usize = 5;
-
 /// The words of an item that is named by the end of its path, maybe with its kind before it.
 type Table = BTreeMap<String, Vec<String>>;
 
 /// Aliases of the table that are missing.
 pub(super) fn problems(entries: &[Entry]) -> Result<Vec<String>, Box<dyn Error>> {
     let table = toml::from_str(&fs::read_to_string(super::root().join(TABLE))?)?;
-    Ok(missing(entries, &table, MAX_ABSENT))
+    Ok(missing(entries, &table))
 }
 
-fn missing(entries: &[Entry], table: &Table, most_absent: usize) -> Vec<String> {
-    let (mut problems, mut absent) = (Vec::new(), Vec::new());
+fn missing(entries: &[Entry], table: &Table) -> Vec<String> {
+    let mut problems = Vec::new();
     for (name, words) in table {
         match find(entries, name) {
             Some(entry) => {
                 let missing = words.iter().filter(|word| !entry.aliases.contains(*word));
                 problems.extend(missing.map(|word| format!("{}: no #[doc(alias = {word:?})]", entry.path)));
             }
-            None => absent.push(format!("{name}: no such item; its aliases are in {TABLE}")),
+            None => problems.push(format!("{name}: no such item; its aliases are in {TABLE}")),
         }
-    }
-    if absent.len() > most_absent {
-        absent.push(format!("{} items of {TABLE} do not exist; {most_absent} may", absent.len()));
-        problems.append(&mut absent);
     }
     problems
 }
@@ -56,26 +49,25 @@ mod tests {
         Entry { path: path.to_owned(), kind, aliases, ..Entry::default() }
     }
 
-    fn found(line: &str, most_absent: usize) -> Vec<String> {
+    fn found(line: &str) -> Vec<String> {
         let entries = [
             entry("a::Server", "impl", &[]),
             entry("a::Server::layer", "fn", &["tower"]),
             entry("a::b::Server::layer", "fn", &[]),
             entry("a::b::c::layer", "mod", &["tower"]),
         ];
-        missing(&entries, &toml::from_str(line).unwrap(), most_absent)
+        missing(&entries, &toml::from_str(line).unwrap())
     }
 
     #[test]
     fn an_alias_is_looked_up_at_the_item_with_the_shortest_path() {
-        assert_eq!(found(r#""Server::layer" = ["tower"]"#, 0), [""; 0]);
-        assert_eq!(found(r#"layer = ["tower", "ring"]"#, 0), [r#"a::Server::layer: no #[doc(alias = "ring")]"#]);
-        assert_eq!(found(r#""mod layer" = ["ring"]"#, 0), [r#"a::b::c::layer: no #[doc(alias = "ring")]"#]);
+        assert_eq!(found(r#""Server::layer" = ["tower"]"#), [""; 0]);
+        assert_eq!(found(r#"layer = ["tower", "ring"]"#), [r#"a::Server::layer: no #[doc(alias = "ring")]"#]);
+        assert_eq!(found(r#""mod layer" = ["ring"]"#), [r#"a::b::c::layer: no #[doc(alias = "ring")]"#]);
     }
 
     #[test]
-    fn items_may_be_absent_up_to_a_number() {
-        assert_eq!(found(r#"Server = ["x"]"#, 1), [""; 0]);
-        assert_eq!(found(r#"Server = ["x"]"#, 0)[0], "Server: no such item; its aliases are in api/aliases.toml");
+    fn an_item_of_the_table_exists() {
+        assert_eq!(found(r#"Server = ["x"]"#), ["Server: no such item; its aliases are in api/aliases.toml"]);
     }
 }

@@ -103,16 +103,13 @@ const EXHAUSTIVE: &[&str] = &[
 const OPENINGS: &[&str] =
     &["How", "Nobody", "So", "Somebody", "What", "Where", "Whether", "Which", "Who", "Whom", "Whose", "Why"];
 
-/// Maximum number of doc comments that begin so. It only goes down.
-const MAX_OPENINGS: usize = 20;
-
 /// Everything that breaks a rule.
 pub(super) fn problems(entries: &[Entry]) -> Vec<String> {
     let mut problems = foreign_types(entries, EXCEPTIONS);
     problems.extend(unnamed_types(entries, HIDDEN));
     problems.extend(unconverted_errors(entries));
     problems.extend(exhaustive_types(entries, EXHAUSTIVE));
-    problems.extend(doc_openings(entries, MAX_OPENINGS));
+    problems.extend(doc_openings(entries));
     problems
 }
 
@@ -186,17 +183,12 @@ fn foreign_types(entries: &[Entry], exceptions: &[Exception]) -> Vec<String> {
     problems
 }
 
-fn doc_openings(entries: &[Entry], most: usize) -> Vec<String> {
+fn doc_openings(entries: &[Entry]) -> Vec<String> {
     let first_word = |entry: &Entry| entry.docs.split(|c: char| !c.is_alphanumeric()).next().map(str::to_owned);
     let opens_so = |entry: &&Entry| first_word(entry).is_some_and(|word| OPENINGS.contains(&word.as_str()));
     let first_line = |entry: &Entry| entry.docs.lines().next().unwrap_or_default().to_owned();
-    let mut found: Vec<_> =
-        entries.iter().filter(opens_so).map(|it| format!("{}: {:?}", it.path, first_line(it))).collect();
-    if found.len() <= most {
-        return Vec::new();
-    }
-    found.push(format!("{} doc comments begin with one of {OPENINGS:?}; {most} may", found.len()));
-    found
+    let problem = |it: &Entry| format!("{}: a doc comment does not begin so: {:?}", it.path, first_line(it));
+    entries.iter().filter(opens_so).map(problem).collect()
 }
 
 #[cfg(test)]
@@ -282,7 +274,6 @@ mod tests {
     fn a_doc_comment_begins_with_no_question_word() {
         let says = |docs: &str| Entry { path: "a".to_owned(), docs: docs.to_owned(), ..Entry::default() };
         let entries = [says("Whether it is."), says("Somewhere."), says("The what."), says("")];
-        assert_eq!(doc_openings(&entries, 1), [""; 0]);
-        assert_eq!(doc_openings(&entries, 0)[0], r#"a: "Whether it is.""#);
+        assert_eq!(doc_openings(&entries), [r#"a: a doc comment does not begin so: "Whether it is.""#]);
     }
 }

@@ -6,6 +6,8 @@ use turms::ProtocolVersion;
 use turms::client::VersionChoice;
 use turms::transport::TransportKind;
 
+use crate::target::without_secrets;
+
 /// Environment variable with the bearer token for servers that have no other credentials.
 pub(crate) const BEARER: &str = "TURMS_BEARER";
 
@@ -102,6 +104,46 @@ pub(crate) struct ServerOptions {
     pub(crate) answers: Option<PathBuf>,
 }
 
+impl ServerOptions {
+    /// Returns the options that another command needs to reach the same server at its URL. Secrets are replaced by `...`, and values of
+    /// environment variables are left out.
+    pub(crate) fn repeated(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+        if let Some(transport) = self.transport {
+            add("--transport", if transport == TransportChoice::Sse { "sse" } else { "http" }.to_owned());
+        }
+        for header in &self.header {
+            add("--header", format!("{}: ...", header.split(':').next().unwrap_or_default()));
+        }
+        let is_set = |variable, value: &str| std::env::var(variable).is_ok_and(|set| set == value);
+        if let Some(token) = self.bearer.as_deref().filter(|token| !is_set(BEARER, token)) {
+            add("--bearer", if token.starts_with('@') { token } else { "..." }.to_owned());
+        }
+        if let Some(proxy) = &self.proxy {
+            add("--proxy", if proxy.starts_with('@') { proxy.clone() } else { without_secrets(proxy) });
+        }
+        if let Some(file) = self.ca_file.as_deref().filter(|file| !is_set(CA_FILE, &file.to_string_lossy())) {
+            add("--ca-file", file.display().to_string());
+        }
+        for (option, time) in [("--timeout", self.timeout), ("--max-time", self.max_time)] {
+            if let Some(time) = time {
+                add(option, time.as_secs_f64().to_string());
+            }
+        }
+        match self.protocol.0 {
+            VersionChoice::Stateless => add("--protocol", "modern".to_owned()),
+            VersionChoice::Handshake => add("--protocol", "legacy".to_owned()),
+            VersionChoice::Only(version) => add("--protocol", version.to_string()),
+            _ => {}
+        }
+        self.config.iter().for_each(|file| add("--config", file.display().to_string()));
+        self.root.iter().for_each(|root| add("--root", root.clone()));
+        self.answers.iter().for_each(|file| add("--answers", file.display().to_string()));
+        words
+    }
+}
+
 /// Transport for an `http://` or `https://` URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum TransportChoice {
@@ -155,6 +197,23 @@ mod tests {
         assert_eq!(parse_protocol("modern").unwrap().0, VersionChoice::Stateless);
         assert_eq!(parse_protocol("2025-06-18").unwrap().0, VersionChoice::Only(ProtocolVersion::V2025_06_18));
         assert!(parse_protocol("2025").unwrap_err().contains("2024-11-05"));
+    }
+
+    #[test]
+    fn options_are_repeated_without_secrets() {
+        let options = ServerOptions {
+            header: vec!["X-Key: secret".to_owned()],
+            bearer: Some("secret".to_owned()),
+            proxy: Some("http://ann:secret@proxy:3128".to_owned()),
+            timeout: Some(Duration::from_millis(500)),
+            protocol: parse_protocol("2025-11-25").unwrap(),
+            answers: Some("answers.json".into()),
+            ..ServerOptions::default()
+        };
+        let expected = "--header X-Key: ... --bearer ... --proxy http://proxy:3128 --timeout 0.5 --protocol 2025-11-25 \
+                        --answers answers.json";
+        assert_eq!(options.repeated().join(" "), expected);
+        assert!(ServerOptions::default().repeated().is_empty());
     }
 
     #[test]

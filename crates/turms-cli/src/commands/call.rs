@@ -24,7 +24,7 @@ pub(crate) async fn run(session: &CliSession, args: &CallArgs) -> CliResult {
     if args.task {
         let started = session.long_call(session.client.call_tool_as_task(&*tool.name, arguments)).await?;
         if let Some(task) = started.task() {
-            return tasks::print_started(session, &task);
+            return tasks::print_started(session, &task, args.output.as_deref());
         }
         // The server sent the result directly.
         let result = started.wait().await.map_err(|error| explain::call_error(&error))?;

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use serde_json::{Value, json};
 use turms::types::{Ability, CallTool, CallToolResult, GetCoreTaskResult, GetTask, ListCoreTasks, Method as _, Task};
 
@@ -5,7 +7,7 @@ use super::call;
 use crate::args::TasksArgs;
 use crate::error::{CliError, CliResult, ExitStatus};
 use crate::explain;
-use crate::session::CliSession;
+use crate::session::{CliSession, quote};
 use crate::show::{self, ContentSaver};
 
 /// Lists the tasks, or shows, waits for or cancels one.
@@ -29,7 +31,7 @@ pub(crate) async fn run(session: &CliSession, args: &TasksArgs) -> CliResult {
 }
 
 /// Prints the id of a task that a call started.
-pub(super) fn print_started(session: &CliSession, task: &Task) -> CliResult {
+pub(super) fn print_started(session: &CliSession, task: &Task, output: Option<&Path>) -> CliResult {
     session.add_task(&task.task_id);
     if session.server_exits_with_command() {
         session.printer.warn(
@@ -37,7 +39,8 @@ pub(super) fn print_started(session: &CliSession, task: &Task) -> CliResult {
              at a URL",
         );
     } else {
-        let command = session.command_line(&format!("tasks {} --wait", task.task_id));
+        let output = output.map(|path| format!(" --output {}", quote(&path.display().to_string())));
+        let command = session.command_line(&format!("tasks {} --wait{}", task.task_id, output.unwrap_or_default()));
         session.printer.note(format!("the call continues as a task; `{command}` waits for it"));
     }
     match session.printer.is_json() {

@@ -67,7 +67,7 @@ fn hint(error: &CallError) -> Option<&'static str> {
         CallErrorKind::Timeout(TimeoutCause::Response(_)) => Some("--timeout SECONDS sets a longer timeout"),
         CallErrorKind::Timeout(TimeoutCause::MaxDuration(_)) => Some("--max-time SECONDS sets a longer timeout"),
         CallErrorKind::ErrorResponse(error) => hint_for_code(error),
-        CallErrorKind::Input(InputCause::Refused { reason, .. }) if reason.contains("contents of the form") => {
+        CallErrorKind::Input(InputCause::InvalidForm { .. }) => {
             Some("the form in the answers file does not match the server's schema")
         }
         CallErrorKind::Input(InputCause::Refused { .. }) => Some(ANSWERS_HINT),

@@ -92,6 +92,12 @@ fn a_call_continues_as_a_task() {
     let output = turms(["call", &demo.url, "report", "topic=Veii", "pause=1", "--task"]).run();
     let note = format!("`turms tasks {} {} --wait` waits for it", demo.url, output.stdout.trim());
     assert!(output.stderr.contains(&note), "{}", output.stderr);
+    let options = ["--task", "--protocol", "modern", "--timeout", "30", "--header", "X-Key: secret", "--output", "a b"];
+    let output = turms(["call", &demo.url, "report", "topic=Veii", "pause=1"].iter().chain(&options)).run();
+    let (url, id) = (&demo.url, output.stdout.trim());
+    let options = "--header 'X-Key: ...' --timeout 30 --protocol modern";
+    let note = format!("`turms tasks {url} {options} {id} --wait --output 'a b'` waits for it");
+    assert!(output.stderr.contains(&note) && !output.stderr.contains("secret"), "{}", output.stderr);
     let output = turms(["call", "demo", "report", "topic=Veii", "--task"]).run();
     assert!(
         output.stderr.contains("warning: the server exits with this command, and the task with it"),

@@ -156,6 +156,14 @@ pub enum InputCause {
         /// The reason that there is no response.
         reason: String,
     },
+    /// The contents of a form do not match its schema. They are not sent to the server.
+    #[error("input request {method:?}: {reason}")]
+    InvalidForm {
+        /// The method of the input request.
+        method: String,
+        /// The members that do not match.
+        reason: String,
+    },
     /// The call needs more input rounds than allowed.
     #[error("more than {0} input rounds")]
     TooManyRounds(usize),
@@ -494,8 +502,10 @@ mod tests {
         assert!(error.is_disconnected() && !error.may_have_run() && !error.is_timeout());
         assert_eq!(
             format!("{:?}", dead("no such program")),
-            "ping: not connected to the server: cannot reach files: no such program"
+            "ping: not connected to the server\ncaused by: cannot reach files\ncaused by: no such program"
         );
+        let fields = format!("{:#?}", dead("no such program"));
+        assert!(fields.starts_with("CallError {\n    target: \"ping\",\n    kind: Closed("), "{fields}");
         let slow = CallError::of_peer("ping", PeerError::Request(RequestError::TimedOut(Duration::from_secs(1))));
         let error = CallError::of_servers("ping", vec![("a".into(), dead("gone")), ("b".into(), slow)]);
         assert!(!error.is_disconnected() && !error.is_timeout() && error.may_have_run());

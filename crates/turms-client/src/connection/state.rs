@@ -21,7 +21,7 @@ use crate::call::options::{CallTimeouts, Options};
 use crate::incoming::IncomingHandler;
 use crate::reconnect::{Backoff, CircuitBreaker, HealthCheck, RetryPolicy};
 use crate::state::ClientStats;
-use crate::subscription::DesiredState;
+use crate::subscription::{DesiredState, ListenStreams};
 use crate::version_cache::VersionCache;
 
 /// The settings of a client for one server.
@@ -77,6 +77,7 @@ pub(crate) struct ServerShared {
     pub(crate) incoming: Arc<IncomingHandler>,
     pub(crate) state: watch::Sender<ConnectionState>,
     pub(crate) desired: DesiredState,
+    pub(crate) listen_streams: ListenStreams,
     /// Notified when the server responds while its notification stream is broken.
     pub(crate) responded: Notify,
     /// Pauses of those who wait for the connection, while the authorizer of the connector works.
@@ -92,6 +93,7 @@ impl ServerShared {
     pub(crate) fn new(settings: Settings, connector: Arc<dyn Connector>, incoming: Arc<IncomingHandler>) -> Arc<Self> {
         Arc::new(Self {
             desired: DesiredState::new(settings.log_level),
+            listen_streams: ListenStreams::default(),
             settings,
             connector,
             incoming,

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 use turms_core::Connector;
+use turms_proto::types::LoggingLevel;
 
 use super::backend::GroupShared;
 use super::member::{GroupError, Origin};
+use super::members::GroupMembers;
 use crate::call::SessionCall;
 use crate::call::options::CallOptions;
 use crate::client::Client;
@@ -37,9 +39,21 @@ impl GroupShared {
                 return Err(error);
             }
         };
-        self.restore(name, &client).await;
+        let mut restored = GroupState::default();
         // A variable, so that the lock is released before the `await`s below.
-        let replaced = self.members.lock().set_client(id, name, client);
+        let replaced = loop {
+            let state = {
+                let mut members = self.members.lock();
+                let state = GroupState::of(&members, name);
+                // The state may have changed while it was restored. The server takes part in later changes from here on.
+                if state == restored {
+                    break members.set_client(id, name, client);
+                }
+                state
+            };
+            restore(name, &client, &state, &restored).await;
+            restored = state;
+        };
         match replaced {
             Ok(None) => Ok(()),
             Ok(Some(unused)) => {
@@ -63,25 +77,42 @@ impl GroupShared {
         let builder = self.builder.clone().server_name(name);
         builder.connect_within(connector, Some(self.connect_timeout)).await.map_err(GroupError::Connect)
     }
+}
 
-    /// Sets the log level and the resource subscriptions of the group on a newly connected server.
-    async fn restore(&self, name: &str, client: &Client) {
-        let (level, watched) = {
-            let members = self.members.lock();
-            let watched = members.watches.iter().filter(|watch| watch.servers.iter().any(|server| **server == *name));
-            (members.log_level, watched.map(|watch| watch.uri.clone()).collect::<Vec<_>>())
-        };
-        let logs = client.server_capabilities().is_none_or(|capabilities| capabilities.logging.is_some());
-        let options = CallOptions::default();
-        let mut restored = Vec::new();
-        if let Some(level) = level.filter(|_| logs) {
-            restored.push(send(client, SessionCall::SetLogLevel(level), &options).await);
+/// The state of the group that a newly connected server is given: the log level and the resource subscriptions.
+#[derive(Debug, Default, PartialEq)]
+struct GroupState {
+    log_level: Option<LoggingLevel>,
+    watched: Vec<String>,
+}
+
+impl GroupState {
+    fn of(members: &GroupMembers, name: &str) -> Self {
+        let watched = members.watches.iter().filter(|watch| watch.servers.iter().any(|server| **server == *name));
+        Self { log_level: members.log_level, watched: watched.map(|watch| watch.uri.clone()).collect() }
+    }
+}
+
+/// Sets what differs from the state that the server was given before.
+async fn restore(name: &str, client: &Client, state: &GroupState, before: &GroupState) {
+    let logs = client.server_capabilities().is_none_or(|capabilities| capabilities.logging.is_some());
+    let options = CallOptions::default();
+    let mut restored = Vec::new();
+    if let Some(level) = state.log_level.filter(|level| logs && before.log_level != Some(*level)) {
+        restored.push(send(client, SessionCall::SetLogLevel(level), &options).await);
+    }
+    // A resource is there once for each subscription of the group.
+    let mut subscribed = before.watched.clone();
+    for uri in &state.watched {
+        match subscribed.iter().position(|other| other == uri) {
+            Some(index) => drop(subscribed.swap_remove(index)),
+            None => restored.push(send(client, SessionCall::Subscribe(uri.clone()), &options).await),
         }
-        for uri in watched {
-            restored.push(send(client, SessionCall::Subscribe(uri), &options).await);
-        }
-        for error in restored.into_iter().filter_map(Result::err) {
-            tracing::warn!(target: "turms::client", server = ?name, %error, "could not be restored after reconnecting");
-        }
+    }
+    for uri in subscribed {
+        restored.push(send(client, SessionCall::Unsubscribe(uri), &options).await);
+    }
+    for error in restored.into_iter().filter_map(Result::err) {
+        tracing::warn!(target: "turms::client", server = ?name, %error, "could not be restored after reconnecting");
     }
 }

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use turms_core::CancellationToken;
 use turms_proto::revision::raise_url_elicitation;
 use turms_proto::types::{InputRequests, InputRequired, Outcome};
 use turms_proto::{Ability, EncodeError, Object, RawJson};
@@ -12,6 +13,7 @@ use crate::call::request::CallParams;
 use crate::call::{CallOutput, CallRequest};
 use crate::connection::ServerShared;
 use crate::event::{Event, Events};
+use crate::handlers::InputFailure;
 use crate::incoming::IncomingHandler;
 
 /// Maximum number of input requests in one round.
@@ -116,8 +118,10 @@ impl<S: CallService> InputRounds<S> {
         let mut pages = required.input_requests.unwrap_or_default();
         for (_, page) in &pages {
             let incoming = &self.shared.incoming;
-            let cx = incoming.input_context(call.cancellation.clone());
+            let running = RunningHandlers::new(call);
+            let cx = incoming.input_context(running.token.clone());
             let response = incoming.handlers.respond(page.clone(), cx).await.map_err(|_| error.clone())?;
+            running.finish();
             if response.member("action").is_none_or(|action| action.as_str() != "\"accept\"") {
                 return Err(error);
             }
@@ -159,16 +163,49 @@ pub(super) async fn respond(
         let method = requests.values().next().map(|request| request.method()).unwrap_or_default();
         return Err(refused(method, reason));
     }
+    let running = RunningHandlers::new(call);
     let responses = requests.into_iter().map(|(key, request)| {
-        let (handlers, cx) = (incoming.handlers.clone(), incoming.input_context(call.cancellation.clone()));
+        let (handlers, cx) = (incoming.handlers.clone(), incoming.input_context(running.token.clone()));
         async move { (key, handlers.respond(request, cx).await) }
     });
+    let responses = join_all(responses).await;
+    running.finish();
     let mut object = Object::new();
-    for (key, response) in join_all(responses).await {
-        let response = response.map_err(|failure| refused(failure.method(), failure.reason()))?;
+    for (key, response) in responses {
+        let response = response.map_err(|failure| match failure {
+            InputFailure::InvalidForm { method, reason } => {
+                let cause = InputCause::InvalidForm { method: method.to_owned(), reason };
+                CallError::answered(call.target(), CallErrorKind::Input(cause))
+            }
+            failure => refused(failure.method(), failure.reason()),
+        })?;
         object.insert_raw(&key, &response);
     }
     Ok(object)
+}
+
+/// The handlers of input requests that run. Their token is cancelled if they are dropped, because the call is cancelled, by whatever
+/// token, or dropped.
+struct RunningHandlers<'a> {
+    token: CancellationToken,
+    call: &'a CallRequest,
+}
+
+impl<'a> RunningHandlers<'a> {
+    fn new(call: &'a CallRequest) -> Self {
+        Self { token: CancellationToken::new(), call }
+    }
+
+    /// Leaves the token alone: the handlers have returned.
+    fn finish(mut self) {
+        self.token = CancellationToken::new();
+    }
+}
+
+impl Drop for RunningHandlers<'_> {
+    fn drop(&mut self) {
+        self.token.cancel_as(&self.call.cancellation);
+    }
 }
 
 #[cfg(test)]

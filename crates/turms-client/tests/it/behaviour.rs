@@ -1,7 +1,7 @@
 //! One suite of behaviour, driven through the client for every revision: in this process, over a pair of pipes, against a
 //! program of its own, and over a WebSocket. What no good server does is played by hand, line by line.
 
-mod peer;
+pub(crate) mod peer;
 mod reach;
 
 mod answers;

@@ -1,7 +1,7 @@
 //! Servers that tell more than a subscription asks for.
 
 use serde_json::{Value, json};
-use turms_client::{CallErrorKind, Change, DecodeCause};
+use turms_client::{CallErrorKind, Change, DecodeCause, Event};
 use turms_proto::ProtocolVersion;
 use turms_proto::types::SubscriptionFilter;
 use turms_testkit::within;
@@ -63,6 +63,43 @@ async fn an_acknowledgement_as_wide_as_the_filter_or_narrower_is_taken() {
         acknowledge(&mut peer, &request, &honoured).await;
         within("the subscription", listening).await.unwrap().unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_change_on_two_subscriptions_is_one_event() {
+    let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, nobody()).await;
+    let mut events = client.events();
+    // The stream for changed lists, which become events.
+    let lists = peer.expect("subscriptions/listen").await;
+    acknowledge(&mut peer, &lists, &json!({ "toolsListChanged": true })).await;
+    let mut subscriptions = Vec::new();
+    for _ in 0..2 {
+        let listening = tokio::spawn(client.subscribe("file:///a").into_future());
+        let request = peer.expect("subscriptions/listen").await;
+        acknowledge(&mut peer, &request, &json!({ "resourceSubscriptions": ["file:///a"] })).await;
+        subscriptions.push((within("the subscription", listening).await.unwrap().unwrap(), request));
+    }
+    let updated = async |peer: &mut Peer, request: &Value, uri: &str| {
+        tell(peer, request, "notifications/resources/updated", json!({ "uri": uri })).await;
+    };
+    for (_, request) in &subscriptions {
+        updated(&mut peer, request, "file:///a").await;
+    }
+    for (changes, _) in &mut subscriptions {
+        assert_eq!(within("a change", changes.next()).await, Some(Change::Resource { uri: "file:///a".to_owned() }));
+    }
+    // The second one goes on alone.
+    let (mut second, request) = subscriptions.pop().unwrap();
+    drop(subscriptions);
+    peer.expect("notifications/cancelled").await;
+    updated(&mut peer, &request, "file:///a/b").await;
+    within("a change", second.next()).await;
+    let uri = |event| match event {
+        Event::ResourceUpdated { uri } => Some(uri),
+        _ => None,
+    };
+    assert_eq!(within("an event", events.find(uri)).await.unwrap(), "file:///a");
+    assert_eq!(within("an event", events.find(uri)).await.unwrap(), "file:///a/b");
 }
 
 #[tokio::test]

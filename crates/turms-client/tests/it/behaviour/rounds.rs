@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::time::Instant;
-use turms_client::{CallErrorKind, Client, ClientBuilder, DecodeCause, HandlerError, InputCause};
+use turms_client::{CallErrorKind, CancellationToken, Client, ClientBuilder, DecodeCause, HandlerError, InputCause};
 use turms_proto::types::{ElicitResult, Meta};
 use turms_proto::{Object, ProtocolVersion};
+use turms_testkit::within;
 
 use crate::behaviour::peer::{Peer, said};
 use crate::behaviour::reach::{nobody, person};
@@ -62,6 +63,40 @@ async fn a_round_carries_the_answers_and_the_state_as_it_came() {
     assert_eq!(third["params"]["inputResponses"], json!({ "again": { "roots": [{ "uri": "file:///home" }] } }));
     peer.answer(&third, said("done")).await;
     assert_eq!(calling.await.unwrap().unwrap().text(), "done");
+}
+
+#[tokio::test]
+async fn the_token_of_a_handler_is_cancelled_with_the_call() {
+    for is_dropped in [false, true] {
+        let (started, mut starting) = tokio::sync::mpsc::channel(1);
+        let handlers = asking().on_form(move |_, cx| {
+            let (started, token) = (started.clone(), cx.cancellation().clone());
+            async move {
+                let (ended, ending) = tokio::sync::oneshot::channel();
+                tokio::spawn(async move {
+                    token.cancelled().await;
+                    let _ = ended.send(token.reason().map(ToOwned::to_owned));
+                });
+                let _ = started.send(ending).await;
+                std::future::pending().await
+            }
+        });
+        let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, handlers).await;
+        let token = CancellationToken::new();
+        let calling = tokio::spawn(client.call_tool("t", ()).cancellation_token(&token).into_future());
+        let request = peer.expect("tools/call").await;
+        let question = json!({ "q": { "method": "elicitation/create", "params": form("?") } });
+        peer.answer(&request, required(&question, None)).await;
+        let ending = within("the handler", starting.recv()).await.unwrap();
+        if is_dropped {
+            calling.abort();
+            assert_eq!(within("the end of its work", ending).await.unwrap(), None);
+        } else {
+            token.cancel_with_reason("the user pressed Escape");
+            assert_eq!(within("the end of its work", ending).await.unwrap().unwrap(), "the user pressed Escape");
+            assert!(calling.await.unwrap().unwrap_err().is_cancelled());
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Configurations, and servers that come and go.
 
 use super::*;
+use crate::behaviour::peer::Peer;
 
 fn hook(
     routers: HashMap<String, Router>,
@@ -69,6 +70,27 @@ async fn a_later_entry_takes_the_place_of_one_of_the_same_name() {
     assert!(group.failures().is_empty());
     let names: Vec<_> = group.servers().into_iter().map(|server| server.name).collect();
     assert_eq!(names, ["math", "home"]);
+}
+
+#[tokio::test]
+async fn a_log_level_that_is_set_while_a_server_connects_reaches_it() {
+    let group = ClientGroup::builder(app().protocol_version(ProtocolVersion::V2025_11_25));
+    let group = group.server("math", local(math())).connect().await;
+    let client = group.as_client();
+    client.set_log_level(LoggingLevel::Warning).await.unwrap();
+    let (near, far) = memory();
+    let adding = group.clone();
+    let adding = tokio::spawn(async move { adding.add("hand", StreamConnector::new(near.0, near.1)).await });
+    let mut peer = Peer::new(far);
+    peer.open(ProtocolVersion::V2025_11_25).await;
+    let first = peer.expect("logging/setLevel").await;
+    assert_eq!(first["params"]["level"], "warning");
+    client.set_log_level(LoggingLevel::Error).await.unwrap();
+    peer.answer(&first, json!({})).await;
+    let second = peer.expect("logging/setLevel").await;
+    assert_eq!(second["params"]["level"], "error");
+    peer.answer(&second, json!({})).await;
+    within("the server", adding).await.unwrap().unwrap();
 }
 
 #[tokio::test]

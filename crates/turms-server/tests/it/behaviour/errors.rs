@@ -158,15 +158,12 @@ async fn an_input_request_without_a_response_is_a_tool_error_that_the_model_sees
     let silent = client(|client| client.on_form(|_, _| std::future::pending())).await.unwrap();
     let refusing = client(|client| client.on_form(|_, _| async { Err(HandlerError::new("no screen")) }));
     let refusing = refusing.await.unwrap();
-    let wrong = client(|client| client.on_form(|_, _| async { Ok(ElicitResult::accept(json!({ "size": "large" }))?) }));
-    let wrong = wrong.await.unwrap();
     for (client, message) in [
         (silent, "cannot order: no response within 5 s"),
         (refusing, "cannot order: the client responded with an error: no screen (-32603 internal error)"),
-        (wrong, "cannot order: the client's response could not be decoded: content.size: "),
     ] {
         let result = client.call_tool("order", ()).await.unwrap();
-        assert!(result.is_error() && result.text().starts_with(message), "{}", result.text());
+        assert!(result.is_error() && result.text() == message, "{}", result.text());
     }
 }
 
