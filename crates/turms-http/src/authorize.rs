@@ -451,6 +451,7 @@ impl fmt::Debug for ServerAuthorizer {
 }
 
 /// Returns `true` for a status that goes to [`Authorizer::rejected`].
+#[must_use]
 pub fn is_rejection(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
@@ -476,6 +477,7 @@ pub struct AuthorizeAttempts<'a> {
 
 impl<'a> AuthorizeAttempts<'a> {
     /// Creates the attempts of a request; without an authorizer there are no credentials.
+    #[must_use]
     pub fn new(server: Option<&'a ServerAuthorizer>, method: &'a Method, purpose: RequestPurpose) -> Self {
         Self { server, method, purpose, attempt: 0, sent: None, rejections: 0, retries: 0, has_nonce: false }
     }
@@ -508,7 +510,8 @@ impl<'a> AuthorizeAttempts<'a> {
         let may_use_nonce = !self.has_nonce;
         let Some(server) = self.server else { return Ok(false) };
         // After the last retry, only a nonce helps: the authorizer must not ask the user for nothing.
-        if !may_retry && !(may_use_nonce && headers.contains_key(DPOP_NONCE)) {
+        let may_help = may_retry || (may_use_nonce && headers.contains_key(DPOP_NONCE));
+        if !may_help {
             return Ok(false);
         }
         let response = UnauthorizedResponse {

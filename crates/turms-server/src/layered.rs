@@ -12,7 +12,9 @@ use crate::context::Context;
 
 /// A stack of layers, outermost last.
 #[derive(Default)]
-pub(crate) struct LayerStack(Vec<Box<dyn Fn(Arc<dyn Service>) -> Arc<dyn Service> + Send + Sync>>);
+pub(crate) struct LayerStack(Vec<BoxLayer>);
+
+type BoxLayer = Box<dyn Fn(Arc<dyn Service>) -> Arc<dyn Service> + Send + Sync>;
 
 impl LayerStack {
     pub(crate) fn push<L>(&mut self, layer: L)
