@@ -54,7 +54,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 self.protocol.receive_call(incoming, now())
             }
             Err(too_long) => {
-                tracing::warn!(limit = too_long.limit, "message discarded: longer than max_message_bytes");
+                tracing::warn!(limit = too_long.limit, "message discarded: longer than the limit in bytes");
                 self.protocol.receive_too_long(too_long, now());
                 None
             }
