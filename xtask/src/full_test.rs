@@ -18,7 +18,7 @@ pub(crate) fn run(extent: Extent) -> Summary {
 /// Steps that need nothing but Rust, for the inner loop.
 fn quick() -> Vec<Step> {
     let mut steps = static_checks();
-    steps.push(tests(Extent::Quick));
+    steps.extend([examples(), tests(Extent::Quick)]);
     steps
 }
 
@@ -26,6 +26,7 @@ fn full() -> Vec<Step> {
     let mut steps = static_checks();
     steps.extend([
         Step::cargo("peers", "xtask peers"),
+        examples(),
         tests(Extent::Full),
         Step::cargo("conformance", "xtask conformance"),
         Step::cargo("doc-tests", "test --workspace --all-features --doc"),
@@ -45,6 +46,11 @@ fn static_checks() -> Vec<Step> {
     ]
 }
 
+/// Builds the examples: tests start some of them as child processes, and `cargo test --tests` does not build them.
+fn examples() -> Step {
+    Step::cargo("examples", "build --workspace --all-features --examples")
+}
+
 /// The full test runs those tests, too, that are ignored because they need more than Rust. nextest runs test binaries side by
 /// side, which `cargo test` does not; it is worth using but not worth demanding.
 fn tests(extent: Extent) -> Step {
@@ -52,8 +58,8 @@ fn tests(extent: Extent) -> Step {
     let line = match (with_nextest, extent) {
         (true, Extent::Full) => "nextest run --workspace --all-features --run-ignored all",
         (true, Extent::Quick) => "nextest run --workspace --all-features",
-        (false, Extent::Full) => "test --workspace --all-features --lib --bins --tests --examples -- --include-ignored",
-        (false, Extent::Quick) => "test --workspace --all-features --lib --bins --tests --examples",
+        (false, Extent::Full) => "test --workspace --all-features --lib --bins --tests -- --include-ignored",
+        (false, Extent::Quick) => "test --workspace --all-features --lib --bins --tests",
     };
     Step::cargo("tests", line)
 }
