@@ -159,7 +159,7 @@ async fn an_input_request_without_a_response_is_a_tool_error_that_the_model_sees
     let refusing = client(|client| client.on_form(|_, _| async { Err(HandlerError::new("no screen")) }));
     let refusing = refusing.await.unwrap();
     for (client, message) in [
-        (silent, "cannot order: no response within 5 s"),
+        (silent, "cannot order: no response within 5 s (timeout)"),
         (refusing, "cannot order: the client responded with an error: no screen (-32603 internal error)"),
     ] {
         let result = client.call_tool("order", ()).await.unwrap();
