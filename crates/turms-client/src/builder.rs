@@ -430,11 +430,11 @@ impl ClientBuilder {
         limit: Option<Duration>,
     ) -> Result<Client, ConnectError> {
         let deadline = Instant::now() + self.connect_timeout;
-        let (client, shared, connected) = self.spawn(connector, Some(deadline))?;
-        match (shared.wait_connecting(limit, connected).await, limit) {
+        let started = self.spawn(connector, Some(deadline))?;
+        match (started.shared.wait_connecting(limit, started.connected).await, limit) {
             (Some(Ok(Err(error))), _) => Err(error),
             (None, Some(limit)) => Err(ConnectError::Timeout { server: None, limit }),
-            _ => Ok(client),
+            _ => Ok(started.client),
         }
     }
 
@@ -446,14 +446,10 @@ impl ClientBuilder {
     /// # Errors
     /// When an extension cannot be declared.
     pub fn start(self, connector: impl Connector) -> Result<Client, ConnectError> {
-        Ok(self.spawn(connector, None)?.0)
+        Ok(self.spawn(connector, None)?.client)
     }
 
-    fn spawn(
-        self,
-        connector: impl Connector,
-        deadline: Option<Instant>,
-    ) -> Result<(Client, Arc<ServerShared>, oneshot::Receiver<Result<(), ConnectError>>), ConnectError> {
+    fn spawn(self, connector: impl Connector, deadline: Option<Instant>) -> Result<StartedClient, ConnectError> {
         let roots = self.handlers.shared_roots().cloned();
         let shared = self.shared(Arc::new(connector))?;
         let shutdown = Arc::new(shared.shutdown.clone().drop_guard());
@@ -462,7 +458,8 @@ impl ClientBuilder {
             shared.tasks.spawn(shared.shutdown.clone().run_until_cancelled_owned(handling));
         }
         let connected = Supervisor::spawn(&shared, deadline);
-        Ok((Client::new(ServerBackend::new(shared.clone()), roots, shutdown), shared, connected))
+        let client = Client::new(ServerBackend::new(shared.clone()), roots, shutdown);
+        Ok(StartedClient { client, shared, connected })
     }
 
     /// The state of a client that is not started yet.
@@ -483,6 +480,14 @@ impl ClientBuilder {
         };
         Ok(ServerShared::new(settings, connector, Arc::new(incoming)))
     }
+}
+
+/// A client that connects in the background.
+struct StartedClient {
+    client: Client,
+    shared: Arc<ServerShared>,
+    /// The outcome of the first connection.
+    connected: oneshot::Receiver<Result<(), ConnectError>>,
 }
 
 impl ConnectClient for ClientBuilder {
