@@ -346,6 +346,12 @@ impl AuthorizeError {
     pub fn is_transient(&self) -> bool {
         self.transient
     }
+
+    /// Returns the reason, if it is of this type.
+    #[must_use]
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        self.reason.downcast_ref()
+    }
 }
 
 impl fmt::Display for AuthorizeError {

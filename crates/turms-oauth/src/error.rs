@@ -98,11 +98,13 @@ pub enum OAuthErrorKind {
     #[error("{0}")]
     InvalidParameter(String),
     /// A person has to log in, and may not be asked now.
-    #[error("login is required{}", advice(.0.as_deref()))]
-    LoginRequired(
+    #[error("login is required{}{}", for_scopes(scopes), with_advice(advice.as_deref()))]
+    LoginRequired {
+        /// The scopes that the server asks for and the token does not have. Empty if there is no valid token.
+        scopes: Vec<String>,
         /// The action that helps, such as a command.
-        Option<String>,
-    ),
+        advice: Option<String>,
+    },
     /// A person could not be asked, or did not log in.
     #[cfg(feature = "client")]
     #[error(transparent)]
@@ -148,7 +150,11 @@ fn quoted(response: Option<&str>) -> String {
     response.map(|response| format!(": {response:?}")).unwrap_or_default()
 }
 
-fn advice(advice: Option<&str>) -> String {
+fn for_scopes(scopes: &[String]) -> String {
+    if scopes.is_empty() { String::new() } else { format!(" for the scopes {:?}", printable(&scopes.join(" "))) }
+}
+
+fn with_advice(advice: Option<&str>) -> String {
     advice.map(|advice| format!("; {advice}")).unwrap_or_default()
 }
 
@@ -209,7 +215,7 @@ impl OAuthError {
     /// Returns `true` if a person has to log in.
     #[must_use]
     pub fn is_login_required(&self) -> bool {
-        matches!(self.kind(), OAuthErrorKind::LoginRequired(_))
+        matches!(self.kind(), OAuthErrorKind::LoginRequired { .. })
     }
 
     /// Returns `true` if the person did not log in in time.
@@ -342,9 +348,14 @@ mod tests {
              error response: invalid_grant (why)"
         );
         assert_eq!(error.with_server("https://other.example.com").server(), Some("https://mcp.example.com/mcp"));
-        let error = OAuthError::new(OAuthErrorKind::LoginRequired(Some("run `turms auth login`".to_owned())));
-        assert_eq!(error.to_string(), "login is required; run `turms auth login`");
-        assert!(error.is_login_required());
+        let login = |scopes: &[&str]| {
+            let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
+            let advice = Some("run `turms auth login`".to_owned());
+            OAuthError::new(OAuthErrorKind::LoginRequired { scopes, advice })
+        };
+        assert_eq!(login(&[]).to_string(), "login is required; run `turms auth login`");
+        assert_eq!(login(&["a", "b"]).to_string(), "login is required for the scopes \"a b\"; run `turms auth login`");
+        assert!(login(&[]).is_login_required());
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod fetch;
 mod flow;
 #[cfg(feature = "guard")]
 mod guard;
+mod into_error;
 mod jws;
 #[cfg(feature = "client")]
 mod login;

@@ -66,9 +66,17 @@ pub(super) struct OAuthOptions {
 #[derive(Clone, Default)]
 pub(super) struct NetworkOptions {
     is_private_allowed: bool,
-    proxy: Option<String>,
+    proxy: ProxyOption,
     /// In PEM.
     root_certificates: Vec<u8>,
+}
+
+#[derive(Clone, Default)]
+enum ProxyOption {
+    #[default]
+    System,
+    None,
+    Url(String),
 }
 
 impl NetworkOptions {
@@ -76,9 +84,11 @@ impl NetworkOptions {
         if self.is_private_allowed {
             fetcher = fetcher.allow_private_network();
         }
-        if let Some(proxy) = &self.proxy {
-            fetcher = fetcher.proxy(proxy);
-        }
+        fetcher = match &self.proxy {
+            ProxyOption::System => fetcher,
+            ProxyOption::None => fetcher.no_proxy(),
+            ProxyOption::Url(url) => fetcher.proxy(url),
+        };
         if !self.root_certificates.is_empty() {
             fetcher = fetcher.root_certificates(&self.root_certificates);
         }
@@ -243,10 +253,16 @@ impl OAuth {
         self.with(|options| options.network.is_private_allowed = true)
     }
 
-    /// Connects to authorization servers through this proxy, instead of those of the system.
+    /// Connects to authorization servers through this proxy. Default: the proxies of the system.
     #[must_use]
     pub fn proxy(self, url: impl AsRef<str>) -> Self {
-        self.with(|options| options.network.proxy = Some(url.as_ref().to_owned()))
+        self.with(|options| options.network.proxy = ProxyOption::Url(url.as_ref().to_owned()))
+    }
+
+    /// Connects to authorization servers without a proxy. Default: the proxies of the system.
+    #[must_use]
+    pub fn no_proxy(self) -> Self {
+        self.with(|options| options.network.proxy = ProxyOption::None)
     }
 
     /// Trusts these PEM certificates in addition to those of the system.

@@ -15,6 +15,7 @@ use crate::discovery::{Discovery, discover, discover_server};
 use crate::dpop::DpopKey;
 use crate::error::{OAuthError, OAuthErrorKind};
 use crate::flow::{self, IdTokenExchange, TokenParameters};
+use crate::login::LoginKind;
 use crate::metadata::{AuthorizationServerMetadata, TokenResponse};
 use crate::scopes::{add_scopes, choose_scopes};
 use crate::secret::Secret;
@@ -140,7 +141,12 @@ impl ServerLogin {
         };
         let key = stored.as_ref().and_then(|stored| stored.dpop_key.clone());
         let login = match &self.options.grant {
-            Grant::Person if !may_ask => return Err(self.login_required()),
+            Grant::Person if !may_ask || self.options.login.kind() == LoginKind::Never => {
+                return Err(match cause {
+                    Cause::MissingScopes { scopes, .. } => self.login_required_for(scopes),
+                    _ => self.login_required(),
+                });
+            }
             Grant::Person => {
                 let is_fresh = matches!(cause, Cause::Login { is_fresh: true });
                 self.ask_person(&discovery, scopes, challenge, key, is_fresh).await?

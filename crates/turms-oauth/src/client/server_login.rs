@@ -143,7 +143,13 @@ impl ServerLogin {
 
     /// Returns the error for a login that a person has to make.
     pub(super) fn login_required(&self) -> OAuthError {
-        self.error(OAuthErrorKind::LoginRequired(self.options.login_advice.clone()))
+        self.login_required_for(&[])
+    }
+
+    /// Returns the error for a login that a person has to make because scopes are missing.
+    pub(super) fn login_required_for(&self, scopes: &[String]) -> OAuthError {
+        let advice = self.options.login_advice.clone();
+        self.error(OAuthErrorKind::LoginRequired { scopes: scopes.to_vec(), advice })
     }
 
     /// Reads the store once.
