@@ -48,6 +48,7 @@ use crate::task::TaskMode;
 #[derive(Clone)]
 pub struct Tool {
     core: Arc<ToolCore>,
+    scopes: Arc<[String]>,
     /// The tool wrapped in its layers, if it has any.
     layered: Option<Arc<dyn Service>>,
 }
@@ -61,7 +62,6 @@ struct ToolCore {
     handler: ToolHandler,
     task: Option<TaskMode>,
     task_ttl: Option<Duration>,
-    scopes: Vec<String>,
     /// The registration error. It is reported when the server is built, not when the tool is called.
     fault: Option<String>,
 }
@@ -109,7 +109,14 @@ impl Tool {
     /// Returns the scopes that callers need.
     #[must_use]
     pub fn scopes(&self) -> &[String] {
-        &self.core.scopes
+        &self.scopes
+    }
+
+    /// Replaces the scopes that callers need, such as with those of a configuration.
+    #[must_use]
+    pub fn with_scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.scopes = scopes.into_iter().map(Into::into).collect();
+        self
     }
 
     pub(crate) fn task_mode(&self) -> Option<TaskMode> {
@@ -402,7 +409,6 @@ impl ToolBuilder {
             handler,
             task: self.task,
             task_ttl: self.task_ttl,
-            scopes: self.scopes,
             fault,
         });
         let innermost = core.clone();
@@ -413,7 +419,7 @@ impl ToolBuilder {
                 Ok(Payload::new(core.call(CallParts::new(context, input)).await?))
             }
         }));
-        Tool { core, layered }
+        Tool { core, scopes: self.scopes.into(), layered }
     }
 }
 

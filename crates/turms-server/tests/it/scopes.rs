@@ -284,3 +284,16 @@ async fn an_error_object_that_is_only_a_cause_asks_for_no_scopes() {
     let error = call_over_network(&router, None, "tools/call", json!({ "name": "relay" })).await.unwrap_err();
     assert_eq!((error.origin(), error.required_scopes().len()), (ErrorOrigin::Handler, 0));
 }
+
+#[tokio::test]
+async fn the_scopes_of_a_tool_are_replaced() {
+    let tool = Tool::builder("write").scopes(["a"]).handler_sync(|| "written").with_scopes(["a", "b"]);
+    assert_eq!(tool.scopes(), ["a", "b"]);
+    let router = Server::new("s", "1").tool(tool).build().unwrap();
+    let params = json!({ "name": "write" });
+    let ann = Principal::new("ann").with_scopes(["a"]);
+    let error = call_over_network(&router, Some(&ann), "tools/call", params.clone()).await.unwrap_err();
+    assert_forbidden(&error, "write");
+    let ann = ann.with_scopes(["a", "b"]);
+    call_over_network(&router, Some(&ann), "tools/call", params).await.unwrap();
+}
