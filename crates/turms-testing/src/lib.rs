@@ -122,7 +122,26 @@ impl TestClientBuilder {
         self
     }
 
-    /// Sets the authenticated caller, as authentication middleware would. Default: none.
+    /// Sets the authenticated caller, with its scopes and claims, as a guard would. Default: none.
+    ///
+    /// Without a principal, scopes are not checked, as over stdio. For a caller without a token over a network, attach
+    /// [`Remote`](turms_core::Remote) with [`extension`](Self::extension).
+    ///
+    /// ```
+    /// use turms_server::{Principal, Server, Tool};
+    /// use turms_testing::TestClient;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let erase = Tool::builder("erase").scopes(["notes:write"]).handler_sync(|| "erased");
+    /// let server = Server::new("notes", "1.0.0").tool(erase);
+    /// let reader = Principal::new("ann").with_scopes(["notes:read"]);
+    /// let client = TestClient::builder(server).principal(reader).connect().await?;
+    /// let error = client.call_tool("erase", ()).await.unwrap_err();
+    /// assert!(error.to_string().contains("insufficient scope: this operation needs notes:write"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn principal(self, principal: impl Into<Principal>) -> Self {
         self.extension(principal.into())
     }

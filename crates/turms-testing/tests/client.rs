@@ -2,11 +2,13 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use turms_client::Event;
+use turms_client::{CallError, Event};
+use turms_core::Remote;
 use turms_proto::ProtocolVersion;
 use turms_proto::types::{ElicitResult, LoggingLevel};
-use turms_server::{Context, Elicited, Principal, Server, Tool};
-use turms_testing::TestClient;
+use turms_proto::{ErrorCode, Object};
+use turms_server::{Context, Elicited, InsufficientScopeError, Principal, Server, Tool};
+use turms_testing::{TestClient, TestClientBuilder};
 
 #[derive(Deserialize, schemars::JsonSchema)]
 struct Confirm {
@@ -61,4 +63,55 @@ async fn events_are_waited_for() {
 async fn a_server_that_cannot_be_built_is_an_error() {
     let error = TestClient::connect(server().tool(Tool::builder("log").handler_sync(|| "twice"))).await.unwrap_err();
     assert!(format!("{error:?}").contains("log"), "{error:?}");
+}
+
+/// A server with a tool that needs a scope, and one that checks another scope itself and returns a claim.
+fn guarded_server() -> Server {
+    let erase = Tool::builder("erase").scopes(["notes:write"]).handler_sync(|| "erased");
+    let tenant = Tool::builder("tenant").handler(|caller: Principal| async move {
+        caller.require(["notes:read"])?;
+        Ok::<_, InsufficientScopeError>(caller.claim::<String>("tenant").unwrap_or_default())
+    });
+    Server::new("notes", "1").tool(erase).tool(tenant)
+}
+
+async fn call(builder: TestClientBuilder, tool: &str) -> Result<String, CallError> {
+    let client = builder.connect().await.expect("the server accepts each client");
+    client.call_tool(tool, ()).await.map(|result| result.text())
+}
+
+fn assert_needs(outcome: Result<String, CallError>, scope: &str) {
+    let error = outcome.expect_err("the scope is missing");
+    let error = error.error_response().unwrap_or_else(|| panic!("{error:?}"));
+    assert_eq!(error.code, ErrorCode::INVALID_REQUEST);
+    let data: serde_json::Value = error.data.as_ref().expect("the scopes are there").decode().expect("they are JSON");
+    assert_eq!(data, json!({ "error": "insufficient_scope", "scope": scope }));
+}
+
+#[tokio::test]
+async fn a_tool_is_called_by_a_principal_with_its_scope_and_refused_to_others() {
+    for version in ProtocolVersion::ALL {
+        let client = || TestClient::builder(guarded_server()).protocol_version(version);
+        let ann = Principal::new("ann").with_scopes(["notes:read"]);
+        assert_needs(call(client().principal(ann), "erase").await, "notes:write");
+        let ann = Principal::new("ann").with_scopes(["notes:read", "notes:write"]);
+        assert_eq!(call(client().principal(ann), "erase").await.unwrap(), "erased");
+    }
+}
+
+#[tokio::test]
+async fn a_handler_sees_the_scopes_and_claims_of_the_principal() {
+    let client = || TestClient::builder(guarded_server());
+    let claims = Object::parse(r#"{"tenant":"north"}"#).unwrap();
+    let ann = Principal::new("ann").with_claims(claims);
+    assert_needs(call(client().principal(ann.clone()), "tenant").await, "notes:read");
+    let ann = ann.with_scopes(["notes:read"]);
+    assert_eq!(call(client().principal(ann), "tenant").await.unwrap(), "north");
+}
+
+#[tokio::test]
+async fn without_a_principal_scopes_are_checked_only_for_callers_over_a_network() {
+    let client = || TestClient::builder(guarded_server());
+    assert_eq!(call(client(), "erase").await.unwrap(), "erased");
+    assert_needs(call(client().extension(Remote), "erase").await, "notes:write");
 }
