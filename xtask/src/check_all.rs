@@ -19,6 +19,9 @@ const FEATURE_SETS: &[&str] = &[
     "client,server,http",
     "client,server,http,server-tls,ws",
     "client,server,http,server-http2,server-tls,ws,skills",
+    "oauth-client,ws-client",
+    "oauth-server,ws-server",
+    "oauth,oauth-dev,oauth-proxy,ws",
 ];
 
 /// Runs the checks until one fails.

@@ -31,6 +31,8 @@
 //! - The feature `http` serves over HTTP (`serve_http`, or `into_http_service` to mount a server in an application) and
 //!   connects to URLs (`connect_http`, `http::HttpConnector` for options, `http::HttpTransport` for the URLs of a
 //!   configuration file). The feature `ws` does the same for WebSocket.
+//! - The feature `oauth` has the logins of clients (`oauth::OAuth`) and the check of access tokens by servers
+//!   (`oauth::TokenGuard`). A handler takes the caller as a [`Principal`].
 //! - An [`App`] is a UI that the host application displays. A client that is such a host calls
 //!   [`ClientBuilder::enable_apps`].
 //! - [`types`] has the types of the protocol, [`layer`] services and middleware, [`transport`] connections, [`store`]
@@ -51,6 +53,12 @@
 //! | `ws` | | `ws-client` and `ws-server` |
 //! | `ws-client` | | `ws::WsConnector` and `ws::WsTransport`; enables `client` |
 //! | `ws-server` | | `serve_ws` and `ws::WsService`; enables `server` |
+//! | `oauth` | | `oauth-client` and `oauth-server` |
+//! | `oauth-client` | | `oauth::OAuth`: logins, token stores, each flow as functions; enables `http-client` |
+//! | `oauth-server` | | `oauth::TokenGuard`: checks of access tokens; enables `http-server` |
+//! | `oauth-dev` | | `oauth::dev`: an authorization server for development and tests; enables `oauth-server` |
+//! | `oauth-proxy` | | an authorization server in front of a provider without dynamic registration; enables `oauth-server` |
+//! | `testing` | | `testing::TestClient`, for unit tests of servers; enables `client` |
 //! | `skills` | | skills: served by servers; listed, read and verified by clients |
 //! | `anyhow` | | `ToolError` finds protocol errors inside an `anyhow::Error` |
 //!
@@ -102,6 +110,16 @@ pub mod http {
 pub mod ws {
     #[doc(inline)]
     pub use turms_ws::*;
+}
+
+/// Authorization: logins of clients, token stores, the token guard of servers, and each step of OAuth as a function.
+///
+/// A client logs in with an `OAuth` value, which is an authorizer of `HttpConnector`. A server checks tokens with a `TokenGuard`.
+/// [`SigningKey`](crate::oauth::SigningKey) and [`JwkSet`](crate::oauth::JwkSet) are the keys of both.
+#[cfg(any(feature = "oauth-client", feature = "oauth-server"))]
+pub mod oauth {
+    #[doc(inline)]
+    pub use turms_oauth::*;
 }
 
 /// The types of the protocol: parameters and results of every revision, and a marker for every

@@ -61,6 +61,20 @@ fn every_error_converts_into_the_error_of_main() {
 
         (converts::<HttpError>(), converts::<DialError>(), converts::<AuthorizeError>());
     }
+    #[cfg(feature = "oauth-client")]
+    {
+        use turms::oauth::{FetchError, LoginError, OAuthError};
+
+        (converts::<OAuthError>(), converts::<FetchError>(), converts::<LoginError>());
+        converts::<turms::oauth::StoreError>();
+    }
+    #[cfg(feature = "oauth-server")]
+    {
+        use turms::oauth::{GuardError, JwsError, KeyError, VerifyError};
+
+        (converts::<GuardError>(), converts::<VerifyError>());
+        (converts::<JwsError>(), converts::<KeyError>());
+    }
     #[cfg(feature = "ws-client")]
     (converts::<turms::ws::WsConnectError>(), converts::<turms::ws::WsUrlError>());
 }
@@ -132,6 +146,15 @@ mod modules {
     use turms::http::{HeaderMap, StatusCode};
     use turms::jsonrpc::ErrorCode;
     use turms::layer::{CallContext, Service, TimeoutLayer};
+    #[cfg(feature = "oauth-dev")]
+    use turms::oauth::dev::DevServer;
+    #[cfg(feature = "oauth-client")]
+    use turms::oauth::{
+        ClientCredentials, FileStore, Login, OAuth, ResourceParameter, authorization_url, client_credentials, discover,
+        exchange_code, pkce, refresh, register,
+    };
+    #[cfg(feature = "oauth-server")]
+    use turms::oauth::{Issuer, TokenGuard};
     use turms::registry::ServiceRegistry;
     #[cfg(feature = "server")]
     use turms::server::{Endpoint, Server};
