@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use turms_core::BoxFuture;
 
 use super::DevUser;
+use super::device::DeviceLogins;
 use super::grants::{GRANT_TYPES, TrustedIssuer};
 use crate::secret::Secret;
 use crate::server::authorize::AuthorizeRequest;
@@ -37,6 +38,7 @@ pub(crate) struct DevState {
     pub(super) approval: Approval,
     pub(super) identity_providers: Vec<TrustedIssuer>,
     pub(super) workload_issuers: Vec<TrustedIssuer>,
+    pub(super) devices: DeviceLogins,
     pub(super) requests: Counters,
     pub(super) grants: Counters,
 }
@@ -62,9 +64,10 @@ impl DevState {
         approval: Approval,
         identity_providers: Vec<TrustedIssuer>,
         workload_issuers: Vec<TrustedIssuer>,
+        devices: DeviceLogins,
     ) -> Self {
         let (requests, grants) = (Counters::default(), Counters::default());
-        Self { core, users, approval, identity_providers, workload_issuers, requests, grants }
+        Self { core, users, approval, identity_providers, workload_issuers, devices, requests, grants }
     }
 
     pub(super) fn user(&self, name: &str) -> Option<&DevUser> {
@@ -78,6 +81,11 @@ impl DevState {
             ServerEndpoint::Authorize => self.authorize(&request).await,
             ServerEndpoint::Token if is_post => self.core.token_response(self.token(&request).await),
             ServerEndpoint::Token => method_not_allowed("POST"),
+            ServerEndpoint::DeviceAuthorization if is_post => {
+                self.device_authorization(&request).await.unwrap_or_else(Refusal::into_response)
+            }
+            ServerEndpoint::DeviceAuthorization => method_not_allowed("POST"),
+            ServerEndpoint::Device => self.device(&request),
             ServerEndpoint::UserInfo => self.user_info(&request).unwrap_or_else(Refusal::into_response),
             _ => self.core.respond(endpoint, &request).await,
         }

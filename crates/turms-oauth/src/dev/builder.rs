@@ -9,13 +9,14 @@ use turms_http::Listener;
 use url::Url;
 
 use super::application::{Approval, DevState};
+use super::device::DeviceLogins;
 use super::grants::{GRANT_TYPES, TrustedIssuer};
 use super::{DevClient, DevServer, DevUser};
 use crate::fetch::Fetcher;
-use crate::jws::{Algorithm, JwkSet, SigningKey};
+use crate::jws::{JwkSet, SigningKey};
 use crate::network::NetworkPolicy;
 use crate::server::clients::Clients;
-use crate::server::{Core, Settings, random_key};
+use crate::server::{Core, Settings, default_key, random_key};
 
 /// Creates a [`DevServer`].
 #[derive(Debug)]
@@ -34,6 +35,7 @@ pub struct DevServerBuilder {
     schemes: Vec<String>,
     identity_providers: Vec<TrustedIssuer>,
     workload_issuers: Vec<TrustedIssuer>,
+    device_interval: Duration,
 }
 
 impl DevServerBuilder {
@@ -52,6 +54,7 @@ impl DevServerBuilder {
             schemes: Vec::new(),
             identity_providers: Vec::new(),
             workload_issuers: Vec::new(),
+            device_interval: Duration::from_secs(5),
         }
     }
 
@@ -81,7 +84,7 @@ impl DevServerBuilder {
 
     /// Sets all scopes; requests for others are refused. Default: any scope is granted.
     pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
-        self.settings.scopes = texts(scopes);
+        self.settings.scopes = Some(texts(scopes));
         self
     }
 
@@ -130,6 +133,12 @@ impl DevServerBuilder {
     /// Lifetime of authorization codes. Default: 1 min.
     pub fn code_lifetime(mut self, lifetime: Duration) -> Self {
         self.settings.code_lifetime = lifetime;
+        self
+    }
+
+    /// Minimum time between two requests of a client that waits for a device login, in whole seconds. Default: 5 s.
+    pub fn device_interval(mut self, interval: Duration) -> Self {
+        self.device_interval = interval;
         self
     }
 
@@ -239,13 +248,11 @@ impl DevServerBuilder {
         let key = self.key.unwrap_or_else(default_key);
         let core = Core::new(issuer, clients, key, &random_key(), self.settings).map_err(|error| invalid(&error))?;
         tracing::warn!(issuer = core.issuer, "development authorization server started; it is not for production");
-        let state = DevState::new(core, self.users, self.approval, self.identity_providers, self.workload_issuers);
+        let devices = DeviceLogins::new(self.device_interval);
+        let (providers, workloads) = (self.identity_providers, self.workload_issuers);
+        let state = DevState::new(core, self.users, self.approval, providers, workloads, devices);
         Ok(DevServer { state: state.into(), address: None, _shutdown: None })
     }
-}
-
-pub(super) fn default_key() -> SigningKey {
-    SigningKey::generate(Algorithm::Es256).expect("keys for ES256 can be created")
 }
 
 fn texts<S: Into<String>>(texts: impl IntoIterator<Item = S>) -> Vec<String> {

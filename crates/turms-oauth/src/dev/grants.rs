@@ -35,6 +35,9 @@ impl DevState {
                 self.core.refresh(request, &family, &record)
             }
             CLIENT_CREDENTIALS => self.client_credentials(request),
+            DEVICE_CODE => self.redeem_device_code(request),
+            TOKEN_EXCHANGE => self.token_exchange(request),
+            JWT_BEARER => self.jwt_bearer(request),
             _ => Err(Refusal::new("unsupported_grant_type", "the grant type is not supported")),
         }
     }
@@ -48,16 +51,17 @@ impl DevState {
         let grant = Grant {
             client_id: client.id.clone(),
             subject: client.id.clone(),
-            scopes: self.core.check_scopes(request.form.get("scope"), client)?,
+            scopes: self.core.check_scopes(request.form.get("scope"), Some(client))?,
             audiences: self.core.audiences(&self.core.check_resources(&request.form)?),
             claims: Claims::new(),
+            login_data: None,
             since: request.now,
         };
         Ok(self.issue_once(&grant, request))
     }
 
     /// Issues an access token without a refresh token.
-    fn issue_once(&self, grant: &Grant, request: &TokenRequest) -> Value {
+    pub(super) fn issue_once(&self, grant: &Grant, request: &TokenRequest) -> Value {
         let family = Family::new();
         let jkt = request.jkt.as_deref();
         let issue = Issue { grant, family: &family, jkt, refresh_token: None, nonce: None, is_login: false };

@@ -1,7 +1,6 @@
 //! A small authorization server for development and tests.
 //!
-//! **Not for production**: it has no TLS of its own, keeps everything in memory, and logs users in by name. It writes a warning to the log
-//! when it starts.
+//! **Not for production**: it keeps everything in memory, and logs users in by name. It writes a warning to the log when it starts.
 //!
 //! It implements authorization codes with PKCE, refresh tokens with rotation and reuse detection, client credentials, device codes, token
 //! exchange (ID-JAG), JWT bearer assertions, dynamic registration, client ID metadata documents, DPoP, resource indicators, introspection
@@ -24,8 +23,10 @@
 //! ```
 
 mod application;
+mod assertions;
 mod builder;
 mod client;
+mod device;
 mod grants;
 
 use std::fmt;
@@ -43,8 +44,9 @@ pub use self::builder::DevServerBuilder;
 pub use self::client::{DevClient, DevUser};
 use crate::jws::{JwkSet, SigningKey, encode};
 pub use crate::server::AuthorizationService;
-use crate::server::claims::{Claims, date};
+use crate::server::claims::Claims;
 use crate::server::clock::end_of;
+use crate::server::default_key;
 use crate::server::tokens::{Family, Grant};
 
 /// An authorization server for development and tests. It stops when it is dropped.
@@ -129,8 +131,7 @@ impl DevServer {
         }
         claims.retain(|_, value| !value.is_null());
         let token = core.tokens.sign(kind, &claims);
-        let expires_at = date(&claims, "exp").unwrap_or(now);
-        core.tokens.remember_access(&token, &Family::new(), claims, expires_at, now);
+        core.tokens.remember_access(&token, &Family::new(), claims, None, now);
         token
     }
 
@@ -145,11 +146,11 @@ impl DevServer {
             scopes: scopes.iter().map(|&scope| scope.to_owned()).collect(),
             audiences: vec![audience.to_owned()],
             claims: self.state.user(subject).map_or_else(Claims::new, |user| user.claims.clone()),
+            login_data: None,
             since: now,
         };
         let claims = core.access_claims(&grant, None, now);
-        let expires_at = end_of(now, core.settings.access_token_lifetime);
-        let token = core.tokens.issue_access(&Family::new(), claims, core.settings.has_opaque_tokens, expires_at, now);
+        let token = core.tokens.issue_access(&Family::new(), claims, None, core.settings.has_opaque_tokens, now);
         token.expose().to_owned()
     }
 
@@ -157,7 +158,7 @@ impl DevServer {
     pub fn rotate_keys(&self) {
         let algorithm = self.state.core.tokens.key().algorithm();
         // Keys for RSA cannot be created here: the successor is of the default algorithm.
-        let key = SigningKey::generate(algorithm).unwrap_or_else(|_| builder::default_key());
+        let key = SigningKey::generate(algorithm).unwrap_or_else(|_| default_key());
         self.state.core.tokens.rotate_key(key);
     }
 

@@ -13,7 +13,7 @@ use super::clients::{ClientCredential, ServerClient};
 use super::http::HttpRequest;
 use super::params::Params;
 use super::refusal::Refusal;
-use crate::jws::Jws;
+use crate::jws::{Jws, sha256};
 use crate::secret::Secret;
 
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
@@ -63,7 +63,9 @@ impl Core {
         if text(&claims, "iss") != Some(&client.id) || text(&claims, "sub") != Some(&client.id) {
             return Err(invalid("iss and sub are not the client id"));
         }
-        if !texts(&claims, "aud").iter().any(|audience| self.is_own_audience(audience)) {
+        // An assertion for several servers could be replayed by one of them.
+        let audiences = texts(&claims, "aud");
+        if audiences.is_empty() || !audiences.iter().all(|audience| self.is_own_audience(audience)) {
             return Err(invalid("aud is not the issuer"));
         }
         let is_short = date(&claims, "exp").is_some_and(|end| end <= now + MAX_ASSERTION_LIFETIME);
@@ -71,9 +73,16 @@ impl Core {
             return Err(invalid("it is expired or valid for too long"));
         }
         let jti = text(&claims, "jti").ok_or_else(|| invalid("jti is missing"))?;
-        let is_new =
-            self.replays.lock().insert_new(format!("{} {jti}", client.id), (), now + 2 * MAX_ASSERTION_LIFETIME, now);
-        if is_new { Ok(()) } else { Err(invalid("jti was used before")) }
+        if self.is_first_use(&client.id, jti, now + 2 * MAX_ASSERTION_LIFETIME, now) {
+            Ok(())
+        } else {
+            Err(invalid("jti was used before"))
+        }
+    }
+
+    /// Records an assertion until it has expired. Returns `false` if it was used before.
+    pub(crate) fn is_first_use(&self, issuer: &str, jti: &str, until: u64, now: u64) -> bool {
+        self.replays.lock().insert_new(sha256(format!("{issuer} {jti}")), (), until, now)
     }
 }
 

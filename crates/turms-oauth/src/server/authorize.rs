@@ -5,11 +5,12 @@ use std::sync::Arc;
 use url::Url;
 
 use super::Core;
-use super::clients::ServerClient;
+use super::clients::{ClientOrigin, ServerClient};
 use super::codes::CodeRecord;
 use super::http::{HttpResponse, redirect};
-use super::page::error_page;
+use super::page::{error_page, error_page_with_link};
 use super::params::{Params, split_scopes};
+use super::redirect::host_of;
 use super::refusal::Refusal;
 use super::tokens::{Family, Grant};
 
@@ -31,7 +32,7 @@ impl Core {
     /// Checks an authorization request.
     ///
     /// # Errors
-    /// The response. Only if the client and its redirect URI are valid, it is a redirect.
+    /// The response. It is a redirect only if the client and its redirect URI are valid, and the client is trusted with that.
     pub(crate) async fn authorize_request(&self, query: &str, now: u64) -> Result<AuthorizeRequest, Box<HttpResponse>> {
         let page = |refusal: Refusal| Box::new(error_page(&refusal));
         let params = Params::parse(query).map_err(page)?;
@@ -44,7 +45,7 @@ impl Core {
             _ => return Err(page(Refusal::invalid_request("the redirect_uri is not registered for this client"))),
         };
         self.check_authorize(&params, client.clone(), redirect_uri)
-            .map_err(|refusal| Box::new(self.error_redirect(redirect_uri, params.get("state"), &refusal)))
+            .map_err(|refusal| Box::new(self.refuse_unasked(&client, redirect_uri, params.get("state"), &refusal)))
     }
 
     fn check_authorize(
@@ -62,6 +63,9 @@ impl Core {
         if params.required("response_type")? != "code" {
             return Err(Refusal::new("unsupported_response_type", "the response type is not code"));
         }
+        if params.get("response_mode").is_some_and(|mode| mode != "query") {
+            return Err(Refusal::invalid_request("the response mode is not query"));
+        }
         client.check_grant("authorization_code")?;
         let challenge = params.required("code_challenge")?;
         if params.get("code_challenge_method") != Some("S256") {
@@ -71,7 +75,7 @@ impl Core {
             return Err(Refusal::invalid_request("the code_challenge is not a SHA-256 in base64url"));
         }
         Ok(AuthorizeRequest {
-            scopes: self.check_scopes(params.get("scope"), &client)?,
+            scopes: self.check_scopes(params.get("scope"), Some(&client))?,
             resources: self.check_resources(params)?,
             redirect_uri: redirect_uri.to_owned(),
             is_redirect_uri_sent: params.get("redirect_uri").is_some(),
@@ -84,15 +88,19 @@ impl Core {
     }
 
     /// Returns the scopes of a request. Without any, the default.
-    pub(crate) fn check_scopes(&self, requested: Option<&str>, client: &ServerClient) -> Result<Vec<String>, Refusal> {
+    pub(crate) fn check_scopes(
+        &self,
+        requested: Option<&str>,
+        client: Option<&ServerClient>,
+    ) -> Result<Vec<String>, Refusal> {
         let settings = &self.settings;
         let is_allowed = |scope: &String| {
-            (settings.scopes.is_empty() || settings.scopes.contains(scope))
-                && client.scopes.as_ref().is_none_or(|own| own.contains(scope))
+            settings.scopes.as_ref().is_none_or(|all| all.contains(scope))
+                && client.and_then(|client| client.scopes.as_ref()).is_none_or(|own| own.contains(scope))
         };
         let Some(requested) = requested else {
-            let default = settings.default_scopes.as_ref().unwrap_or(&settings.scopes);
-            return Ok(default.iter().filter(|scope| is_allowed(scope)).cloned().collect());
+            let default = settings.default_scopes.as_ref().or(settings.scopes.as_ref());
+            return Ok(default.into_iter().flatten().filter(|scope| is_allowed(scope)).cloned().collect());
         };
         let is_printable =
             |scope: &String| scope.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\');
@@ -104,18 +112,28 @@ impl Core {
         }
     }
 
-    /// Returns the resources of a request (RFC 8707).
+    /// Returns the resources of a request (RFC 8707), spelled as in the settings.
     pub(crate) fn check_resources(&self, params: &Params) -> Result<Vec<String>, Refusal> {
-        let allowed = &self.settings.resources;
-        let is_valid = |resource: &str| {
-            let is_absolute = Url::parse(resource).is_ok_and(|url| !url.cannot_be_a_base()) && !resource.contains('#');
-            is_absolute && (allowed.is_empty() || allowed.iter().any(|own| own == resource))
-        };
-        let resources: Vec<String> = params.all("resource").map(str::to_owned).collect();
-        if resources.iter().all(|resource| is_valid(resource)) {
-            Ok(resources)
-        } else {
-            Err(Refusal::new("invalid_target", "the resource is invalid or unknown"))
+        let mut resources: Vec<String> = Vec::new();
+        for resource in params.all("resource") {
+            let own = self.find_resource(resource);
+            let own = own.ok_or_else(|| Refusal::new("invalid_target", "the resource is invalid or unknown"))?;
+            if !resources.contains(&own) {
+                resources.push(own);
+            }
+        }
+        Ok(resources)
+    }
+
+    /// Returns a resource as the settings spell it. Some clients write URLs without a path with a slash at the end, others without.
+    pub(crate) fn find_resource(&self, resource: &str) -> Option<String> {
+        let is_absolute = Url::parse(resource).is_ok_and(|url| !url.cannot_be_a_base()) && !resource.contains('#');
+        let without_slash = |text: &str| text.strip_suffix('/').unwrap_or(text).to_owned();
+        let is_same = |own: &&String| without_slash(own) == without_slash(resource);
+        match &*self.settings.resources {
+            _ if !is_absolute => None,
+            [] => Some(resource.to_owned()),
+            allowed => allowed.iter().find(is_same).cloned(),
         }
     }
 
@@ -127,6 +145,7 @@ impl Core {
             scopes: request.scopes.clone(),
             audiences: self.audiences(&request.resources),
             claims: super::claims::Claims::new(),
+            login_data: None,
             since: now,
         }
     }
@@ -156,20 +175,47 @@ impl Core {
         self.error_redirect(&request.redirect_uri, request.state.as_deref(), refusal)
     }
 
-    fn error_redirect(&self, redirect_uri: &str, state: Option<&str>, refusal: &Refusal) -> HttpResponse {
-        let params = [("error", refusal.error), ("error_description", &refusal.description)];
-        self.client_redirect(redirect_uri, state, &params)
+    /// Responds to an invalid request that no person has seen. A client that has registered itself could use a redirect to lead people
+    /// from this server to any site (RFC 9700, 4.11.2), so that the response is a page with a link, unless it leads to this machine.
+    fn refuse_unasked(
+        &self,
+        client: &ServerClient,
+        redirect_uri: &str,
+        state: Option<&str>,
+        refusal: &Refusal,
+    ) -> HttpResponse {
+        let (host, is_local) = host_of(redirect_uri);
+        if client.origin == ClientOrigin::Configured || is_local {
+            return self.error_redirect(redirect_uri, state, refusal);
+        }
+        match self.client_url(redirect_uri, state, &error_params(refusal)) {
+            Some(url) => error_page_with_link(refusal, url.as_str(), &host),
+            None => error_page(refusal),
+        }
     }
 
-    /// Redirects to the client, with `state` and `iss` (RFC 9207).
+    fn error_redirect(&self, redirect_uri: &str, state: Option<&str>, refusal: &Refusal) -> HttpResponse {
+        self.client_redirect(redirect_uri, state, &error_params(refusal))
+    }
+
     fn client_redirect(&self, redirect_uri: &str, state: Option<&str>, params: &[(&str, &str)]) -> HttpResponse {
-        let Ok(mut url) = Url::parse(redirect_uri) else {
-            return error_page(&Refusal::invalid_request("the redirect_uri is invalid"));
-        };
+        match self.client_url(redirect_uri, state, params) {
+            Some(url) => redirect(url.as_str()),
+            None => error_page(&Refusal::invalid_request("the redirect_uri is invalid")),
+        }
+    }
+
+    /// Returns the URL of a response to the client, with `state` and `iss` (RFC 9207).
+    fn client_url(&self, redirect_uri: &str, state: Option<&str>, params: &[(&str, &str)]) -> Option<Url> {
+        let mut url = Url::parse(redirect_uri).ok()?;
         let state = state.map(|state| ("state", state));
         url.query_pairs_mut().extend_pairs(params).extend_pairs(state).append_pair("iss", &self.issuer);
-        redirect(url.as_str())
+        Some(url)
     }
+}
+
+fn error_params(refusal: &Refusal) -> [(&str, &str); 2] {
+    [("error", refusal.error), ("error_description", &refusal.description)]
 }
 
 fn is_base64url(byte: u8) -> bool {

@@ -10,11 +10,14 @@ pub(crate) type Claims = Map<String, Value>;
 /// Tolerated difference of clocks, in seconds.
 pub(crate) const LEEWAY: u64 = 60;
 
+/// Maximum number of keys that a token without a key id is tried with.
+const MAX_TRIED_KEYS: usize = 8;
+
 /// Checks the signature of a token with one of some keys, and returns its claims. A key id selects the key.
 pub(crate) fn verified_claims(jws: &Jws<'_>, keys: &JwkSet) -> Option<Claims> {
     let kid = jws.header("kid");
-    let mut candidates = keys.keys.iter().filter(|key| kid.is_none() || key.kid.is_none() || key.kid.as_deref() == kid);
-    candidates.any(|key| jws.verify(key).is_ok()).then(|| jws.claims().ok())?
+    let candidates = keys.keys.iter().filter(|key| kid.is_none() || key.kid.is_none() || key.kid.as_deref() == kid);
+    candidates.take(MAX_TRIED_KEYS).any(|key| jws.verify(key).is_ok()).then(|| jws.claims().ok())?
 }
 
 pub(crate) fn text<'a>(claims: &'a Claims, name: &str) -> Option<&'a str> {

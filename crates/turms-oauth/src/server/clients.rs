@@ -21,7 +21,7 @@ use super::expiring_map::ExpiringMap;
 use super::params::split_scopes;
 use super::redirect::{check_redirect_uri, matches};
 use super::refusal::Refusal;
-use crate::fetch::{FetchStep, Fetcher};
+use crate::fetch::{FetchErrorKind, FetchStep, Fetcher};
 use crate::jws::{JwkSet, MacKey, encode};
 use crate::metadata::ClientMetadata;
 use crate::secret::Secret;
@@ -39,7 +39,10 @@ const MAX_DOCUMENT_BYTES: usize = 16 * 1024;
 const MAX_CACHED: usize = 256;
 
 /// Maximum number of requests for documents of clients at the same time.
-const MAX_FETCHES: usize = 4;
+const MAX_FETCHES: usize = 32;
+
+/// Time that a request for a document waits for others to end.
+const FETCH_WAIT: Duration = Duration::from_secs(5);
 
 /// Maximum length of a name of a client that people see, in characters.
 const MAX_NAME_LENGTH: usize = 100;
@@ -419,10 +422,17 @@ impl Documents {
 
     async fn fetch(&self, step: FetchStep, url: &str) -> Result<(Vec<u8>, Duration), Refusal> {
         let response = self.fetcher.get_direct(step, url).await;
-        let response = response.map_err(|error| Refusal::invalid_client(error.to_string()))?;
+        let response = response.map_err(|error| match error.kind() {
+            // An address tells about the network of this server.
+            FetchErrorKind::Address(_) => Refusal::invalid_client(format!("{step}: its address is not allowed")),
+            _ => Refusal::invalid_client(error.to_string()),
+        })?;
         if response.status != StatusCode::OK {
             let status = response.status;
             return Err(Refusal::invalid_client(format!("{step}: the server responded with status {status}")));
+        }
+        if !response.is_json() {
+            return Err(Refusal::invalid_client(format!("{step}: the content type is not JSON")));
         }
         if response.body.len() > MAX_DOCUMENT_BYTES {
             return Err(Refusal::invalid_client(format!("{step}: longer than {MAX_DOCUMENT_BYTES} bytes")));
@@ -442,8 +452,9 @@ async fn cached<T: Clone>(
     if let Some(result) = cache.lock().get(url, now) {
         return result.clone();
     }
-    let unavailable = |_| Refusal::unavailable("the server is closing");
-    let _permit = permits.acquire().await.map_err(unavailable)?;
+    let unavailable = || Refusal::unavailable("too many documents of clients are requested; try again later");
+    let permit = tokio::time::timeout(FETCH_WAIT, permits.acquire()).await.map_err(|_| unavailable())?;
+    let _permit = permit.map_err(|_| unavailable())?;
     // Another request may have fetched it meanwhile.
     if let Some(result) = cache.lock().get(url, now) {
         return result.clone();

@@ -41,23 +41,29 @@ pub(crate) enum Redeemed {
 
 /// The codes of an authorization server.
 #[derive(Debug)]
-pub(crate) struct Codes(Mutex<ExpiringMap<[u8; 32], CodeState>>);
+pub(crate) struct Codes(Mutex<CodeTable>);
+
+/// Codes by their hash. Used ones have a table of their own, so that they never displace fresh ones.
+#[derive(Debug)]
+struct CodeTable {
+    fresh: ExpiringMap<[u8; 32], Box<CodeRecord>>,
+    used: ExpiringMap<[u8; 32], UsedCode>,
+}
 
 #[derive(Debug)]
-enum CodeState {
-    Fresh(Box<CodeRecord>),
-    Used(Family),
+struct UsedCode {
+    family: Family,
+    is_replayed: bool,
 }
 
 impl Codes {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(ExpiringMap::new(MAX_CODES)))
+        Self(Mutex::new(CodeTable { fresh: ExpiringMap::new(MAX_CODES), used: ExpiringMap::new(MAX_CODES) }))
     }
 
     pub(crate) fn issue(&self, record: CodeRecord, lifetime: Duration, now: u64) -> Secret {
         let code = random_token();
-        let state = CodeState::Fresh(Box::new(record));
-        self.0.lock().insert(sha256(code.expose()), state, end_of(now, lifetime), now);
+        self.0.lock().fresh.insert(sha256(code.expose()), Box::new(record), end_of(now, lifetime), now);
         code
     }
 
@@ -65,19 +71,25 @@ impl Codes {
     pub(crate) fn redeem(&self, code: &str, now: u64) -> Redeemed {
         let key = sha256(code);
         let mut codes = self.0.lock();
-        let (redeemed, family) = match codes.take(&key, now) {
-            None => return Redeemed::Unknown,
-            Some(CodeState::Used(family)) => (Redeemed::Replayed(family.clone()), family),
-            Some(CodeState::Fresh(record)) => {
-                let family = record.family.clone();
-                (Redeemed::Valid(record), family)
-            }
-        };
-        codes.insert(key, CodeState::Used(family), end_of(now, USED_CODES_KEPT), now);
-        redeemed
+        if let Some(used) = codes.used.get_mut(&key, now) {
+            used.is_replayed = true;
+            return Redeemed::Replayed(used.family.clone());
+        }
+        let Some(record) = codes.fresh.take(&key, now) else { return Redeemed::Unknown };
+        let used = UsedCode { family: record.family.clone(), is_replayed: false };
+        codes.used.insert(key, used, end_of(now, USED_CODES_KEPT), now);
+        Redeemed::Valid(record)
     }
 
+    /// Returns `true` if a code was used again, which may have been while its tokens were issued.
+    pub(crate) fn is_replayed(&self, code: &str, now: u64) -> bool {
+        self.0.lock().used.get(&sha256(code), now).is_some_and(|used| used.is_replayed)
+    }
+
+    #[cfg(feature = "dev")]
     pub(crate) fn clear(&self) {
-        self.0.lock().clear();
+        let mut codes = self.0.lock();
+        codes.fresh.clear();
+        codes.used.clear();
     }
 }

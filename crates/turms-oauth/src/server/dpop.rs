@@ -10,7 +10,7 @@ use super::claims::{Claims, date, text};
 use super::expiring_map::ExpiringMap;
 use super::http::HttpRequest;
 use super::refusal::Refusal;
-use crate::jws::{Jws, MacKey, encode, sha256};
+use crate::jws::{Jws, MacKey, decode_base64url, encode, sha256};
 
 pub(crate) const DPOP: HeaderName = HeaderName::from_static("dpop");
 pub(crate) const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
@@ -19,7 +19,7 @@ pub(crate) const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 const WINDOW: u64 = 300;
 
 /// Maximum number of remembered proofs. Further ones are refused.
-const MAX_PROOFS: usize = 10_000;
+const MAX_PROOFS: usize = 100_000;
 
 /// Checks proofs.
 pub(crate) struct ProofCheck {
@@ -88,13 +88,10 @@ impl ProofCheck {
     }
 
     fn is_nonce_valid(&self, nonce: Option<&str>, now: u64) -> bool {
-        if self.nonces.is_none() {
-            return true;
-        }
-        let issued = nonce.and_then(|nonce| nonce.split_once('.')?.0.parse::<u64>().ok());
-        let expected = issued.and_then(|issued| self.nonce(issued));
-        expected.is_some_and(|expected| Some(expected.as_bytes()) == nonce.map(str::as_bytes))
-            && issued.is_some_and(|issued| issued.abs_diff(now) <= WINDOW)
+        let Some(key) = &self.nonces else { return true };
+        let parts = nonce.and_then(|nonce| nonce.split_once('.'));
+        let parts = parts.and_then(|(issued, code)| Some((issued.parse::<u64>().ok()?, decode_base64url(code)?)));
+        parts.is_some_and(|(issued, code)| key.is_valid(&issued.to_be_bytes(), &code) && issued.abs_diff(now) <= WINDOW)
     }
 }
 

@@ -88,6 +88,13 @@ impl<K: Clone + Eq + Hash, V> ExpiringMap<K, V> {
         });
     }
 
+    /// Returns the keys of some entries, in the order in which they expire.
+    pub(crate) fn keys_where(&self, is_wanted: impl Fn(&V) -> bool) -> Vec<K> {
+        let is_wanted = |key: &&K| self.entries.get(*key).is_some_and(|entry| is_wanted(&entry.value));
+        self.order.values().filter(is_wanted).cloned().collect()
+    }
+
+    #[cfg(feature = "dev")]
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.order.clear();

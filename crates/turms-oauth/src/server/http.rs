@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
@@ -24,7 +25,10 @@ use super::refusal::Refusal;
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
 /// Maximum length of a query, in bytes.
-const MAX_QUERY_BYTES: usize = 16 * 1024;
+const MAX_QUERY_BYTES: usize = 8 * 1024;
+
+/// Timeout for the body of a request.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) type HttpResponse = Response<Full<Bytes>>;
 
@@ -128,7 +132,10 @@ where
     if query.len() > MAX_QUERY_BYTES {
         return Err(Refusal::invalid_request("the query is too long").status(StatusCode::URI_TOO_LONG));
     }
-    let body = Limited::new(body, MAX_BODY_BYTES).collect().await.map_err(|_| {
+    let body = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await;
+    let body =
+        body.map_err(|_| Refusal::invalid_request("the body is too slow").status(StatusCode::REQUEST_TIMEOUT))?;
+    let body = body.map_err(|_| {
         Refusal::invalid_request("the body is incomplete or too large").status(StatusCode::PAYLOAD_TOO_LARGE)
     })?;
     Ok(HttpRequest {

@@ -25,7 +25,8 @@ use serde_json::{Value, json};
 use turms_core::__internal::random_bytes;
 use url::Url;
 
-use self::clients::{Clients, DEVICE_CODE};
+use self::claims::{Claims, text};
+use self::clients::{ClientOrigin, Clients, DEVICE_CODE};
 use self::clock::Clock;
 use self::codes::Codes;
 use self::dpop::ProofCheck;
@@ -44,8 +45,8 @@ const MAX_REPLAYS: usize = 10_000;
 /// Settings that the development server and the proxy have in common.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// All scopes. Empty allows any.
-    pub(crate) scopes: Vec<String>,
+    /// All scopes. `None` allows any.
+    pub(crate) scopes: Option<Vec<String>>,
     /// Scopes of a request that asks for none. `None`: all scopes.
     pub(crate) default_scopes: Option<Vec<String>>,
     /// All resources. Empty allows any.
@@ -65,7 +66,7 @@ pub(crate) struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            scopes: Vec::new(),
+            scopes: None,
             default_scopes: None,
             resources: Vec::new(),
             default_resource: None,
@@ -134,7 +135,7 @@ pub(crate) struct Core {
     pub(crate) codes: Codes,
     pub(crate) proofs: ProofCheck,
     /// The ids of assertions that were used.
-    pub(crate) replays: Mutex<ExpiringMap<String, ()>>,
+    pub(crate) replays: Mutex<ExpiringMap<[u8; 32], ()>>,
     pub(crate) sessions: BrowserSessions,
     pub(crate) settings: Settings,
 }
@@ -256,14 +257,18 @@ impl Core {
         Ok(json_response(StatusCode::CREATED, &response))
     }
 
-    /// Responds to an introspection (RFC 7662), which only confidential clients may use.
+    /// Responds to an introspection (RFC 7662), which only confidential clients may use. Clients that have registered themselves see
+    /// only their own tokens.
     async fn introspect(&self, request: &HttpRequest, now: u64) -> Result<HttpResponse, Refusal> {
         let form = request.form()?;
         let client = self.authenticate(request, &form, now).await?;
-        if client.is_none_or(|client| client.is_public()) {
-            return Err(Refusal::invalid_client("introspection needs a client with a secret or a key"));
-        }
-        let body = match self.tokens.access_claims(form.required("token")?, now) {
+        let client = client.filter(|client| !client.is_public());
+        let client =
+            client.ok_or_else(|| Refusal::invalid_client("introspection needs a client with a secret or a key"))?;
+        let is_visible = |claims: &Claims| {
+            client.origin == ClientOrigin::Configured || text(claims, "client_id") == Some(&*client.id)
+        };
+        let body = match self.tokens.access_claims(form.required("token")?, now).filter(is_visible) {
             None => json!({ "active": false }),
             Some(mut claims) => {
                 claims.insert("active".to_owned(), json!(true));
@@ -310,7 +315,7 @@ impl Core {
             revocation_endpoint: url("/revoke"),
             device_authorization_endpoint: has(DEVICE_CODE).then(|| self.url("/device_authorization")),
             userinfo_endpoint: settings.has_user_info.then(|| self.url("/userinfo")),
-            scopes_supported: (!settings.scopes.is_empty()).then(|| settings.scopes.clone()),
+            scopes_supported: settings.scopes.clone().filter(|scopes| !scopes.is_empty()),
             response_types_supported: texts(&["code"]),
             grant_types_supported: texts(settings.grant_types),
             code_challenge_methods_supported: texts(&["S256"]),
@@ -345,6 +350,11 @@ fn parse_issuer(issuer: &str) -> Option<Url> {
     let url = Url::parse(issuer).ok()?;
     let is_plain = url.query().is_none() && url.fragment().is_none() && url.host().is_some();
     (is_plain && matches!(url.scheme(), "http" | "https")).then_some(url)
+}
+
+/// Creates the default key for tokens.
+pub(crate) fn default_key() -> SigningKey {
+    SigningKey::generate(Algorithm::Es256).expect("keys for ES256 can be created")
 }
 
 /// Creates a random key.

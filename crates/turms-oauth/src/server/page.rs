@@ -11,6 +11,7 @@ use http::header::{
 use url::Url;
 
 use super::authorize::AuthorizeRequest;
+use super::clients::ServerClient;
 use super::http::{HttpRequest, HttpResponse, response};
 use super::params::Params;
 use super::redirect::host_of;
@@ -47,7 +48,22 @@ pub(crate) fn page(status: StatusCode, title: &str, body: &str) -> HttpResponse 
 
 /// Creates the page for a request that cannot be answered with a redirect.
 pub(crate) fn error_page(refusal: &Refusal) -> HttpResponse {
-    let body = format!("<p>{}: {}</p>", escape(refusal.error), escape(&refusal.description));
+    error_page_with(refusal, "")
+}
+
+/// Creates the page for a request that a person may return from, to a URL of a host.
+pub(crate) fn error_page_with_link(refusal: &Refusal, url: &str, host: &str) -> HttpResponse {
+    let link = format!(
+        "<p class=\"warning\">This request came from another site. Only if you know it: \
+         <a href=\"{}\" rel=\"noreferrer\">return to {}</a></p>",
+        escape(url),
+        escape(host)
+    );
+    error_page_with(refusal, &link)
+}
+
+fn error_page_with(refusal: &Refusal, more: &str) -> HttpResponse {
+    let body = format!("<p>{}: {}</p>{more}", escape(refusal.error), escape(&refusal.description));
     let status = if refusal.status == StatusCode::UNAUTHORIZED { StatusCode::BAD_REQUEST } else { refusal.status };
     page(status, "This request cannot be processed", &body)
 }
@@ -55,20 +71,32 @@ pub(crate) fn error_page(refusal: &Refusal) -> HttpResponse {
 /// Returns a description of a request for people: the client, the host that the code is sent to, and the rights.
 pub(crate) fn describe(request: &AuthorizeRequest) -> String {
     let (host, is_local) = host_of(&request.redirect_uri);
-    let mut html = format!(
-        "<p><strong>{}</strong> asks for access.</p><p>Afterwards you return to <strong>{}</strong>.</p>",
-        escape(request.client.display_name()),
-        escape(&host)
-    );
+    let mut html = describe_client(&request.client);
+    let _ = write!(html, "<p>Afterwards you return to <strong>{}</strong>.</p>", escape(&host));
     if is_local {
         html.push_str(
             "<p class=\"warning\">The application runs on this machine. Its name cannot be verified: approve only if you have \
              just started the login yourself.</p>",
         );
     }
-    let _ = write!(html, "<p>Id of the application: <code>{}</code></p>", escape(&shortened(&request.client.id)));
-    list(&mut html, "Access", &request.scopes);
-    list(&mut html, "For", &request.resources);
+    html.push_str(&describe_rights(&request.scopes, &request.resources));
+    html
+}
+
+/// Returns the name and the id of a client for people.
+pub(crate) fn describe_client(client: &ServerClient) -> String {
+    format!(
+        "<p><strong>{}</strong> asks for access.</p><p>Id of the application: <code>{}</code></p>",
+        escape(client.display_name()),
+        escape(&shortened(&client.id))
+    )
+}
+
+/// Returns rights for people.
+pub(crate) fn describe_rights(scopes: &[String], resources: &[String]) -> String {
+    let mut html = String::new();
+    list(&mut html, "Access", scopes);
+    list(&mut html, "For", resources);
     html
 }
 
@@ -157,16 +185,21 @@ impl BrowserSessions {
         title: &str,
         form: impl FnOnce(&str) -> String,
     ) -> HttpResponse {
-        let (session, is_new) = match self.session(request) {
-            Some(session) => (session.to_owned(), false),
-            None => (random_token().expose().to_owned(), true),
-        };
+        let session = self.session_or_new(request);
         let field = format!("<input type=\"hidden\" name=\"csrf\" value=\"{}\">", self.form_token(&session, request));
         let mut page = page(status, title, &form(&field));
-        if is_new {
-            self.set_cookie(&mut page, "session", &session, 60 * 60);
-        }
+        self.set_session(&mut page, &session);
         page
+    }
+
+    /// Returns the session of the browser, or a new one.
+    pub(crate) fn session_or_new(&self, request: &HttpRequest) -> String {
+        self.session(request).map_or_else(|| random_token().expose().to_owned(), str::to_owned)
+    }
+
+    /// Keeps the session of the browser for an hour from now.
+    pub(crate) fn set_session(&self, response: &mut HttpResponse, session: &str) {
+        self.set_cookie(response, "session", session, 60 * 60);
     }
 
     /// Checks that a form was sent by the browser that requested it, and returns the session.

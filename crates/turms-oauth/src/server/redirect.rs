@@ -26,6 +26,10 @@ pub(crate) fn check_redirect_uri(uri: &str, schemes: &[String]) -> Result<(), &'
     match url.scheme() {
         "https" => Ok(()),
         "http" if is_loopback(&url) => Ok(()),
+        // Browsers run or show their content on the page that redirects.
+        "about" | "blob" | "data" | "file" | "javascript" | "vbscript" => {
+            Err("the scheme of a redirect URI is not allowed")
+        }
         scheme if schemes.iter().any(|allowed| allowed == scheme) => Ok(()),
         _ => Err("a redirect URI has neither https nor a loopback host"),
     }
@@ -73,7 +77,7 @@ mod tests {
 
     #[test]
     fn only_https_and_loopback_can_be_registered() {
-        let schemes = ["cursor".to_owned()];
+        let schemes = ["cursor", "javascript", "data"].map(str::to_owned);
         for good in [
             "https://app.example.com/cb?x=1",
             "http://127.0.0.1/callback",

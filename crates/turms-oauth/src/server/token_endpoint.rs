@@ -64,8 +64,12 @@ impl Core {
         let form = request.form()?;
         let client = self.authenticate(request, &form, now).await?;
         let jkt = self.proofs.check(request, &self.url("/token"), None, now)?;
+        let grant_type = form.required("grant_type")?;
+        if !self.settings.grant_types.contains(&grant_type) {
+            return Err(Refusal::new("unsupported_grant_type", "the grant type is not supported"));
+        }
         if let Some(client) = &client {
-            client.check_grant(form.required("grant_type")?)?;
+            client.check_grant(grant_type)?;
         }
         Ok(TokenRequest { client, form, jkt, now })
     }
@@ -98,17 +102,20 @@ impl Core {
         check_code(&record, client, request)?;
         let grant = self.narrow(&record.grant, &request.form)?;
         let refresh_token = self.first_refresh_token(client, &record.grant, &record.family, request);
-        Ok(self.issue(
-            Issue {
-                grant: &grant,
-                family: &record.family,
-                jkt: request.jkt.as_deref(),
-                refresh_token,
-                nonce: record.nonce.as_deref(),
-                is_login: true,
-            },
-            request.now,
-        ))
+        let issue = Issue {
+            grant: &grant,
+            family: &record.family,
+            jkt: request.jkt.as_deref(),
+            refresh_token,
+            nonce: record.nonce.as_deref(),
+            is_login: true,
+        };
+        let tokens = self.issue(issue, request.now);
+        if self.codes.is_replayed(code, request.now) {
+            self.tokens.revoke_family(&record.family, request.now);
+            return Err(Refusal::invalid_grant("the code was used before"));
+        }
+        Ok(tokens)
     }
 
     /// Creates the first refresh token of a login, if the client may have one. For public clients it is bound to the key of their proof.
@@ -133,7 +140,7 @@ impl Core {
         let token = request.form.required("refresh_token")?;
         let (family, record) = match self.tokens.find_refresh(token, request.now) {
             Refresh::Valid(family, record) => (family, record),
-            Refresh::Reused(_) => {
+            Refresh::Reused => {
                 tracing::warn!(issuer = self.issuer, "a refresh token was used twice; its login is revoked");
                 return Err(Refusal::invalid_grant("the refresh token was used before"));
             }
@@ -164,7 +171,7 @@ impl Core {
     }
 
     /// Returns the rights that a request asks for, which are at most those that were granted.
-    fn narrow(&self, granted: &Grant, form: &Params) -> Result<Grant, Refusal> {
+    pub(crate) fn narrow(&self, granted: &Grant, form: &Params) -> Result<Grant, Refusal> {
         let mut grant = granted.clone();
         if let Some(scope) = form.get("scope") {
             grant.scopes = split_scopes(scope);
@@ -187,14 +194,17 @@ impl Core {
         let (grant, settings) = (issue.grant, &self.settings);
         let lifetime = settings.access_token_lifetime;
         let claims = self.access_claims(grant, issue.jkt, now);
-        let token =
-            self.tokens.issue_access(issue.family, claims, settings.has_opaque_tokens, end_of(now, lifetime), now);
+        let data = grant.login_data.clone();
+        let token = self.tokens.issue_access(issue.family, claims, data, settings.has_opaque_tokens, now);
         let mut body = json!({
             "access_token": token.expose(),
             "token_type": if issue.jkt.is_some() { "DPoP" } else { "Bearer" },
             "expires_in": lifetime.as_secs(),
-            "scope": grant.scopes.join(" "),
         });
+        // RFC 6749, A.4: a scope is not empty.
+        if !grant.scopes.is_empty() {
+            body["scope"] = json!(grant.scopes.join(" "));
+        }
         if let Some(token) = issue.refresh_token {
             body["refresh_token"] = json!(token.expose());
         }
@@ -215,7 +225,9 @@ impl Core {
         insert("iat", json!(now));
         insert("jti", json!(encode(random_bytes::<16>())));
         insert("client_id", json!(grant.client_id));
-        insert("scope", json!(grant.scopes.join(" ")));
+        if !grant.scopes.is_empty() {
+            insert("scope", json!(grant.scopes.join(" ")));
+        }
         if let Some(jkt) = jkt {
             insert("cnf", json!({ "jkt": jkt }));
         }

@@ -1,5 +1,6 @@
 //! Signing keys, access tokens and refresh tokens.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use turms_core::__internal::random_bytes;
 
-use super::claims::Claims;
+use super::claims::{Claims, date};
 use super::clock::end_of;
 use super::expiring_map::ExpiringMap;
 use crate::jws::{JwkSet, SigningKey, encode, sha256};
@@ -21,6 +22,12 @@ const MAX_ACCESS_TOKENS: usize = 10_000;
 /// Maximum number of logins with a refresh token.
 const MAX_FAMILIES: usize = 10_000;
 
+/// Maximum number of logins of one subject, so that a single person cannot displace the logins of others. The oldest is revoked.
+const MAX_FAMILIES_OF_SUBJECT: usize = 100;
+
+/// Data of the application about a login. It is dropped with the last token of the login.
+pub(crate) type LoginData = Option<Arc<dyn Any + Send + Sync>>;
+
 /// The rights that were granted to a client.
 #[derive(Debug, Clone)]
 pub(crate) struct Grant {
@@ -31,6 +38,7 @@ pub(crate) struct Grant {
     pub(crate) audiences: Vec<String>,
     /// Further claims of tokens.
     pub(crate) claims: Claims,
+    pub(crate) login_data: LoginData,
     /// Second of the login.
     pub(crate) since: u64,
 }
@@ -49,6 +57,7 @@ impl Family {
 struct AccessRecord {
     family: Family,
     claims: Claims,
+    _login_data: LoginData,
 }
 
 /// A login with a refresh token.
@@ -59,14 +68,13 @@ pub(crate) struct RefreshRecord {
     pub(crate) grant: Grant,
     /// Thumbprint of the key that must be used, for public clients.
     pub(crate) jkt: Option<String>,
-    expires_at: u64,
 }
 
 /// The result of looking up a refresh token.
 pub(crate) enum Refresh {
     Valid(Family, Box<RefreshRecord>),
     /// It was replaced by another one, so that it was stolen or used twice. The family has been revoked.
-    Reused(Family),
+    Reused,
     Unknown,
 }
 
@@ -117,18 +125,26 @@ impl Tokens {
         &self,
         family: &Family,
         claims: Claims,
+        login_data: LoginData,
         is_opaque: bool,
-        expires_at: u64,
         now: u64,
     ) -> Secret {
         let token = if is_opaque { random_token() } else { Secret::new(self.sign("at+jwt", &claims)) };
-        self.remember_access(token.expose(), family, claims, expires_at, now);
+        self.remember_access(token.expose(), family, claims, login_data, now);
         token
     }
 
     /// Adds an access token to those that are valid.
-    pub(crate) fn remember_access(&self, token: &str, family: &Family, claims: Claims, expires_at: u64, now: u64) {
-        let record = AccessRecord { family: family.clone(), claims };
+    pub(crate) fn remember_access(
+        &self,
+        token: &str,
+        family: &Family,
+        claims: Claims,
+        login_data: LoginData,
+        now: u64,
+    ) {
+        let expires_at = date(&claims, "exp").unwrap_or(now);
+        let record = AccessRecord { family: family.clone(), claims, _login_data: login_data };
         self.0.lock().access.insert(sha256(token), record, expires_at, now);
     }
 
@@ -148,8 +164,13 @@ impl Tokens {
     ) -> Secret {
         let (token, hash) = refresh_token(family);
         let expires_at = end_of(now, lifetime);
-        let record = RefreshRecord { hash, grant, jkt, expires_at };
-        self.0.lock().families.insert(family.clone(), record, expires_at, now);
+        let mut state = self.0.lock();
+        let of_subject = state.families.keys_where(|record| record.grant.subject == grant.subject);
+        for oldest in of_subject.iter().take((of_subject.len() + 1).saturating_sub(MAX_FAMILIES_OF_SUBJECT)) {
+            state.revoke(oldest, now);
+        }
+        let record = RefreshRecord { hash, grant, jkt };
+        state.families.insert(family.clone(), record, expires_at, now);
         token
     }
 
@@ -163,7 +184,7 @@ impl Tokens {
             Some(record) if record.hash == sha256(token) => Refresh::Valid(family, Box::new(record.clone())),
             Some(_) => {
                 state.revoke(&family, now);
-                Refresh::Reused(family)
+                Refresh::Reused
             }
         }
     }
@@ -201,6 +222,7 @@ impl Tokens {
         self.0.lock().revoke(family, now);
     }
 
+    #[cfg(feature = "dev")]
     pub(crate) fn revoke_all(&self) {
         let mut state = self.0.lock();
         state.access.clear();
@@ -212,12 +234,6 @@ impl TokenState {
     fn revoke(&mut self, family: &Family, now: u64) {
         self.families.take(family, now);
         self.access.retain(|record| record.family != *family);
-    }
-}
-
-impl RefreshRecord {
-    pub(crate) fn expires_at(&self) -> u64 {
-        self.expires_at
     }
 }
 

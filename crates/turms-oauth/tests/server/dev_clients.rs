@@ -63,3 +63,31 @@ async fn registration_is_refused_for_invalid_requests_and_can_be_disabled() {
     assert!(agent.get(closed.metadata_url()).await.ok()["registration_endpoint"].is_null());
     assert_eq!(agent.post_json(closed.url("/register"), &json!({"redirect_uris": [REDIRECT]})).await.status, 404);
 }
+
+#[tokio::test]
+async fn a_client_that_registered_itself_introspects_only_its_own_tokens() {
+    let server = DevServer::builder().auto_approve("alice").bind("127.0.0.1:0").await.unwrap();
+    let mut agent = Agent::new();
+    let request = json!({"redirect_uris": [REDIRECT], "token_endpoint_auth_method": "client_secret_post"});
+    let client = agent.post_json(server.url("/register"), &request).await.ok();
+    let (id, secret) = (client["client_id"].as_str().unwrap(), client["client_secret"].as_str().unwrap());
+    let login = Login::new(id);
+    let code = agent.get(login.url(&server.url("/authorize"))).await.param("code").unwrap();
+    let mut form = login.exchange(&code);
+    form.push(("client_secret", secret));
+    let own = agent.post(server.url("/token"), &form).await.ok();
+    let foreign = server.access_token("alice", "https://notes.example.com/mcp", &[]);
+    for (token, active) in [(own["access_token"].as_str().unwrap(), true), (&foreign, false)] {
+        let form = [("token", token), ("client_id", id), ("client_secret", secret)];
+        assert_eq!(agent.post(server.url("/introspect"), &form).await.ok()["active"], active);
+    }
+}
+
+#[tokio::test]
+async fn a_grant_type_that_does_not_exist_is_not_supported_for_any_client() {
+    let server = DevServer::builder().bind("127.0.0.1:0").await.unwrap();
+    let mut agent = Agent::new();
+    let client = agent.post_json(server.url("/register"), &json!({"redirect_uris": [REDIRECT]})).await.ok();
+    let form = [("grant_type", "password"), ("client_id", client["client_id"].as_str().unwrap())];
+    assert_eq!(agent.post(server.url("/token"), &form).await.error(), (400, "unsupported_grant_type".to_owned()));
+}

@@ -134,6 +134,7 @@ async fn invalid_requests_are_refused_with_a_redirect() {
         ("scope", "read admin", "invalid_scope"),
         ("resource", "https://other.example.com/mcp", "invalid_target"),
         ("resource", "https://notes.example.com/mcp#part", "invalid_target"),
+        ("response_mode", "fragment", "invalid_request"),
         ("request", "x.y.z", "request_not_supported"),
         ("request_uri", "https://app.example.com/r", "request_uri_not_supported"),
     ] {
@@ -278,4 +279,33 @@ async fn a_form_that_another_site_sends_is_refused() {
     assert_eq!(victim.post(&other, &good).await.status, 403, "the token is for another request");
     assert_eq!(Agent::new().post(&url, &good).await.status, 403, "there is no cookie");
     assert!(victim.post_with(&url, &good, &[("origin", server.issuer())]).await.param("code").is_some());
+}
+
+#[tokio::test]
+async fn a_client_that_registered_itself_cannot_use_errors_as_an_open_redirect() {
+    let server = builder().bind("127.0.0.1:0").await.unwrap();
+    let mut agent = Agent::new();
+    let evil = "https://evil.example/<cb>";
+    let request = json!({"redirect_uris": [evil, REDIRECT]});
+    let client = agent.post_json(server.url("/register"), &request).await.ok();
+    let login = Login::new(client["client_id"].as_str().unwrap()).with("response_type", "token");
+    let answer = agent.get(login.with("redirect_uri", evil).url(&server.url("/authorize"))).await;
+    assert_eq!((answer.status.as_u16(), answer.header("location")), (400, ""));
+    let text = answer.text();
+    assert!(text.contains("return to evil.example") && text.contains("error=unsupported_response_type"), "{text}");
+    assert!(!text.contains("<cb>"), "{text}");
+    let login = Login::new(client["client_id"].as_str().unwrap()).with("response_type", "token");
+    let answer = agent.get(login.url(&server.url("/authorize"))).await;
+    assert_eq!(answer.param("error").as_deref(), Some("unsupported_response_type"), "this machine is no other site");
+}
+
+#[tokio::test]
+async fn a_resource_is_known_with_and_without_a_slash_at_the_end() {
+    let server =
+        builder().resources(["https://notes.example.com"]).auto_approve("alice").bind("127.0.0.1:0").await.unwrap();
+    let mut agent = Agent::new();
+    let login = Login::new("app").with("resource", "https://notes.example.com/");
+    let code = agent.get(login.url(&server.url("/authorize"))).await.param("code").unwrap();
+    let tokens = agent.post(server.url("/token"), &login.exchange(&code)).await.ok();
+    assert_eq!(decode(tokens["access_token"].as_str().unwrap()).1["aud"], "https://notes.example.com");
 }

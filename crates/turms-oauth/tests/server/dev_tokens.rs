@@ -149,6 +149,7 @@ async fn a_client_authenticates_with_a_signed_assertion() {
     assert_eq!(send(&good).await.error(), (401, "invalid_client".to_owned()), "an assertion is used once");
     for changes in [
         json!({"jti": "2", "aud": "https://other.example.com"}),
+        json!({"jti": "2b", "aud": [server.issuer(), "https://other.example.com"]}),
         json!({"jti": "3", "exp": now - 100}),
         json!({"jti": "4", "exp": now + 86400}),
         json!({"jti": "5", "iss": "robot"}),
@@ -203,7 +204,7 @@ async fn a_client_revokes_its_own_tokens_only() {
     assert_eq!(foreign.error(), (400, "invalid_grant".to_owned()));
     assert_eq!(agent.post(&url, &[("token", refresh)]).await.error(), (401, "invalid_client".to_owned()));
     let info = |token: &str| vec![("authorization", format!("Bearer {token}"))];
-    let mut user_info = async |token: &str| {
+    let user_info = async |token: &str| {
         let headers = info(token);
         let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, &**value)).collect();
         Agent::new().send(http::Method::GET, &server.url("/userinfo"), &headers, bytes::Bytes::new()).await
@@ -240,4 +241,18 @@ async fn keys_rotate_and_the_previous_one_stays_until_the_next_time() {
     let now = keys().await;
     assert!(!verifies(&first, &now) && verifies(&second, &now));
     assert_eq!(server.requests("/jwks"), 3);
+}
+
+#[tokio::test]
+async fn a_person_with_many_logins_does_not_displace_those_of_others() {
+    let server = builder().bind("127.0.0.1:0").await.unwrap();
+    let mut agent = Agent::new();
+    let first = log_in(&mut agent, &server).await;
+    let second = log_in(&mut agent, &server).await;
+    for _ in 0..99 {
+        log_in(&mut agent, &server).await;
+    }
+    let oldest = agent.post(server.url("/token"), &refresh_form("app", &first["refresh_token"])).await;
+    assert_eq!(oldest.error(), (400, "invalid_grant".to_owned()));
+    agent.post(server.url("/token"), &refresh_form("app", &second["refresh_token"])).await.ok();
 }

@@ -2,6 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod agent;
+mod dev_assertions;
 mod dev_clients;
 mod dev_code;
+mod dev_device;
+mod dev_documents;
+mod dev_dpop;
 mod dev_tokens;
+mod site;

@@ -1,0 +1,111 @@
+//! Client ID metadata documents at the development server.
+
+use axum::Router;
+use http::StatusCode;
+use serde_json::{Value, json};
+use turms_oauth::dev::DevServer;
+use turms_oauth::{Algorithm, JwkSet, SigningKey};
+
+use crate::agent::{Agent, Login, REDIRECT, decode};
+use crate::site::{Forbidden, Site, serve};
+
+async fn dev() -> DevServer {
+    DevServer::builder().auto_approve("alice").bind("127.0.0.1:0").await.unwrap()
+}
+
+fn document(url: &str) -> Value {
+    json!({"client_id": url, "client_name": "Documented", "redirect_uris": [REDIRECT]})
+}
+
+#[tokio::test]
+async fn a_client_logs_in_with_a_document_which_is_cached() {
+    let (server, site) = (dev().await, Site::new().await);
+    let id = site.json("/client.json", &document(&site.url("/client.json")));
+    let mut agent = Agent::new();
+    for _ in 0..3 {
+        let login = Login::new(&id);
+        let code = agent.get(login.url(&server.url("/authorize"))).await.param("code").unwrap();
+        let tokens = agent.post(server.url("/token"), &login.exchange(&code)).await.ok();
+        assert_eq!(decode(tokens["access_token"].as_str().unwrap()).1["client_id"], *id);
+    }
+    assert_eq!(site.requests(), 1);
+    let other = Login::new(&id).with("redirect_uri", "https://evil.example/cb");
+    let refused = agent.get(other.url(&server.url("/authorize"))).await;
+    assert_eq!((refused.status.as_u16(), refused.header("location")), (400, ""));
+}
+
+#[tokio::test]
+async fn a_document_that_is_not_one_is_refused() {
+    let (server, site) = (dev().await, Site::new().await);
+    let good = document(&site.url("/other.json")).to_string();
+    site.json("/foreign.json", &document(&site.url("/other.json")));
+    site.page("/text", StatusCode::OK, "text/plain", document(&site.url("/text")).to_string());
+    site.page("/moved", StatusCode::FOUND, "", site.url("/other.json"));
+    site.page("/error", StatusCode::INTERNAL_SERVER_ERROR, "application/json", good);
+    site.json("/secret", &{
+        let mut secret = document(&site.url("/secret"));
+        secret["token_endpoint_auth_method"] = json!("client_secret_basic");
+        secret
+    });
+    let large = format!("{{\"client_id\":{:?},\"x\":\"{}\"}}", site.url("/large"), "x".repeat(20_000));
+    site.page("/large", StatusCode::OK, "application/json", large);
+    let before = site.requests();
+    let mut agent = Agent::new();
+    for path in ["/foreign.json", "/text", "/moved", "/error", "/secret", "/large", "/missing"] {
+        let url = Login::new(&site.url(path)).url(&server.url("/authorize"));
+        for _ in 0..2 {
+            let answer = agent.get(&url).await;
+            assert_eq!((answer.status.as_u16(), answer.header("location")), (400, ""), "{path}");
+        }
+    }
+    assert_eq!(site.requests() - before, 7, "a failure is remembered, and no redirect is followed");
+}
+
+#[tokio::test]
+async fn documents_at_private_addresses_are_not_requested() {
+    let server = DevServer::builder().issuer("https://auth.example.com").auto_approve("alice").build().unwrap();
+    let origin = serve(Router::new().fallback_service(server.service())).await;
+    let forbidden = Forbidden::new();
+    let port = forbidden.port();
+    let mut agent = Agent::new();
+    for id in [
+        format!("http://127.0.0.1:{port}/c.json"),
+        format!("https://127.0.0.1:{port}/c.json"),
+        format!("https://localhost:{port}/c.json"),
+        format!("https://[::ffff:127.0.0.1]:{port}/c.json"),
+        format!("https://2130706433:{port}/c.json"),
+        "https://169.254.169.254/latest/c.json".to_owned(),
+        "https://10.0.0.1/c.json".to_owned(),
+    ] {
+        let answer = agent.get(Login::new(&id).url(&format!("{origin}/authorize"))).await;
+        assert_eq!((answer.status.as_u16(), answer.header("location")), (400, ""), "{id}");
+        let form = [("grant_type", "refresh_token"), ("refresh_token", "x"), ("client_id", &id)];
+        assert_eq!(agent.post(format!("{origin}/token"), &form).await.error().1, "invalid_client", "{id}");
+    }
+    assert!(!forbidden.was_connected());
+}
+
+#[tokio::test]
+async fn a_documented_client_authenticates_with_its_published_key() {
+    let (server, site) = (dev().await, Site::new().await);
+    let key = SigningKey::generate(Algorithm::Es256).unwrap().key_id("k1");
+    let keys = site.json("/keys.json", &json!(JwkSet::new([key.public_jwk()])));
+    let mut client = document(&site.url("/client.json"));
+    client["token_endpoint_auth_method"] = json!("private_key_jwt");
+    client["jwks_uri"] = json!(keys);
+    let id = site.json("/client.json", &client);
+    let mut agent = Agent::new();
+    let login = Login::new(&id);
+    let mut code = async || agent.get(login.url(&server.url("/authorize"))).await.param("code").unwrap();
+    let (first, second) = (code().await, code().await);
+    let public = agent.post(server.url("/token"), &login.exchange(&first)).await;
+    assert_eq!(public.error(), (401, "invalid_client".to_owned()), "the key is required");
+
+    let now = decode(&server.mint(json!({}))).1["iat"].as_u64().unwrap();
+    let claims = json!({"iss": id, "sub": id, "aud": server.issuer(), "exp": now + 60, "jti": "1"});
+    let assertion = key.sign(&[], &claims);
+    let mut form = login.exchange(&second);
+    form.push(("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"));
+    form.push(("client_assertion", &assertion));
+    agent.post(server.url("/token"), &form).await.ok();
+}
