@@ -64,13 +64,21 @@ pub(super) async fn discover_legacy(fetcher: &Fetcher, server: &Url) -> Result<D
         (default_endpoints(origin), false)
     } else {
         let metadata: AuthorizationServerMetadata = response.json()?;
-        // There is no identifier to compare with: the origin is one with and without the slash.
-        if metadata.issuer.strip_suffix('/').unwrap_or(&metadata.issuer) != origin {
+        if !is_at_origin(&metadata.issuer, server) {
             return Err(other_issuer(&origin, &metadata.issuer));
         }
         (metadata, true)
     };
     Ok(Discovery { resource: None, server, is_legacy: true, has_metadata })
+}
+
+/// Returns `true` if an issuer has the origin of an MCP server of 2025-03-26. It may have a path: no identifier is published that it
+/// could be compared with.
+fn is_at_origin(issuer: &str, server: &Url) -> bool {
+    Url::parse(issuer).is_ok_and(|issuer| {
+        let is_plain = issuer.username().is_empty() && issuer.password().is_none();
+        is_plain && issuer.query().is_none() && issuer.fragment().is_none() && issuer.origin() == server.origin()
+    })
 }
 
 /// Returns the metadata that 2025-03-26 defines for servers without any. PKCE is always used there.
@@ -116,6 +124,27 @@ fn well_known_urls(issuer: &str) -> Result<Vec<String>, OAuthError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_issuer_of_2025_03_26_has_the_origin_of_the_server_and_any_path() {
+        let server = Url::parse("https://h.example/mcp").unwrap();
+        for issuer in ["https://h.example", "https://h.example/", "https://h.example/oauth", "https://h.example:443"] {
+            assert!(is_at_origin(issuer, &server), "{issuer}");
+        }
+        for issuer in [
+            "https://other.example",
+            "http://h.example",
+            "https://h.example:8443",
+            "https://h.example.evil.example",
+            "https://u@h.example",
+            "https://h.example?x",
+            "https://h.example#x",
+            "h.example",
+            "",
+        ] {
+            assert!(!is_at_origin(issuer, &server), "{issuer}");
+        }
+    }
 
     #[test]
     fn locations_are_in_the_order_of_the_specification() {
