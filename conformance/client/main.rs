@@ -1,6 +1,7 @@
 //! The client that the official conformance suite judges. The suite starts it with the address of a server as its last argument
 //! and the scenario in the environment.
 
+mod auth;
 mod skills;
 mod tasks;
 
@@ -15,7 +16,11 @@ use turms::{Client, ClientBuilder};
 async fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().next_back().ok_or("usage: conformance-client ADDRESS")?;
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
-    let client = person().connect(HttpConnector::new(address)?).await?;
+    let mut connector = HttpConnector::new(&address)?;
+    if scenario.starts_with("auth/") {
+        connector = connector.authorizer(auth::authorizer(&scenario, &address).await?);
+    }
+    let client = person().connect(connector).await?;
     let played = play(&scenario, &client).await;
     client.close().await;
     played
@@ -71,17 +76,24 @@ async fn play(scenario: &str, client: &Client) -> Result<(), Box<dyn Error>> {
         "tasks-client-create-handling" => tasks::create(client).await?,
         "sep-2640-client-no-prefetch" => skills::list(client).await?,
         skill if skill.starts_with("sep-2640-client-verify-") => skills::load(client).await?,
+        scenario if scenario.starts_with("auth/") => use_tools(client).await?,
         // The rest is shown by connecting and looking.
         _ => drop(client.list_tools().await?),
     }
     Ok(())
 }
 
-/// Every operation that names something.
-async fn use_everything(client: &Client) -> Result<(), Box<dyn Error>> {
+/// Lists the tools and calls each.
+async fn use_tools(client: &Client) -> Result<(), Box<dyn Error>> {
     for tool in client.list_tools().await? {
         client.call_tool(&tool.name, json!({})).await?;
     }
+    Ok(())
+}
+
+/// Every operation that names something.
+async fn use_everything(client: &Client) -> Result<(), Box<dyn Error>> {
+    use_tools(client).await?;
     for resource in client.list_resources().await? {
         client.read_resource(&resource.uri).await?;
     }

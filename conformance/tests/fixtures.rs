@@ -1,4 +1,4 @@
-//! The server that the suite is run against, started as the suite's runner starts it. Building this test builds both fixtures,
+//! The programs that the suite is run against, started as the suite's runner starts them. Building this test builds them,
 //! which is how `cargo xtask conformance` gets them without compiling the workspace a second time.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -11,16 +11,22 @@ use serde_json::{Value, json};
 use turms::Client;
 use turms::http::{HttpConnector, Listener};
 use turms::jsonrpc::ErrorCode;
+use turms::oauth::{Fetcher, discover_server};
 use turms::prelude::*;
 use turms_testkit::within;
 
 const SERVER: &str = env!("CARGO_BIN_EXE_conformance-server");
 const CLIENT: &str = env!("CARGO_BIN_EXE_conformance-client");
+const AUTHORIZATION_SERVER: &str = env!("CARGO_BIN_EXE_conformance-authorization-server");
 
 /// Starts the server; it ends with its input. Returns its output and the address that it printed.
 fn start() -> (Child, BufReader<ChildStdout>, String) {
-    let mut command = Command::new(SERVER);
-    command.args(["--port", "0", "--with-input"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    start_program(SERVER, &["--port", "0", "--with-input"])
+}
+
+fn start_program(program: &str, args: &[&str]) -> (Child, BufReader<ChildStdout>, String) {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut server = command.spawn().unwrap();
     let mut output = BufReader::new(server.stdout.take().unwrap());
     let mut address = String::new();
@@ -37,6 +43,18 @@ fn the_server_says_where_it_listens_and_ends_with_its_input() {
     drop(server.stdin.take());
     assert!(server.wait().unwrap().success());
     assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0, "nothing but the address");
+}
+
+#[tokio::test]
+async fn the_authorization_server_prints_its_issuer_and_ends_with_its_input() {
+    let (mut server, mut output, issuer) = start_program(AUTHORIZATION_SERVER, &[]);
+    let issuer = issuer.trim_end();
+    let metadata = discover_server(&Fetcher::for_server(&issuer.parse().unwrap()), issuer).await.unwrap();
+    assert_eq!(metadata.issuer, issuer);
+
+    drop(server.stdin.take());
+    assert!(server.wait().unwrap().success());
+    assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0, "nothing but the issuer");
 }
 
 #[test]

@@ -34,7 +34,8 @@ Tasks:
           commit too, measure both in interleaved rounds and print the ratio of each
           row; --instructions adds instruction counts by valgrind
   peers   Install the servers in other languages that the tests talk to
-  conformance [--server | --client] [--spec-version REVISION] [--scenario NAME]
+  conformance [--server | --client | --authorization-server]
+              [--spec-version REVISION] [--scenario NAME]
           Run the official conformance suite, all of it or what is named;
           all of it writes conformance/RESULTS.md
   command-bench
@@ -107,6 +108,7 @@ fn filter(mut args: impl Iterator<Item = OsString>) -> Result<Filter, UsageError
         let is_new = match arg.to_str() {
             Some("--server") => filter.role.replace(Role::Server).is_none(),
             Some("--client") => filter.role.replace(Role::Client).is_none(),
+            Some("--authorization-server") => filter.role.replace(Role::AuthorizationServer).is_none(),
             Some("--spec-version") => filter.revision.replace(value(&arg, args.next())?).is_none(),
             Some("--scenario") => filter.scenario.replace(value(&arg, args.next())?).is_none(),
             _ => false,

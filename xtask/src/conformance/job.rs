@@ -1,14 +1,16 @@
-//! Running a job: a process of the suite, and the server or the client that it judges.
+//! Running a job: a process of the suite, and the program that it judges.
 
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use super::browser::Browser;
 use super::plan::{Job, Scope};
 use super::results::{self, Check, Counts, Outcome};
 use super::suite::{Node, Role, SUITES, Speaks, TARGET};
@@ -27,17 +29,25 @@ const LAST_LINES: usize = 25;
 pub(crate) struct Fixtures {
     server: PathBuf,
     client: PathBuf,
+    authorization_server: PathBuf,
 }
 
+/// The client that the authorization server knows.
+const CLIENT_ID: &str = "conformance";
+
 impl Fixtures {
-    /// Building their test builds both, with the features that the other tests have.
+    /// Building their test builds all, with the features that the other tests have.
     pub(crate) const BUILD: &str = "cargo test --quiet --workspace --all-features --no-run --test fixtures";
 
     /// They are built into the directory that this program was built into.
     pub(crate) fn find() -> io::Result<Self> {
         let home = env::current_exe()?;
         let program = |name: &str| home.with_file_name(format!("{name}{}", env::consts::EXE_SUFFIX));
-        Ok(Self { server: program("conformance-server"), client: program("conformance-client") })
+        Ok(Self {
+            server: program("conformance-server"),
+            client: program("conformance-client"),
+            authorization_server: program("conformance-authorization-server"),
+        })
     }
 }
 
@@ -80,19 +90,27 @@ impl Job {
     fn run_suite(&self, node: &Node, fixtures: &Fixtures, directory: &Path) -> Result<(), String> {
         fs::create_dir_all(directory).map_err(|error| format!("cannot write {}: {error}", directory.display()))?;
         let mut command = node.command(&SUITES[self.suite]);
-        command.arg(self.role.to_string()).arg("--output-dir").arg(directory).args(self.selection());
+        command.arg(self.role.command()).arg("--output-dir").arg(directory).args(self.selection());
         // The server is there until the suite has ended.
         let server = match self.role {
-            Role::Server => Some(Server::start(&fixtures.server)?),
-            Role::Client | Role::AuthorizationServer => None,
+            Role::Server => Some(Server::start(&fixtures.server, &["--port", "0", "--with-input"])?),
+            Role::AuthorizationServer => Some(Server::start(&fixtures.authorization_server, &[])?),
+            Role::Client => None,
         };
         match &server {
             Some(server) => command.arg("--url").arg(&server.address),
             None => command.arg("--command").arg(&fixtures.client),
         };
+        let mut browser = None;
+        if self.role == Role::AuthorizationServer {
+            let port = free_port().map_err(|error| format!("no port for the callback: {error}"))?;
+            command.args(["--client-id", CLIENT_ID, "--port", &port.to_string()]);
+            browser = Some(Browser::new(directory.join(LOG)));
+        }
         let log = File::create(directory.join(LOG)).map_err(|error| format!("cannot write a log: {error}"))?;
+        let look = || browser.as_mut().map_or(Ok(()), Browser::look);
         let status =
-            run_for(command, &log, self.timeout()).map_err(|error| format!("cannot run the suite: {error}"))?;
+            run_for(command, &log, self.timeout(), look).map_err(|error| format!("cannot run the suite: {error}"))?;
         match status {
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(format!("the suite ended with {status}")),
@@ -103,6 +121,8 @@ impl Job {
     fn selection(&self) -> Vec<&str> {
         let mut selection = match (self.scope, self.scenarios.first()) {
             (Scope::Scenario | Scope::Extension, Some(scenario)) => vec!["--scenario", scenario],
+            // It has one set of scenarios.
+            _ if self.role == Role::AuthorizationServer => Vec::new(),
             _ => vec!["--suite", "all"],
         };
         if SUITES[self.suite].speaks == Speaks::Any {
@@ -127,7 +147,7 @@ impl Job {
             (Scope::Scenario | Scope::Extension, Some(scenario)) => scenario.replace('/', "-"),
             _ => "all".to_owned(),
         };
-        let name = format!("{}-{}-{}-{scope}", self.suite, self.role, self.revision);
+        let name = format!("{}-{}-{}-{scope}", self.suite, self.role.command(), self.revision);
         results_directory().join(name)
     }
 }
@@ -139,21 +159,44 @@ pub(crate) fn results_directory() -> PathBuf {
 
 const LOG: &str = "log";
 
-/// Runs a command for at most this long; `None` if it had to be ended.
-fn run_for(mut command: Command, log: &File, timeout: Duration) -> io::Result<Option<ExitStatus>> {
-    const PAUSE: Duration = Duration::from_millis(20);
+/// Runs a command for at most this long; `None` if it had to be ended. Meanwhile, calls `look` again and again; if that fails, the
+/// command is ended.
+fn run_for(
+    mut command: Command,
+    log: &File,
+    timeout: Duration,
+    look: impl FnMut() -> io::Result<()>,
+) -> io::Result<Option<ExitStatus>> {
     let mut child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?).spawn()?;
+    let ended = wait_for(&mut child, timeout, look);
+    if !matches!(ended, Ok(Some(_))) {
+        child.kill()?;
+        child.wait()?;
+    }
+    ended
+}
+
+fn wait_for(
+    child: &mut Child,
+    timeout: Duration,
+    mut look: impl FnMut() -> io::Result<()>,
+) -> io::Result<Option<ExitStatus>> {
+    const PAUSE: Duration = Duration::from_millis(20);
     let mut waited = Duration::ZERO;
     while waited < timeout {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
+        look()?;
         thread::sleep(PAUSE);
         waited += PAUSE;
     }
-    child.kill()?;
-    child.wait()?;
     Ok(None)
+}
+
+/// A port on loopback that is free now.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 /// A server of its own for each job: it ends with this value and, whatever happens to us, with its input.
@@ -164,9 +207,9 @@ struct Server {
 }
 
 impl Server {
-    fn start(program: &Path) -> Result<Self, String> {
+    fn start(program: &Path, args: &[&str]) -> Result<Self, String> {
         let mut child = Command::new(program)
-            .args(["--port", "0", "--with-input"])
+            .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -228,12 +271,23 @@ mod tests {
         let log = File::create(&path).unwrap();
         let mut forever = Command::new("sleep");
         forever.arg("1000");
-        assert!(run_for(forever, &log, Duration::from_millis(40)).unwrap().is_none());
+        assert!(run_for(forever, &log, Duration::from_millis(40), || Ok(())).unwrap().is_none());
         let mut quick = Command::new("cargo");
         quick.arg("--version");
-        assert!(run_for(quick, &log, Duration::from_secs(60)).unwrap().unwrap().success());
+        assert!(run_for(quick, &log, Duration::from_secs(60), || Ok(())).unwrap().unwrap().success());
         assert!(fs::read_to_string(&path).unwrap().starts_with("cargo "));
         fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_process_is_ended_when_looking_fails() {
+        let mut forever = Command::new("sleep");
+        forever.arg("1000");
+        let mut child = forever.spawn().unwrap();
+        let error = wait_for(&mut child, Duration::from_secs(60), || Err(io::Error::other("no page"))).unwrap_err();
+        assert_eq!(error.to_string(), "no page");
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     fn outcomes(read: Vec<(&str, Written)>, ended: Result<(), &str>) -> Vec<(usize, Option<String>)> {
@@ -270,9 +324,9 @@ mod tests {
 
     #[test]
     fn a_server_that_says_nothing_is_named() {
-        let error = Server::start(Path::new("true")).err().unwrap();
+        let error = Server::start(Path::new("true"), &[]).err().unwrap();
         assert_eq!(error, "true does not say where it listens");
-        let error = Server::start(Path::new("no-such-program-here")).err().unwrap();
+        let error = Server::start(Path::new("no-such-program-here"), &[]).err().unwrap();
         assert!(error.starts_with("cannot start no-such-program-here: "), "{error}");
     }
 

@@ -1,8 +1,9 @@
-//! The official conformance suite, run against the server and the client in `conformance/`.
+//! The official conformance suite, run against the programs in `conformance/`.
 //!
 //! Which scenarios there are, and for which revisions, is asked of the suite; none is left out because it fails. What it writes
 //! is below `target/conformance/results/`.
 
+mod browser;
 mod job;
 mod plan;
 mod report;
@@ -45,7 +46,7 @@ pub(crate) fn run(filter: &Filter) -> Result<bool, ConformanceError> {
     forget_results()?;
     let outcomes = run_all(&plan.jobs, |job| job.run(&node, &fixtures));
     let suites = catalogs.into_iter().map(|catalog| catalog.version).collect();
-    let report = Report { suites, outcomes, left_out: plan.left_out };
+    let report = Report { suites, outcomes };
     print!("{}", report.table());
     if filter.is_all() {
         let note = keep(Path::new(RESULTS), &report.markdown(), env::var_os("CI").is_some_and(|ci| ci == "true"))?;
@@ -64,9 +65,12 @@ fn forget_results() -> io::Result<()> {
     }
 }
 
+/// Most jobs that run side by side.
+const MAX_JOBS: usize = 4;
+
 /// Runs jobs side by side, as many as there are cores.
 fn run_all(jobs: &[Job], run: impl Fn(&Job) -> Vec<Outcome> + Sync) -> Vec<Outcome> {
-    run_some(jobs, thread::available_parallelism().map_or(2, NonZero::get), run)
+    run_some(jobs, thread::available_parallelism().map_or(2, NonZero::get).min(MAX_JOBS), run)
 }
 
 /// Runs jobs, so many at once. What comes out is in the order of the jobs.
@@ -144,9 +148,7 @@ impl fmt::Display for ConformanceError {
             Self::Install(error) => error.fmt(f),
             Self::Build(error) => error.fmt(f),
             Self::List(error) => error.fmt(f),
-            Self::Nothing(wanted) => {
-                write!(f, "nothing to run: the suite has no {wanted}, or only some that are left to authorization")
-            }
+            Self::Nothing(wanted) => write!(f, "nothing to run: the suite has no {wanted}"),
             Self::File(_) => f.write_str("cannot keep the results"),
         }
     }

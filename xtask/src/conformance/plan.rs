@@ -12,11 +12,10 @@ pub(crate) struct Filter {
     pub(crate) scenario: Option<String>,
 }
 
-/// Everything that is run, and what is not.
+/// Everything that is run.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) jobs: Vec<Job>,
-    pub(crate) left_out: Vec<LeftOut>,
 }
 
 /// What one process of a suite does.
@@ -42,14 +41,6 @@ pub(crate) enum Scope {
     Extension,
 }
 
-/// A scenario that is not run.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct LeftOut {
-    pub(crate) suite: usize,
-    pub(crate) role: Role,
-    pub(crate) scenario: String,
-}
-
 impl Filter {
     pub(crate) fn is_all(&self) -> bool {
         *self == Self::default()
@@ -58,11 +49,6 @@ impl Filter {
     fn admits(&self, scenario: &Scenario) -> bool {
         self.role.is_none_or(|role| role == scenario.role)
             && self.scenario.as_ref().is_none_or(|name| *name == scenario.name)
-    }
-
-    /// Whether this belongs to authorization, which the fixtures do not have yet. Whoever names it means it.
-    fn leaves_out(&self, scenario: &Scenario) -> bool {
-        scenario.role == Role::AuthorizationServer || (scenario.name.starts_with("auth/") && self.scenario.is_none())
     }
 }
 
@@ -92,18 +78,8 @@ impl Plan {
     }
 
     fn add(&mut self, suite: usize, catalog: &Catalog, filter: &Filter) {
-        let Some(newest) = catalog.revisions().last().copied() else { return };
-        let (left_out, chosen): (Vec<_>, Vec<_>) = catalog
-            .scenarios
-            .iter()
-            .filter(|scenario| filter.admits(scenario))
-            .partition(|scenario| filter.leaves_out(scenario));
-        self.left_out.extend(left_out.iter().map(|scenario| LeftOut {
-            suite,
-            role: scenario.role,
-            scenario: scenario.name.clone(),
-        }));
-        for role in [Role::Server, Role::Client] {
+        let chosen: Vec<_> = catalog.scenarios.iter().filter(|scenario| filter.admits(scenario)).collect();
+        for role in [Role::Server, Role::Client, Role::AuthorizationServer] {
             for revision in catalog.revisions() {
                 if filter.revision.as_deref().is_some_and(|wanted| wanted != revision) {
                     continue;
@@ -112,17 +88,16 @@ impl Plan {
                 let names = of_role()
                     .filter(|scenario| catalog.is_at(scenario, revision))
                     .map(|scenario| scenario.name.clone());
-                // In one process a suite judges servers the same way; of clients it would not see how they end.
+                // In one process a suite judges servers the same way; of clients it would not see how they end. Of the
+                // scenarios for authorization servers, the second needs the result of the first.
                 let scope = match (role, &filter.scenario) {
-                    (Role::Server, None) => Scope::Revision,
+                    (Role::Server, None) | (Role::AuthorizationServer, _) => Scope::Revision,
                     _ => Scope::Scenario,
                 };
                 self.push(suite, role, revision, scope, names.collect());
-                if revision == newest {
-                    let extensions = of_role().filter(|scenario| scenario.is_extension());
-                    let names = extensions.map(|scenario| scenario.name.clone()).collect();
-                    self.push(suite, role, revision, Scope::Extension, names);
-                }
+                let extensions = of_role().filter(|scenario| catalog.is_extension_at(scenario, revision));
+                let names = extensions.map(|scenario| scenario.name.clone()).collect();
+                self.push(suite, role, revision, Scope::Extension, names);
             }
         }
     }
@@ -148,6 +123,13 @@ impl Catalog {
             Speaks::Any => revisions,
             Speaks::Newest => revisions.split_off(revisions.len().saturating_sub(1)),
         }
+    }
+
+    /// Returns `true` if this is an extension that is run at this revision: the newest. Authorization is also run at the one before,
+    /// because the newest has no sessions.
+    fn is_extension_at(&self, scenario: &Scenario, revision: &str) -> bool {
+        let count = if scenario.name.starts_with("auth/") { 2 } else { 1 };
+        scenario.is_extension() && self.revisions().into_iter().rev().take(count).any(|newest| newest == revision)
     }
 
     fn is_at(&self, scenario: &Scenario, revision: &str) -> bool {
@@ -188,7 +170,8 @@ mod tests {
             scenario(Role::Client, "skills", "extension"),
             scenario(Role::Client, "auth/basic", "2025-11-25"),
             scenario(Role::Client, "auth/dpop", "draft"),
-            scenario(Role::AuthorizationServer, "grant", "2025-11-25"),
+            scenario(Role::AuthorizationServer, "metadata", "2025-06-18,2025-11-25"),
+            scenario(Role::AuthorizationServer, "grant", "2025-06-18,2025-11-25"),
         ];
         Catalog { version: "1".to_owned(), speaks, scenarios }
     }
@@ -209,7 +192,12 @@ mod tests {
                 "server 2026-07-28 Revision tools",
                 "server 2026-07-28 Extension tasks",
                 "client 2025-11-25 Scenario initialize",
+                "client 2025-11-25 Scenario auth/basic",
+                "client 2025-11-25 Extension auth/dpop",
                 "client 2026-07-28 Extension skills",
+                "client 2026-07-28 Extension auth/dpop",
+                "authorization server 2025-06-18 Revision metadata grant",
+                "authorization server 2025-11-25 Revision metadata grant",
             ]
         );
     }
@@ -222,7 +210,10 @@ mod tests {
                 "server 2026-07-28 Revision ping tools",
                 "server 2026-07-28 Extension tasks",
                 "client 2026-07-28 Scenario initialize",
+                "client 2026-07-28 Scenario auth/basic",
                 "client 2026-07-28 Extension skills",
+                "client 2026-07-28 Extension auth/dpop",
+                "authorization server 2026-07-28 Revision metadata grant",
             ]
         );
     }
@@ -237,14 +228,11 @@ mod tests {
             ["server 2025-06-18 Scenario ping", "server 2025-11-25 Scenario ping"]
         );
         assert_eq!(jobs(Speaks::Any, &one("auth/basic")), ["client 2025-11-25 Scenario auth/basic"]);
+        assert_eq!(
+            jobs(Speaks::Any, &one("grant")),
+            ["authorization server 2025-06-18 Revision grant", "authorization server 2025-11-25 Revision grant"]
+        );
         assert!(jobs(Speaks::Any, &one("pnig")).is_empty());
         assert_eq!(one("pnig").to_string(), r#"scenarios named "pnig""#);
-    }
-
-    #[test]
-    fn what_is_left_out_is_named() {
-        let plan = Plan::new(&[catalog(Speaks::Any)], &Filter::default());
-        let names: Vec<&str> = plan.left_out.iter().map(|left_out| left_out.scenario.as_str()).collect();
-        assert_eq!(names, ["auth/basic", "auth/dpop", "grant"]);
     }
 }

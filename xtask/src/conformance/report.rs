@@ -1,9 +1,7 @@
 //! What is said about a run: on the terminal, and in `conformance/RESULTS.md`.
 
-use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
-use super::plan::LeftOut;
 use super::results::{Counts, EXPLAINED, Outcome, Status};
 use super::suite::Role;
 
@@ -13,7 +11,6 @@ pub(crate) struct Report {
     /// The version of each suite.
     pub(crate) suites: Vec<String>,
     pub(crate) outcomes: Vec<Outcome>,
-    pub(crate) left_out: Vec<LeftOut>,
 }
 
 impl Report {
@@ -21,7 +18,7 @@ impl Report {
         self.outcomes.iter().all(|outcome| outcome.problems(EXPLAINED).is_empty())
     }
 
-    /// A line for each scenario, what was skipped and what was left out, and the sum.
+    /// A line for each scenario, what was skipped, and the sum.
     pub(crate) fn table(&self) -> String {
         let mut text = String::new();
         let width = self.outcomes.iter().map(|outcome| outcome.scenario.len()).max().unwrap_or_default();
@@ -33,11 +30,6 @@ impl Report {
         }
         for skip in self.skips() {
             line(&mut text, format_args!("skipped by the suite: {skip}"));
-        }
-        if !self.left_out.is_empty() {
-            let names: BTreeSet<&str> = self.left_out.iter().map(|left_out| left_out.scenario.as_str()).collect();
-            let names: Vec<&str> = names.into_iter().collect();
-            line(&mut text, format_args!("left to authorization: {}", names.join(", ")));
         }
         let total: Counts = self.outcomes.iter().map(Outcome::counts).sum();
         line(&mut text, format_args!("total: {} scenarios, {total}", self.outcomes.len()));
@@ -78,7 +70,6 @@ impl Report {
         }
         section(&mut text, "Warnings, explained", self.warnings());
         section(&mut text, "Skipped by the suite", self.skips());
-        section(&mut text, "Left to authorization", self.left_out());
         text
     }
 
@@ -127,16 +118,6 @@ impl Report {
         }
         skips
     }
-
-    fn left_out(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for part in self.left_out.chunk_by(|a, b| (a.suite, a.role) == (b.suite, b.role)) {
-            let Some(first) = part.first() else { continue };
-            let names: Vec<String> = part.iter().map(|left_out| format!("`{}`", left_out.scenario)).collect();
-            lines.push(format!("{}, {}: {}", self.suites[first.suite], first.role, names.join(", ")));
-        }
-        lines
-    }
 }
 
 impl Outcome {
@@ -148,8 +129,8 @@ impl Outcome {
 const INTRODUCTION: &str = "\
 # Conformance results
 
-What the official conformance suite says about the server and the client in this directory. `cargo xtask conformance` writes
-this file; it changes when a result does. Each figure is a number of checks.
+Results of the official conformance suite for the server, the client and the authorization server in this directory.
+`cargo xtask conformance` writes this file; it changes when a result does. Each figure is a number of checks.
 
 ";
 
@@ -213,12 +194,7 @@ mod tests {
         );
         let mut client = outcome("initialize", vec![check("sent", Status::Success, "")]);
         (client.suite, client.role) = (1, Role::Client);
-        let left_out = LeftOut { suite: 1, role: Role::Client, scenario: "auth/dpop".to_owned() };
-        Report {
-            suites: vec!["2.0".to_owned(), "1.0".to_owned()],
-            outcomes: vec![fine, skipping, client],
-            left_out: vec![left_out],
-        }
+        Report { suites: vec!["2.0".to_owned(), "1.0".to_owned()], outcomes: vec![fine, skipping, client] }
     }
 
     #[test]
@@ -229,7 +205,6 @@ mod tests {
              2.0             server 2026-07-28  skills      0 passed, 0 failed, 0 warnings, 2 skipped\n\
              1.0             client 2026-07-28  initialize  1 passed, 0 failed, 0 warnings\n\
              skipped by the suite: server 2026-07-28 skills, a, b: not declared\n\
-             left to authorization: auth/dpop\n\
              total: 3 scenarios, 2 passed, 0 failed, 0 warnings, 2 skipped\n"
         );
     }
@@ -243,7 +218,6 @@ mod tests {
             "| `ping` | 1 | 0 | 0 | 0 |\n| `skills` | 0 | 0 | 0 | 2 |\n\n## Suite 1.0\n\n### Client, 2026-07-28\n",
             "## Warnings, explained\n\nNone.\n",
             "## Skipped by the suite\n\n- server 2026-07-28 skills, a, b: not declared\n",
-            "## Left to authorization\n\n- 1.0, client: `auth/dpop`\n",
         ] {
             assert!(text.contains(part), "{part}\nis not in\n{text}");
         }

@@ -136,7 +136,8 @@ impl std::iter::Sum for Counts {
 pub(crate) fn read(directory: &Path, role: Role, scenario: &str) -> Result<Vec<Check>, String> {
     let name = match role {
         Role::Client => scenario.to_owned(),
-        Role::Server | Role::AuthorizationServer => format!("{role}-{scenario}"),
+        Role::Server => format!("server-{scenario}"),
+        Role::AuthorizationServer => format!("authorization-server-{scenario}"),
     };
     let found = find(&directory.join(name)).map_err(|error| format!("no result was written: {error}"))?;
     let path = found.ok_or("no result was written")?.join("checks.json");

@@ -99,7 +99,7 @@ impl Node {
     /// The command that runs a suite.
     pub(crate) fn command(&self, suite: &Suite) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg(suite.home().join("dist/index.js"));
+        command.env("NODE_COMPILE_CACHE", Path::new(TARGET).join("compiled")).arg(suite.home().join("dist/index.js"));
         command
     }
 
@@ -164,6 +164,17 @@ impl Role {
         [Self::Server, Self::Client, Self::AuthorizationServer]
             .into_iter()
             .find(|role| line.to_lowercase().starts_with(&format!("{role} scenarios")))
+    }
+}
+
+impl Role {
+    /// The command of a suite that judges it.
+    pub(crate) fn command(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Client => "client",
+            Self::AuthorizationServer => "authorization",
+        }
     }
 }
 
