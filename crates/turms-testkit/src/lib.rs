@@ -10,6 +10,7 @@
 
 #[cfg(feature = "server")]
 pub mod behaviour_server;
+pub mod browser;
 #[cfg(feature = "server")]
 mod call_counters;
 #[cfg(feature = "server")]
