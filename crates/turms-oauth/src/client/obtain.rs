@@ -142,8 +142,11 @@ impl ServerLogin {
         let key = stored.as_ref().and_then(|stored| stored.dpop_key.clone());
         let login = match &self.options.grant {
             Grant::Person if !may_ask || self.options.login.kind() == LoginKind::Never => {
-                return Err(match cause {
-                    Cause::MissingScopes { scopes, .. } => self.login_required_for(scopes),
+                return Err(match (cause, &stored) {
+                    (Cause::MissingScopes { scopes: needed, .. }, Some(stored)) => {
+                        let missing = needed.iter().filter(|scope| !stored.scopes.contains(scope));
+                        self.login_required_for(&missing.cloned().collect::<Vec<_>>())
+                    }
                     _ => self.login_required(),
                 });
             }
