@@ -15,7 +15,7 @@ pub(crate) enum ExitStatus {
     Usage = 2,
     /// There is no connection to the server.
     Connect = 3,
-    /// The server requires authorization.
+    /// The server requires a login, or rights that the credentials do not have.
     Unauthorized = 4,
     /// The server sent an error response or an invalid response.
     Protocol = 5,
@@ -35,7 +35,7 @@ Exit status:
   1    local failure, such as a file that cannot be written
   2    usage: invalid arguments; nothing was sent
   3    cannot connect: no such program, unreachable host, or connection closed
-  4    authorization required
+  4    authorization required: no login, or rights are missing
   5    protocol error: an error response, or an invalid response
   6    tool error: the tool ran and reported an error
   7    timeout

@@ -50,6 +50,7 @@ async fn run(cli: Cli, printer: &Printer) -> CliResult {
         None => shell::run(&ServerArgs::demo(), printer).await,
         Some(Command::Shell(on)) => shell::run(&on.split().0, printer).await,
         Some(Command::Demo(args)) => commands::demo::run(&args, printer).await,
+        Some(Command::Auth(args)) => commands::auth::run(&args, printer).await,
         Some(Command::Servers(args)) => commands::servers::run(&args, printer),
         Some(Command::Completions(args)) => commands::completions::run(&args, printer),
         Some(Command::Man(args)) => commands::man::run(&args, printer),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::Serialize;
 use turms::Client;
-use turms::client::{Backoff, Call, ClientBuilder, VersionChoice};
+use turms::client::{Backoff, Call, CallError, ClientBuilder, VersionChoice};
 use turms::transport::ConnectError;
 use turms::types::{LogMessage, LoggingLevel, Method};
 
@@ -90,10 +90,12 @@ impl CliSession {
         let options = &args.options;
         warn_about_missing_roots(options, printer);
         let record = RecordedResults::default();
+        let authorizer = target.authorizer(printer).await?;
         let attempt = async |choice| -> CliResult<Result<Client, ConnectError>> {
             let builder = builder(options, printer, kind).protocol_versions(choice).roots(input::roots(&options.root)?);
             let builder = input::with_handlers(builder, options.answers.as_deref(), terminal.as_ref())?;
-            Ok(with_slow_notice(printer, &target, builder.connect(target.connector(printer, &record)?)).await)
+            let connector = target.connector(printer, &record, authorizer.clone())?;
+            Ok(with_slow_notice(printer, &target, builder.connect(connector)).await)
         };
         let connected = match (kind, options.protocol.0) {
             (SessionKind::Log, VersionChoice::Auto) => match attempt(VersionChoice::Handshake).await? {
@@ -129,17 +131,26 @@ impl CliSession {
 
     /// Makes a call.
     pub(crate) async fn call<T: 'static>(&self, call: Call<T>) -> CliResult<T> {
+        let outcome = self.with_timeouts(call).await;
+        self.printer.clear_progress();
+        outcome.map_err(|error| self.call_error(&error))
+    }
+
+    /// Sets the timeouts of a call.
+    pub(crate) fn with_timeouts<T: 'static>(&self, call: Call<T>) -> Call<T> {
         let call = match self.timeout {
             Some(timeout) => call.timeout(timeout),
             None => call.without_timeout(),
         };
-        let call = match self.max_time {
+        match self.max_time {
             Some(max_time) => call.max_duration(max_time),
             None => call,
-        };
-        let outcome = call.await;
-        self.printer.clear_progress();
-        outcome.map_err(|error| explain::call_error(&error))
+        }
+    }
+
+    /// Converts the error of a call.
+    pub(crate) fn call_error(&self, error: &CallError) -> CliError {
+        explain::call_error(&self.target, error)
     }
 
     /// Makes a call and shows its progress.

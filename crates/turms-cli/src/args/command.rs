@@ -1,25 +1,8 @@
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
 use turms::types::LoggingLevel;
-
-/// `demo`
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
-pub(crate) struct DemoArgs {
-    /// Serve over standard input and output
-    #[arg(long)]
-    pub(crate) stdio: bool,
-    /// Serve over Streamable HTTP on HOST:PORT, or on a port of 127.0.0.1
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) http: Option<String>,
-    /// Serve over WebSocket on HOST:PORT or PORT
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) ws: Option<String>,
-    /// Serve over HTTP+SSE, the transport of 2024-11-05, on HOST:PORT or PORT
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) sse: Option<String>,
-}
 
 /// `tools`
 #[derive(Debug, Args)]
@@ -45,6 +28,12 @@ pub(crate) struct CallArgs {
     /// Save images, audio and other binary content to this file or directory; `-` is standard output
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
+    /// Make the call this number of times, and print failures and times in place of results
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["task", "output"])]
+    pub(crate) repeat: Option<NonZeroUsize>,
+    /// Maximum number of these calls at a time [default: 1]
+    #[arg(long, value_name = "NUMBER", requires = "repeat")]
+    pub(crate) parallel: Option<NonZeroUsize>,
 }
 
 /// `tasks`
@@ -155,8 +144,8 @@ pub(crate) struct CompletionsArgs {
 /// `man`
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// Command; without one, print the main page
-    pub(crate) command: Option<String>,
+    /// Command, such as `call` or `auth login`; without one, print the main page
+    pub(crate) command: Vec<String>,
 }
 
 /// Parses the name of a logging level.

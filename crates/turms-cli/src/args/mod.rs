@@ -1,6 +1,8 @@
 //! Command-line arguments.
 
+mod auth;
 mod command;
+mod demo;
 mod server;
 mod usage_hint;
 
@@ -8,10 +10,14 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-pub(crate) use self::command::{
-    CallArgs, CompleteArgs, CompletionsArgs, DemoArgs, ListenArgs, LogArgs, ManArgs, PromptArgs, RawArgs, ReadArgs,
-    ServersArgs, TasksArgs, ToolsArgs, parse_level,
+pub(crate) use self::auth::{
+    AuthArgs, AuthCommand, ClientOptions, LoginArgs, LogoutArgs, NetworkOptions, ProfileOptions, StatusArgs, UrlArgs,
 };
+pub(crate) use self::command::{
+    CallArgs, CompleteArgs, CompletionsArgs, ListenArgs, LogArgs, ManArgs, PromptArgs, RawArgs, ReadArgs, ServersArgs,
+    TasksArgs, ToolsArgs, parse_level,
+};
+pub(crate) use self::demo::{DemoArgs, DemoAuthArgs, DemoTransport};
 pub(crate) use self::server::{BEARER, ServerArgs, ServerOptions, WithServer};
 pub(crate) use self::usage_hint::usage_hint;
 use crate::error::ExitStatus;
@@ -107,6 +113,8 @@ pub(crate) enum Command {
     Tasks(WithServer<TasksArgs>),
     /// Send any request or notification
     Raw(WithServer<RawArgs>),
+    /// Log in to a server, log out, or show logins
+    Auth(AuthArgs),
     /// List the servers in configuration files
     Servers(ServersArgs),
     /// Print a completion script for your shell
@@ -160,7 +168,9 @@ impl Command {
             Self::Log(on) => split_with(on, ServerCommand::Log),
             Self::Tasks(on) => split_with(on, ServerCommand::Tasks),
             Self::Raw(on) => split_with(on, ServerCommand::Raw),
-            Self::Shell(_) | Self::Demo(_) | Self::Servers(_) | Self::Completions(_) | Self::Man(_) => return None,
+            Self::Shell(_) | Self::Demo(_) | Self::Auth(_) | Self::Servers(_) | Self::Completions(_) | Self::Man(_) => {
+                return None;
+            }
         })
     }
 }

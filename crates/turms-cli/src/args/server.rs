@@ -6,13 +6,10 @@ use turms::ProtocolVersion;
 use turms::client::VersionChoice;
 use turms::transport::TransportKind;
 
-use crate::target::without_secrets;
+use super::auth::{ClientOptions, NetworkOptions, ProfileOptions, is_set};
 
 /// Environment variable with the bearer token for servers that have no other credentials.
 pub(crate) const BEARER: &str = "TURMS_BEARER";
-
-/// Environment variable with the path of a certificate file.
-const CA_FILE: &str = "TURMS_CA_FILE";
 
 /// The server and the connection options. The same for every command.
 #[derive(Debug, Clone, Default)]
@@ -66,15 +63,8 @@ pub(crate) struct ServerOptions {
     /// Header to send with every request
     #[arg(long, short = 'H', value_name = "NAME: VALUE")]
     pub(crate) header: Vec<String>,
-    /// Bearer token to send with every request; `@FILE` reads it from a file
-    #[arg(long, value_name = "TOKEN", env = BEARER, hide_env_values = true)]
-    pub(crate) bearer: Option<String>,
-    /// Proxy, instead of those in HTTPS_PROXY, HTTP_PROXY and ALL_PROXY: http://USER:PASSWORD@HOST:PORT, or none; `@FILE` reads it from a file
-    #[arg(long, value_name = "URL")]
-    pub(crate) proxy: Option<String>,
-    /// PEM file with certificates to trust in addition to those of the system
-    #[arg(long, value_name = "FILE", env = CA_FILE)]
-    pub(crate) ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) network: NetworkOptions,
     /// Environment variable for the program
     #[arg(long, short = 'e', value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
@@ -102,6 +92,13 @@ pub(crate) struct ServerOptions {
     /// answers, which are used in order. "decline" and "cancel" are answers to a form or a URL.
     #[arg(long, value_name = "FILE")]
     pub(crate) answers: Option<PathBuf>,
+    /// Bearer token to send with every request; `@FILE` reads it from a file
+    #[arg(long, value_name = "TOKEN", env = BEARER, hide_env_values = true, help_heading = "Authorization")]
+    pub(crate) bearer: Option<String>,
+    #[command(flatten)]
+    pub(crate) profile: ProfileOptions,
+    #[command(flatten)]
+    pub(crate) client: ClientOptions,
 }
 
 impl ServerOptions {
@@ -116,16 +113,13 @@ impl ServerOptions {
         for header in &self.header {
             add("--header", format!("{}: ...", header.split(':').next().unwrap_or_default()));
         }
-        let is_set = |variable, value: &str| std::env::var(variable).is_ok_and(|set| set == value);
         if let Some(token) = self.bearer.as_deref().filter(|token| !is_set(BEARER, token)) {
             add("--bearer", if token.starts_with('@') { token } else { "..." }.to_owned());
         }
-        if let Some(proxy) = &self.proxy {
-            add("--proxy", if proxy.starts_with('@') { proxy.clone() } else { without_secrets(proxy) });
-        }
-        if let Some(file) = self.ca_file.as_deref().filter(|file| !is_set(CA_FILE, &file.to_string_lossy())) {
-            add("--ca-file", file.display().to_string());
-        }
+        words.extend(self.profile.repeated());
+        words.extend(self.client.repeated());
+        words.extend(self.network.repeated());
+        let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
         for (option, time) in [("--timeout", self.timeout), ("--max-time", self.max_time)] {
             if let Some(time) = time {
                 add(option, time.as_secs_f64().to_string());
@@ -179,7 +173,7 @@ fn parse_protocol(text: &str) -> Result<ProtocolChoice, String> {
     Ok(ProtocolChoice(choice))
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     if seconds < 0.0 {
         return Err("must be greater than 0".to_owned());
@@ -204,14 +198,21 @@ mod tests {
         let options = ServerOptions {
             header: vec!["X-Key: secret".to_owned()],
             bearer: Some("secret".to_owned()),
-            proxy: Some("http://ann:secret@proxy:3128".to_owned()),
+            network: NetworkOptions { proxy: Some("http://ann:secret@proxy:3128".to_owned()), ca_file: None },
+            profile: ProfileOptions { profile: Some("work".to_owned()), allow_private_network: false },
+            client: ClientOptions {
+                client_id: Some("robot".to_owned()),
+                client_secret: Some("secret".to_owned()),
+                scope: vec!["a:b".to_owned()],
+                ..ClientOptions::default()
+            },
             timeout: Some(Duration::from_millis(500)),
             protocol: parse_protocol("2025-11-25").unwrap(),
             answers: Some("answers.json".into()),
             ..ServerOptions::default()
         };
-        let expected = "--header X-Key: ... --bearer ... --proxy http://proxy:3128 --timeout 0.5 --protocol 2025-11-25 \
-                        --answers answers.json";
+        let expected = "--header X-Key: ... --bearer ... --profile work --client-id robot --client-secret ... \
+                        --scope a:b --proxy http://proxy:3128 --timeout 0.5 --protocol 2025-11-25 --answers answers.json";
         assert_eq!(options.repeated().join(" "), expected);
         assert!(ServerOptions::default().repeated().is_empty());
     }

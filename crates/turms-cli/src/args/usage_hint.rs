@@ -11,6 +11,9 @@ pub(crate) fn usage_hint(error: &clap::Error, typed: &[String]) -> Option<String
         ErrorKind::InvalidSubcommand if invalid.contains("://") => {
             Some("the command comes first, as in `turms info URL` or `turms shell URL`".to_owned())
         }
+        ErrorKind::MissingRequiredArgument if invalid == "<TARGET>" && typed.iter().any(|word| word == "auth") => {
+            Some("TARGET is a URL, or a name listed by `turms servers`".to_owned())
+        }
         ErrorKind::MissingRequiredArgument if invalid == "<TARGET>" => Some(
             "TARGET is `demo`, a URL, or a name listed by `turms servers`; to start a program, put it last, after `--`"
                 .to_owned(),
@@ -41,6 +44,7 @@ mod tests {
     fn a_missing_or_misplaced_server_has_a_hint() {
         assert!(hint_for("http://127.0.0.1/mcp").unwrap().starts_with("the command comes first"));
         assert!(hint_for("call").unwrap().starts_with("TARGET is `demo`"));
+        assert!(hint_for("auth login").unwrap().starts_with("TARGET is a URL"));
         assert_eq!(hint_for("call demo"), None);
         assert_eq!(hint_for("tools demo -y"), None);
     }

@@ -1,11 +1,11 @@
 use serde_json::{Map, Value};
 use turms::types::{CallTool, CallToolResult, Method as _, Tool};
 
-use super::tasks;
+use super::{repeat, tasks};
 use crate::args::CallArgs;
 use crate::arguments;
 use crate::error::{CliError, CliResult, ExitStatus};
-use crate::explain::{self, ANSWERS_HINT};
+use crate::explain::ANSWERS_HINT;
 use crate::input;
 use crate::schema;
 use crate::session::CliSession;
@@ -21,13 +21,16 @@ pub(crate) async fn run(session: &CliSession, args: &CallArgs) -> CliResult {
         Some(file) => arguments::read_object(file)?,
         None => prompt_missing(session, &tool, &schema, given(args, &schema)?).await?,
     };
+    if let Some(count) = args.repeat {
+        return repeat::run(session, &tool.name, arguments, count, args.parallel).await;
+    }
     if args.task {
         let started = session.long_call(session.client.call_tool_as_task(&*tool.name, arguments)).await?;
         if let Some(task) = started.task() {
             return tasks::print_started(session, &task, args.output.as_deref());
         }
         // The server sent the result directly.
-        let result = started.wait().await.map_err(|error| explain::call_error(&error))?;
+        let result = started.wait().await.map_err(|error| session.call_error(&error))?;
         return print(session, &tool.name, &result, recorded_result(session), saver);
     }
     let result = session.long_call(session.client.call_tool(&*tool.name, arguments)).await?;

@@ -7,13 +7,13 @@ use crate::suggest;
 pub(crate) fn run(args: &ManArgs, printer: &Printer) -> CliResult {
     let mut definition = args::definition();
     definition.build();
-    let page = match &args.command {
-        None => definition,
-        Some(name) => match definition.find_subcommand(name) {
+    let mut page = definition;
+    for name in &args.command {
+        page = match page.find_subcommand(name) {
             Some(command) => command.clone(),
-            None => return Err(unknown(name, &definition)),
-        },
-    };
+            None => return Err(unknown(name, &page)),
+        };
+    }
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text).map_err(|error| CliError::of(ExitStatus::Failure, &error))?;
     printer.write(&text)

@@ -1,9 +1,11 @@
 //! The commands, one file each.
 
+pub(crate) mod auth;
 pub(crate) mod call;
 pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod demo;
+mod demo_auth;
 pub(crate) mod info;
 pub(crate) mod listen;
 pub(crate) mod log;
@@ -13,6 +15,7 @@ pub(crate) mod prompt;
 pub(crate) mod prompts;
 pub(crate) mod raw;
 pub(crate) mod read;
+mod repeat;
 pub(crate) mod resources;
 pub(crate) mod servers;
 pub(crate) mod tasks;

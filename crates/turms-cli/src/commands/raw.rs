@@ -3,7 +3,6 @@ use turms::types::Object;
 use crate::args::RawArgs;
 use crate::arguments;
 use crate::error::{CliError, CliResult};
-use crate::explain;
 use crate::session::CliSession;
 use crate::show;
 
@@ -18,7 +17,7 @@ pub(crate) async fn run(session: &CliSession, args: &RawArgs) -> CliResult {
     };
     if args.notify {
         let sent = session.client.notify_raw(&*args.method, params.map(Into::into)).await;
-        return sent.map_err(|error| explain::call_error(&error));
+        return sent.map_err(|error| session.call_error(&error));
     }
     let result = match params {
         Some(params) => session.long_call(session.client.request_raw(&*args.method, params)).await?,

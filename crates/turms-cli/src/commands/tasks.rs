@@ -6,7 +6,6 @@ use turms::types::{Ability, CallTool, CallToolResult, GetCoreTaskResult, GetTask
 use super::call;
 use crate::args::TasksArgs;
 use crate::error::{CliError, CliResult, ExitStatus};
-use crate::explain;
 use crate::session::{CliSession, quote};
 use crate::show::{self, ContentSaver};
 
@@ -15,7 +14,7 @@ pub(crate) async fn run(session: &CliSession, args: &TasksArgs) -> CliResult {
     let Some(id) = &args.id else { return list(session).await };
     let saver = ContentSaver::new(args.output.as_deref(), &session.printer)?;
     let handle = session.call(session.client.task(id.as_str())).await?;
-    let failed = |error| explain::call_error(&error);
+    let failed = |error| session.call_error(&error);
     if args.wait {
         let result = handle.wait().await.map_err(failed)?;
         return call::print(session, id, &result, recorded_result(session), saver);

@@ -8,6 +8,8 @@ mod tools;
 use turms::ProtocolVersion;
 use turms::prelude::*;
 
+use crate::error::{CliError, CliResult};
+
 /// The revision of `turms demo --sse`: the one that has HTTP+SSE.
 pub(crate) const SSE_VERSIONS: [ProtocolVersion; 1] = [ProtocolVersion::V2024_11_05];
 
@@ -15,22 +17,47 @@ const LOGO: &[u8] = include_bytes!("logo.png");
 
 /// Returns the demo server.
 pub(crate) fn server() -> Server {
+    with_tools(tools())
+}
+
+/// Returns the demo server with tools that need scopes. Each entry is the name of a tool and a scope.
+pub(crate) fn server_with_scopes(scopes: &[(String, String)]) -> CliResult<Server> {
+    let mut tools = tools();
+    for (name, scope) in scopes {
+        let Some(tool) = tools.iter_mut().find(|tool| tool.name() == name) else {
+            return Err(CliError::usage(format!("the demo server has no tool {name:?}"))
+                .hint("`turms tools demo` lists the tools"));
+        };
+        *tool = tool.clone().with_scopes(tool.scopes().iter().chain([scope]).cloned());
+    }
+    Ok(with_tools(tools))
+}
+
+fn tools() -> Vec<Tool> {
+    vec![
+        tools::add(),
+        tools::divide(),
+        tools::weather(),
+        tools::countdown(),
+        tools::report(),
+        tools::logo(),
+        tools::mischief(),
+        input::sign_up(),
+        input::visit(),
+        input::ask_model(),
+        input::show_roots(),
+    ]
+}
+
+fn with_tools(tools: Vec<Tool>) -> Server {
     let notes = notes::Notes::default();
-    Server::new("turms-demo", env!("CARGO_PKG_VERSION"))
+    let server = Server::new("turms-demo", env!("CARGO_PKG_VERSION"))
         .title("Turms demo")
         .description("A demo of the features of the Model Context Protocol")
-        .instructions("Read demo://readme first. It lists examples to try.")
-        .tool(tools::add)
-        .tool(tools::divide)
-        .tool(tools::weather)
-        .tool(tools::countdown)
-        .tool(tools::report)
-        .tool(tools::logo)
-        .tool(tools::mischief)
-        .tool(input::sign_up)
-        .tool(input::visit)
-        .tool(input::ask_model)
-        .tool(input::show_roots)
+        .instructions("Read demo://readme first. It lists examples to try.");
+    tools
+        .into_iter()
+        .fold(server, |server, tool| server.tool(tool))
         .resource(readme)
         .resource(logo_file)
         .resource(notes.template())

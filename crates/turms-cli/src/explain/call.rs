@@ -5,18 +5,24 @@ use turms::client::{
 use turms::jsonrpc::ErrorCode;
 use turms::transport::ConnectError;
 
-use super::{Credentials, cause, chain, close_reason, hint_for_status, status, too_large, with_stderr};
+use super::authorization::{authorization_error, hint_for_challenge, hint_for_forbidden, missing_scopes, oauth_error};
+use super::{cause, chain, close_reason, hint_for_status, login_source, status, too_large, with_stderr};
 use crate::error::{CliError, ExitStatus};
 use crate::show;
+use crate::target::CliTarget;
 
 /// Hint for a tool that needs input requests, which the client only declares if they can be answered.
 pub(crate) const ANSWERS_HINT: &str =
     "the server requests input: run the command at a terminal, or give answers with --answers FILE";
 
 /// Converts the error of a call.
-pub(crate) fn call_error(error: &CallError) -> CliError {
+pub(crate) fn call_error(target: &CliTarget, error: &CallError) -> CliError {
+    if let Some(error) = oauth_error(error) {
+        return authorization_error(error, login_source(target));
+    }
     let exit = match error.kind() {
         CallErrorKind::Unauthorized(_) => ExitStatus::Unauthorized,
+        CallErrorKind::ErrorResponse(object) if missing_scopes(object).is_some() => ExitStatus::Unauthorized,
         _ if matches!(cause(error), Some(ConnectError::Unauthorized { .. })) => ExitStatus::Unauthorized,
         _ if error.is_timeout() => ExitStatus::Timeout,
         CallErrorKind::Cancelled => ExitStatus::Interrupted,
@@ -24,7 +30,12 @@ pub(crate) fn call_error(error: &CallError) -> CliError {
         _ if error.is_disconnected() => ExitStatus::Connect,
         _ => ExitStatus::Protocol,
     };
-    let failure = CliError::new(exit, message(error)).caused_by(std::error::Error::source(error)).hint_if(hint(error));
+    let login_hint = match error.kind() {
+        CallErrorKind::ErrorResponse(object) => hint_for_forbidden(target, object),
+        _ => hint_for_challenge(target, error),
+    };
+    let hint = login_hint.or_else(|| hint(error).map(ToOwned::to_owned));
+    let failure = CliError::new(exit, message(error)).caused_by(std::error::Error::source(error)).hint_if(hint);
     match error.kind() {
         CallErrorKind::Closed(ClosedCause::Lost(ended)) => with_stderr(failure, ended),
         CallErrorKind::ErrorResponse(object) => failure.error_response(object),
@@ -60,7 +71,7 @@ fn message(error: &CallError) -> String {
 }
 
 fn hint(error: &CallError) -> Option<&'static str> {
-    if let Some(hint) = status(error).and_then(|status| hint_for_status(status, Credentials::None)) {
+    if let Some(hint) = status(error).and_then(hint_for_status) {
         return Some(hint);
     }
     match error.kind() {

@@ -6,8 +6,9 @@ use turms::http::{DialError, HttpError};
 use turms::transport::{ConnectError, OpenError, SpawnError};
 use turms::ws::WsConnectError;
 
+use super::authorization::{authorization_error, hint_for_challenge, oauth_error};
 use super::{
-    Credentials, PROXY_CREDENTIALS, cause, chain, close_reason, hint_for_status, is_authorization, status, too_large,
+    PROXY_CREDENTIALS, cause, chain, close_reason, hint_for_status, is_authorization, login_source, status, too_large,
     with_stderr,
 };
 use crate::error::{CliError, ExitStatus};
@@ -15,6 +16,9 @@ use crate::target::CliTarget;
 
 /// Converts the error of a connection attempt.
 pub(crate) fn connect_error(target: &CliTarget, error: &ConnectError) -> CliError {
+    if let Some(error) = oauth_error(error) {
+        return authorization_error(error, login_source(target));
+    }
     let failure = CliError::new(exit(error), message(target, error));
     let failure = match error {
         ConnectError::Unreachable { .. } => unreachable(failure, error),
@@ -105,7 +109,10 @@ fn hint(target: &CliTarget, error: &ConnectError) -> Option<String> {
     }
     let hint = match target {
         CliTarget::Program { .. } => hint_for_program(target, error),
-        CliTarget::Url { .. } => hint_for_address(target, error),
+        CliTarget::Url { .. } => match hint_for_challenge(target, error) {
+            Some(hint) => return Some(hint),
+            None => hint_for_address(error),
+        },
         CliTarget::Demo => None,
     };
     match (hint, error) {
@@ -151,9 +158,8 @@ fn hint_for_program(target: &CliTarget, error: &ConnectError) -> Option<&'static
     }
 }
 
-fn hint_for_address(target: &CliTarget, error: &ConnectError) -> Option<&'static str> {
-    let credentials = if target.has_credentials() { Credentials::Given } else { Credentials::None };
-    if let Some(hint) = status(error).and_then(|status| hint_for_status(status, credentials)) {
+fn hint_for_address(error: &ConnectError) -> Option<&'static str> {
+    if let Some(hint) = status(error).and_then(hint_for_status) {
         return Some(hint);
     }
     if let Some(DialError::Proxy(source)) = cause::<DialError>(error) {

@@ -1,5 +1,6 @@
 //! Converts errors of the libraries to [`CliError`]: the message, its causes, and hints.
 
+mod authorization;
 mod call;
 mod connect;
 
@@ -11,9 +12,11 @@ use turms::http::HttpError;
 use turms::transport::CloseInfo;
 use turms::ws::WsConnectError;
 
+pub(crate) use self::authorization::{LoginSource, authorization_error};
 pub(crate) use self::call::{ANSWERS_HINT, call_error};
 pub(crate) use self::connect::connect_error;
 use crate::error::CliError;
+use crate::target::{CliTarget, UrlCredentials};
 
 /// Iterates over an error and its sources. Errors in an `Arc` are unwrapped.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
@@ -44,18 +47,11 @@ fn is_authorization(status: StatusCode) -> bool {
 }
 
 /// Returns a hint for an HTTP status.
-fn hint_for_status(status: StatusCode, credentials: Credentials) -> Option<&'static str> {
-    match (status, credentials) {
-        (StatusCode::UNAUTHORIZED, Credentials::Given) => {
-            Some("have the credentials expired, or are they for another server?")
-        }
-        (StatusCode::UNAUTHORIZED, _) => {
-            Some("give a token with --bearer TOKEN, or a header with --header \"NAME: VALUE\"")
-        }
-        (StatusCode::FORBIDDEN, _) => Some("the server does not allow access from this host or with these credentials"),
-        (StatusCode::PROXY_AUTHENTICATION_REQUIRED, _) => Some(PROXY_CREDENTIALS),
-        (StatusCode::TOO_MANY_REQUESTS, _) => Some("too many requests: try again later"),
-        (status, _) if status.is_server_error() => Some("the server failed: its log should tell why"),
+fn hint_for_status(status: StatusCode) -> Option<&'static str> {
+    match status {
+        StatusCode::PROXY_AUTHENTICATION_REQUIRED => Some(PROXY_CREDENTIALS),
+        StatusCode::TOO_MANY_REQUESTS => Some("too many requests: try again later"),
+        status if status.is_server_error() => Some("the server failed: its log should tell why"),
         _ => None,
     }
 }
@@ -63,11 +59,13 @@ fn hint_for_status(status: StatusCode, credentials: Credentials) -> Option<&'sta
 /// Hint for a proxy that requires credentials.
 const PROXY_CREDENTIALS: &str = "the proxy requires credentials: put them into its URL, http://USER:PASSWORD@HOST:PORT, with --proxy, HTTPS_PROXY or HTTP_PROXY";
 
-/// Credentials of the request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Credentials {
-    Given,
-    None,
+/// Returns the source of the tokens for a target.
+fn login_source(target: &CliTarget) -> LoginSource<'_> {
+    let credentials = target.credentials();
+    LoginSource {
+        command: credentials.filter(|credentials| !credentials.is_program()).map(UrlCredentials::login_command),
+        has_client: credentials.is_some_and(UrlCredentials::is_program),
+    }
 }
 
 /// Returns the message for a response that exceeds the limit. Unlike that of the library, it names no setting: the command has

@@ -1,9 +1,10 @@
 use std::fs;
 
 use turms::http::HttpConnector;
+use turms::oauth::{Fetcher, OAuth};
 use turms::ws::WsConnector;
 
-use crate::args::ServerOptions;
+use crate::args::NetworkOptions;
 use crate::error::{CliError, CliResult, ExitStatus};
 
 /// Options for connections to URLs: proxy and certificates.
@@ -22,7 +23,7 @@ enum ProxyChoice {
 
 impl DialSettings {
     /// Reads the files that the options name.
-    pub(super) fn read(options: &ServerOptions) -> CliResult<Self> {
+    pub(crate) fn read(options: &NetworkOptions) -> CliResult<Self> {
         let proxy = match options.proxy.as_deref() {
             None => None,
             Some("none") => Some(ProxyChoice::None),
@@ -56,6 +57,24 @@ impl DialSettings {
             Some(ProxyChoice::Url(url)) => connector.proxy(url),
         };
         self.roots.iter().fold(connector, WsConnector::root_certificates)
+    }
+
+    pub(crate) fn oauth(&self, oauth: OAuth) -> OAuth {
+        let oauth = match &self.proxy {
+            None => oauth,
+            Some(ProxyChoice::None) => oauth.no_proxy(),
+            Some(ProxyChoice::Url(url)) => oauth.proxy(url),
+        };
+        self.roots.iter().fold(oauth, OAuth::root_certificates)
+    }
+
+    pub(crate) fn fetcher(&self, fetcher: Fetcher) -> Fetcher {
+        let fetcher = match &self.proxy {
+            None => fetcher,
+            Some(ProxyChoice::None) => fetcher.no_proxy(),
+            Some(ProxyChoice::Url(url)) => fetcher.proxy(url),
+        };
+        self.roots.iter().fold(fetcher, Fetcher::root_certificates)
     }
 }
 

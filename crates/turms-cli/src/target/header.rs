@@ -9,7 +9,7 @@ pub(super) fn merge(headers: HeaderMap, options: &ServerOptions) -> CliResult<He
     merge_with_token(headers, options, std::env::var(BEARER).ok().as_deref())
 }
 
-/// Merges headers. A token from the environment is only used if there is no other `Authorization`.
+/// Merges headers. A token from the environment is only used if there is no other `Authorization` and no option with a client.
 fn merge_with_token(
     mut headers: HeaderMap,
     options: &ServerOptions,
@@ -20,9 +20,8 @@ fn merge_with_token(
         headers.insert(name, value);
     }
     let is_option = |token: &&String| environment != Some(token.as_str());
-    if let Some(token) =
-        options.bearer.as_ref().filter(|token| is_option(token) || !headers.contains_key(AUTHORIZATION))
-    {
+    let has_others = headers.contains_key(AUTHORIZATION) || options.client.is_typed();
+    if let Some(token) = options.bearer.as_ref().filter(|token| is_option(token) || !has_others) {
         let token = match token.strip_prefix('@') {
             Some(file) => std::fs::read_to_string(file).map_err(|error| {
                 CliError::new(ExitStatus::Failure, format!("--bearer: cannot read {file:?}: {error}"))

@@ -1,5 +1,6 @@
 //! Resolves the server of a command.
 
+mod authorization;
 mod configured_servers;
 mod dial_settings;
 mod header;
@@ -8,23 +9,26 @@ mod stray_output;
 mod trace_connector;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
 use turms::client::{ChildCommand, ServerTarget as Entry};
 use turms::http::HttpConnector;
+use turms::oauth::OAuth;
 use turms::transport::{Connector, LocalConnector, TransportKind};
 use turms::ws::WsConnector;
 
+pub(crate) use self::authorization::{UrlCredentials, http_url, login_hint, new_oauth, read_secret};
 pub(crate) use self::configured_servers::{ConfiguredServer, ConfiguredServers, is_program};
-use self::dial_settings::DialSettings;
+pub(crate) use self::dial_settings::DialSettings;
 pub(crate) use self::recorded_results::RecordedResults;
 use self::stray_output::StrayOutput;
-use crate::args::{ServerArgs, ServerOptions};
+use crate::args::{NetworkOptions, ProfileOptions, ServerArgs, ServerOptions};
 use crate::demo;
 use crate::error::{CliError, CliResult, ExitStatus};
 use crate::printer::{Printer, Verbosity};
+use crate::session::quote;
 use crate::text::StyledText;
 
 /// The server of a command.
@@ -32,7 +36,7 @@ pub(crate) enum CliTarget {
     /// The built-in demo server, in this process.
     Demo,
     /// A server at a URL.
-    Url { url: String, headers: HeaderMap, transport: TransportKind, dial: DialSettings },
+    Url { url: String, headers: HeaderMap, transport: TransportKind, dial: DialSettings, credentials: UrlCredentials },
     /// A program to start.
     Program { program: String, command: ChildCommand, stray_output: StrayOutput },
 }
@@ -53,7 +57,10 @@ impl CliTarget {
                 reject_program_options(options, "the demo server")?;
                 Ok(Self::Demo)
             }
-            Some(url) if url.contains("://") => Self::url(url.to_owned(), HeaderMap::new(), None, options),
+            Some(url) if url.contains("://") => {
+                let name = without_secrets(url);
+                Self::url(url.to_owned(), &name, HeaderMap::new(), None, options)
+            }
             Some(name) => Self::named(name, options),
         }
     }
@@ -64,21 +71,16 @@ impl CliTarget {
         Ok(Self::Program { program: program.to_owned(), command, stray_output: StrayOutput::default() })
     }
 
-    fn url(url: String, headers: HeaderMap, stated: Option<TransportKind>, options: &ServerOptions) -> CliResult<Self> {
-        let scheme = url.split("://").next().unwrap_or_default().to_ascii_lowercase();
-        let is_websocket = match scheme.as_str() {
-            "http" | "https" => false,
-            "ws" | "wss" => true,
-            _ => {
-                return Err(CliError::usage(format!("unsupported URL scheme {scheme}://"))
-                    .hint("URLs of servers begin with http://, https://, ws:// or wss://"));
-            }
-        };
-        let rest = &url[scheme.len() + "://".len()..];
-        if rest.is_empty() || rest.starts_with(['/', '?', '#']) || rest.contains(char::is_whitespace) {
-            return Err(CliError::usage(format!("{url:?} is not a valid URL"))
-                .hint("a URL has a host and no spaces, such as http://127.0.0.1:8080/mcp"));
-        }
+    /// `name` is the name of the server for other commands.
+    fn url(
+        url: String,
+        name: &str,
+        headers: HeaderMap,
+        stated: Option<TransportKind>,
+        options: &ServerOptions,
+    ) -> CliResult<Self> {
+        let scheme = check_url(&url)?;
+        let is_websocket = scheme.starts_with("ws");
         let transport = match (options.transport, is_websocket) {
             (Some(_), true) => {
                 return Err(CliError::usage("--transport is for http:// and https:// URLs")
@@ -90,7 +92,11 @@ impl CliTarget {
         };
         reject_program_options(options, &without_secrets(&url))?;
         let headers = header::merge(headers, options)?;
-        Ok(Self::Url { url, headers, transport, dial: DialSettings::read(options)? })
+        let dial = DialSettings::read(&options.network)?;
+        let login_command = login_command(name, &options.config, &options.network, &options.profile);
+        let client = (&options.profile, &options.client);
+        let credentials = UrlCredentials::new(&url, &headers, &dial, client, login_command)?;
+        Ok(Self::Url { url, headers, transport, dial, credentials })
     }
 
     fn named(name: &str, options: &ServerOptions) -> CliResult<Self> {
@@ -109,25 +115,40 @@ impl CliTarget {
                 }
                 Self::program(&program, command, options)
             }
-            Entry::Url { url, headers, transport, .. } => Self::url(url, headers, Some(transport), options),
+            Entry::Url { url, headers, transport, .. } => Self::url(url, name, headers, Some(transport), options),
             _ => Err(CliError::usage(format!("server {name:?}: unknown kind of server"))),
         }
     }
 
+    /// Returns the source of tokens for requests to a URL: the stored login, or that of client credentials.
+    pub(crate) async fn authorizer(&self, printer: &Printer) -> CliResult<Option<OAuth>> {
+        match self.credentials() {
+            Some(credentials) => credentials.authorizer(printer).await,
+            None => Ok(None),
+        }
+    }
+
     /// Returns a connector. The printer gets the server's standard error, and its messages with `-vvv`.
-    pub(crate) fn connector(&self, printer: &Printer, record: &RecordedResults) -> CliResult<Arc<dyn Connector>> {
+    pub(crate) fn connector(
+        &self,
+        printer: &Printer,
+        record: &RecordedResults,
+        authorizer: Option<OAuth>,
+    ) -> CliResult<Arc<dyn Connector>> {
         let connector: Arc<dyn Connector> = match self {
             Self::Demo => {
                 let router = demo::server().build().map_err(|error| CliError::of(ExitStatus::Failure, &error))?;
                 Arc::new(LocalConnector::new(router))
             }
-            Self::Url { url, headers, transport: TransportKind::WebSocket, dial } => {
+            Self::Url { url, headers, transport: TransportKind::WebSocket, dial, .. } => {
                 let connector = WsConnector::new(url).map_err(|error| CliError::of(ExitStatus::Usage, &error))?;
-                Arc::new(dial.ws(connector.headers(headers.clone())))
+                let connector = connector.headers(headers.clone());
+                Arc::new(dial.ws(authorizer.into_iter().fold(connector, WsConnector::authorizer)))
             }
-            Self::Url { url, headers, transport, dial } => {
+            Self::Url { url, headers, transport, dial, .. } => {
                 let connector = HttpConnector::new(url).map_err(|error| CliError::of(ExitStatus::Usage, &error))?;
-                Arc::new(dial.http(connector.headers(headers.clone()).transport(*transport)))
+                let connector = connector.headers(headers.clone()).transport(*transport);
+                Arc::new(dial.http(authorizer.into_iter().fold(connector, HttpConnector::authorizer)))
             }
             Self::Program { command, stray_output, .. } => {
                 let (printer, stray_output) = (printer.clone(), stray_output.clone());
@@ -154,9 +175,12 @@ impl CliTarget {
         }
     }
 
-    /// Returns `true` if requests have an `Authorization` header.
-    pub(crate) fn has_credentials(&self) -> bool {
-        matches!(self, Self::Url { headers, .. } if headers.contains_key(AUTHORIZATION))
+    /// Returns the credentials of requests to a URL.
+    pub(crate) fn credentials(&self) -> Option<&UrlCredentials> {
+        match self {
+            Self::Url { credentials, .. } => Some(credentials),
+            Self::Demo | Self::Program { .. } => None,
+        }
     }
 
     /// Returns the name of the transport.
@@ -201,12 +225,62 @@ pub(crate) fn without_secrets(url: &str) -> String {
     }
 }
 
+/// Checks the form of a URL, and returns its scheme in lower case.
+fn check_url(url: &str) -> CliResult<String> {
+    let scheme = url.split("://").next().unwrap_or_default().to_ascii_lowercase();
+    if !matches!(scheme.as_str(), "http" | "https" | "ws" | "wss") {
+        return Err(CliError::usage(format!("unsupported URL scheme {scheme}://"))
+            .hint("URLs of servers begin with http://, https://, ws:// or wss://"));
+    }
+    let rest = &url[scheme.len() + "://".len()..];
+    if rest.is_empty() || rest.starts_with(['/', '?', '#']) || rest.contains(char::is_whitespace) {
+        return Err(CliError::usage(format!("{url:?} is not a valid URL"))
+            .hint("a URL has a host and no spaces, such as http://127.0.0.1:8080/mcp"));
+    }
+    Ok(scheme)
+}
+
+/// Returns the URL of a server with logins, with the scheme of HTTP: of a URL, or of a name in a configuration file.
+pub(crate) fn login_url(target: &str, config: &[PathBuf]) -> CliResult<String> {
+    let url = match target {
+        "demo" => {
+            return Err(CliError::usage("the built-in demo server needs no login")
+                .hint("`turms demo --http 8080 --auth` serves one that does"));
+        }
+        url if url.contains("://") => url.to_owned(),
+        name => match ConfiguredServers::read(config)?.find(name)?.target {
+            Entry::Url { url, .. } => url,
+            _ => {
+                return Err(
+                    CliError::usage(format!("server {name:?} is a program")).hint("only servers at a URL have logins")
+                );
+            }
+        },
+    };
+    check_url(&url)?;
+    Ok(http_url(&url))
+}
+
+/// Returns the command that logs in to a server, which is a URL without secrets or a name.
+pub(crate) fn login_command(
+    name: &str,
+    config: &[PathBuf],
+    network: &NetworkOptions,
+    profile: &ProfileOptions,
+) -> String {
+    let config = config.iter().flat_map(|file| ["--config".to_owned(), file.display().to_string()]);
+    let words = std::iter::once(name.to_owned()).chain(profile.repeated()).chain(network.repeated()).chain(config);
+    words.fold("turms auth login".to_owned(), |line, word| line + " " + &quote(&word))
+}
+
 /// Rejects options for URLs. Not `--bearer` and `--ca-file`, which may come from the environment.
 fn reject_url_options(options: &ServerOptions, target: &str) -> CliResult {
     let given = [
         ("--header", !options.header.is_empty()),
         ("--transport", options.transport.is_some()),
-        ("--proxy", options.proxy.is_some()),
+        ("--proxy", options.network.proxy.is_some()),
+        ("--profile", options.profile.profile.is_some()),
+        ("--client-id", options.client.is_typed()),
     ];
     reject_options(&given, "is only for URLs", target)
 }

@@ -57,7 +57,10 @@ fn authorization_is_required() {
     );
     let output = turms(["tools", &url]).run();
     let path = url.split('?').next().unwrap();
-    output.fails(4, &[&format!("{path} rejected the connection"), "401", "hint: give a token with --bearer TOKEN"]);
+    output.fails(
+        4,
+        &[&format!("cannot connect to {path}: not authorized"), "401", "hint: give a token with --bearer TOKEN"],
+    );
     assert!(!output.stderr.contains("secret"), "{}", output.stderr);
     let output = turms(["tools", &url.replace("http:", "ws:")]).run();
     output.fails(4, &["401", "hint: give a token with --bearer TOKEN"]);

@@ -72,7 +72,7 @@ fn output_that_cannot_be_written_is_a_failure() {
 fn completions_contain_all_commands_and_options() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = turms(["completions", shell]).ok();
-        for word in ["turms", "templates", "args-json"] {
+        for word in ["turms", "templates", "args-json", "logout", "client-key", "auth-tool-scope"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
@@ -89,5 +89,10 @@ fn manual_pages_contain_all_commands_and_options() {
     for word in [".TH turms-call 1", "\\-\\-args\\-json", "\\-\\-bearer"] {
         assert!(page.contains(word), "{word} is not in\n{page}");
     }
+    let page = turms(["man", "auth", "login"]).ok();
+    for word in [".TH turms-auth-login 1", "\\-\\-device", "\\-\\-profile"] {
+        assert!(page.contains(word), "{word} is not in\n{page}");
+    }
+    turms(["man", "auth", "logn"]).run().fails(2, &["unknown command \"logn\"", "did you mean \"login\"?"]);
     turms(["man", "cal"]).run().fails(2, &["unknown command \"cal\"", "did you mean \"call\"?"]);
 }

@@ -1,6 +1,7 @@
 //! Tests of the `turms` binary, at a terminal and in scripts.
 #![allow(clippy::unwrap_used, reason = "test helpers panic on failure")]
 
+mod auth;
 #[cfg(unix)]
 mod bridges;
 mod commands;
@@ -12,6 +13,7 @@ mod input;
 #[cfg(unix)]
 mod peers;
 mod proxy_and_tls;
+mod repeat;
 mod run;
 mod servers;
 #[cfg(unix)]

@@ -13,7 +13,10 @@ pub(crate) fn turms<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "TURMS_CA_FILE"] {
         command.env_remove(name).env_remove(name.to_lowercase());
     }
-    command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME");
+    for name in ["TURMS_CLIENT_ID", "TURMS_CLIENT_SECRET", "TURMS_CLIENT_KEY", "TURMS_KEY", "BROWSER"] {
+        command.env_remove(name);
+    }
+    command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME").env_remove("XDG_DATA_HOME");
     TurmsCommand { command, stdin: None }
 }
 
@@ -97,22 +100,44 @@ pub(crate) fn golden(name: &str, output: &str) {
 pub(crate) struct Demo {
     process: Child,
     pub(crate) url: String,
+    stderr: BufReader<std::process::ChildStderr>,
 }
 
 impl Demo {
     /// Starts `turms demo` with the option of a transport.
     pub(crate) fn listening(option: &str) -> Self {
-        let mut process = Command::new(TURMS)
-            .args(["demo", option, "127.0.0.1:0"])
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::with_options(option, &[])
+    }
+
+    /// Starts `turms demo` with the option of a transport and further options.
+    pub(crate) fn with_options(option: &str, further: &[&str]) -> Self {
+        Self::start(turms(["demo", option, "127.0.0.1:0"].iter().chain(further)))
+    }
+
+    /// Runs a command that starts the demo server.
+    pub(crate) fn start(mut run: TurmsCommand) -> Self {
+        let mut process =
+            run.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(process.stderr.take().unwrap());
         let mut line = String::new();
-        BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        while !line.contains("listening on ") {
+            line.clear();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "the demo server has not started");
+        }
         let url = line.trim().rsplit(' ').next().unwrap().to_owned();
         assert!(url.contains("://127.0.0.1:"), "{line}");
-        Self { process, url }
+        Self { process, url, stderr }
+    }
+
+    /// Returns the lines that the demo has written after its URL, up to one that contains `last`.
+    pub(crate) fn lines_until(&mut self, last: &str) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        while !lines.last().is_some_and(|line| line.contains(last)) {
+            let mut line = String::new();
+            assert!(self.stderr.read_line(&mut line).unwrap() > 0, "{last:?} is not in {lines:?}");
+            lines.push(line.trim_end().to_owned());
+        }
+        lines
     }
 }
 
@@ -172,6 +197,7 @@ pub(crate) struct RunningTurms {
     process: Child,
     pub(crate) stdin: Option<ChildStdin>,
     lines: Option<BufReader<std::process::ChildStdout>>,
+    stderr: BufReader<std::process::ChildStderr>,
 }
 
 impl RunningTurms {
@@ -179,7 +205,8 @@ impl RunningTurms {
         run.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = run.command.spawn().unwrap();
         let lines = process.stdout.take().map(BufReader::new);
-        Self { stdin: process.stdin.take(), process, lines }
+        let stderr = BufReader::new(process.stderr.take().unwrap());
+        Self { stdin: process.stdin.take(), process, lines, stderr }
     }
 
     /// Returns the next line of standard output.
@@ -194,14 +221,14 @@ impl RunningTurms {
         self.lines = None;
     }
 
-    /// Waits for a line of standard error.
-    pub(crate) fn wait_for_stderr(&mut self, part: &str) {
-        let mut stderr = BufReader::new(self.process.stderr.as_mut().unwrap());
+    /// Waits for a line of standard error, and returns it.
+    pub(crate) fn wait_for_stderr(&mut self, part: &str) -> String {
         let mut line = String::new();
         while !line.contains(part) {
             line.clear();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "{part:?} was not written to standard error");
+            assert!(self.stderr.read_line(&mut line).unwrap() > 0, "{part:?} was not written to standard error");
         }
+        line.trim().to_owned()
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -213,7 +240,7 @@ impl RunningTurms {
         drop(self.stdin.take());
         let status = self.process.wait().unwrap().code();
         let mut rest = String::new();
-        self.process.stderr.take().unwrap().read_to_string(&mut rest).unwrap();
+        self.stderr.read_to_string(&mut rest).unwrap();
         (status, rest)
     }
 

@@ -1,0 +1,189 @@
+use std::error::Error;
+use std::io;
+
+use http::StatusCode;
+use turms::ErrorObject;
+use turms::http::{AuthorizeError, Challenge, HttpError};
+use turms::oauth::{FetchError, FetchErrorKind, FetchStep, LoginError, OAuthError, OAuthErrorKind};
+use turms::ws::WsConnectError;
+
+use super::connect::CONNECTION_REFUSED_HINT;
+use super::{chain, is_authorization, status};
+use crate::error::{CliError, ExitStatus};
+use crate::target::{CliTarget, login_hint};
+
+/// The credentials that failed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LoginSource<'a> {
+    /// The command that logs in. `None` without a person.
+    pub(crate) command: Option<&'a str>,
+    /// `true` if the options name the client.
+    pub(crate) has_client: bool,
+}
+
+/// Returns the error for credentials that cannot be obtained, if there is one.
+pub(super) fn oauth_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a OAuthError> {
+    chain(error).find_map(|link| match link.downcast_ref::<AuthorizeError>() {
+        Some(error) => error.downcast_ref(),
+        None => link.downcast_ref(),
+    })
+}
+
+/// Converts an error of a login, of discovery, or of a token request.
+pub(crate) fn authorization_error(error: &OAuthError, source: LoginSource<'_>) -> CliError {
+    let failure = match (error.kind(), error.server()) {
+        (OAuthErrorKind::LoginRequired { scopes, .. }, Some(server)) if scopes.is_empty() => {
+            CliError::new(ExitStatus::Unauthorized, format!("{server} does not accept the stored login any more"))
+        }
+        (OAuthErrorKind::LoginRequired { scopes, .. }, Some(server)) => {
+            let message = format!("the login at {server} does not include {}", named(scopes));
+            CliError::new(ExitStatus::Unauthorized, message)
+        }
+        (OAuthErrorKind::Login(login), _) => CliError::of(exit(error), login),
+        (OAuthErrorKind::Fetch(fetch), Some(server)) if is_without_authorization(fetch) => {
+            let message =
+                format!("{server} does not offer logins: there is no authorization metadata and no registration");
+            CliError::new(exit(error), message)
+        }
+        _ => match chain(error).find(|link| link.is::<io::Error>()) {
+            // The error of the system says more than those of the libraries around it.
+            Some(system) => CliError::new(exit(error), error.to_string()).caused_by(Some(system)),
+            None => CliError::of(exit(error), error),
+        },
+    };
+    failure.hint_if(hint(error, source))
+}
+
+/// Returns `true` if a server without metadata has no registration either: the rules of 2025-03-26 lead to its origin.
+fn is_without_authorization(error: &FetchError) -> bool {
+    error.step() == FetchStep::Registration && matches!(error.kind(), FetchErrorKind::Status(_))
+}
+
+/// Names scopes in a sentence.
+fn named(scopes: &[String]) -> String {
+    let noun = if scopes.len() == 1 { "the scope" } else { "the scopes" };
+    format!("{noun} {:?}", scopes.join(" "))
+}
+
+fn exit(error: &OAuthError) -> ExitStatus {
+    match error.kind() {
+        _ if error.is_login_timeout() => ExitStatus::Timeout,
+        OAuthErrorKind::Fetch(error) => match error.kind() {
+            FetchErrorKind::Timeout(_) => ExitStatus::Timeout,
+            FetchErrorKind::Connect(_) | FetchErrorKind::Closed(_) => ExitStatus::Connect,
+            FetchErrorKind::Setup(_) => ExitStatus::Failure,
+            FetchErrorKind::NotHttps | FetchErrorKind::Address(_) => ExitStatus::Unauthorized,
+            _ => ExitStatus::Protocol,
+        },
+        OAuthErrorKind::Metadata { .. } | OAuthErrorKind::InvalidToken { .. } | OAuthErrorKind::InvalidCallback(_) => {
+            ExitStatus::Protocol
+        }
+        OAuthErrorKind::InvalidParameter(_) => ExitStatus::Usage,
+        OAuthErrorKind::Login(LoginError::Redirect { .. }) => ExitStatus::Usage,
+        OAuthErrorKind::Login(_)
+        | OAuthErrorKind::Store(_)
+        | OAuthErrorKind::TokenSource(_)
+        | OAuthErrorKind::Stopped => ExitStatus::Failure,
+        _ => ExitStatus::Unauthorized,
+    }
+}
+
+const NO_REGISTRATION: &str = "this command cannot register itself there: register a client with the authorization server, and log in \
+                               with --client-id ID, and with --redirect-uri URI if it has a fixed one";
+
+fn hint(error: &OAuthError, source: LoginSource<'_>) -> Option<String> {
+    let command = source.command.unwrap_or_default();
+    let hint = match error.kind() {
+        OAuthErrorKind::LoginRequired { scopes, .. } => return Some(login_hint(command, scopes)),
+        OAuthErrorKind::Fetch(error) => match (error.step(), error.kind()) {
+            (_, FetchErrorKind::Address(_) | FetchErrorKind::NotHttps) => {
+                "if you trust the server, --allow-private-network allows it"
+            }
+            (FetchStep::Server | FetchStep::ResourceMetadata, FetchErrorKind::Connect(_)) => CONNECTION_REFUSED_HINT,
+            (_, FetchErrorKind::Connect(_)) => "is the authorization server running, and reachable from here?",
+            _ if is_without_authorization(error) => {
+                "does it need a login? if so, give a token with --bearer TOKEN to each command"
+            }
+            _ => return None,
+        },
+        _ if error.is_invalid_client() && source.has_client => "are the client id and its secret or key right?",
+        _ if error.is_invalid_client() => return Some(format!("`{command} --fresh` registers this command again")),
+        OAuthErrorKind::Unsupported { reason, .. } if reason.contains("registration") => NO_REGISTRATION,
+        OAuthErrorKind::Unsupported { reason, .. } if reason.contains("device") => {
+            "log in with --paste in place of --device"
+        }
+        OAuthErrorKind::RedirectUriRejected { .. } => "--redirect-uri sets another one",
+        OAuthErrorKind::TokenRejected { .. } => {
+            "does the server accept tokens of this issuer? its log should tell why not"
+        }
+        OAuthErrorKind::InsufficientScope(_) if source.command.is_some() => {
+            return Some(format!("another user may have these rights: log in with `{command}`"));
+        }
+        OAuthErrorKind::InsufficientScope(_) => "the client may not have these rights",
+        OAuthErrorKind::Login(LoginError::Timeout(_)) => {
+            "if the browser is on another machine, log in with --paste or --device; --timeout SECONDS sets a longer timeout"
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+/// Returns the challenges of a response with status 401 or 403.
+fn challenges(error: &(dyn Error + 'static)) -> Vec<Challenge> {
+    let of_http = |error: &HttpError| match error {
+        HttpError::Unauthorized { challenges, .. } => Some(challenges.clone()),
+        _ => None,
+    };
+    let found = chain(error).find_map(|link| match (link.downcast_ref::<HttpError>(), link.downcast_ref()) {
+        (Some(HttpError::NoCommonTransport(tried)), _) => tried.iter().find_map(|(_, error)| of_http(error)),
+        (Some(error), _) => of_http(error),
+        (_, Some(WsConnectError::Refused { headers, .. })) => Some(Challenge::of_headers(headers)),
+        _ => None,
+    });
+    found.unwrap_or_default()
+}
+
+/// Returns the hint for a response with status 401 or 403.
+pub(super) fn hint_for_challenge(target: &CliTarget, error: &(dyn Error + 'static)) -> Option<String> {
+    let (credentials, status) = (target.credentials()?, status(error).filter(|status| is_authorization(*status))?);
+    let challenges = challenges(error);
+    let get = |name| challenges.iter().find_map(|challenge| challenge.get(name));
+    if get("error") == Some("insufficient_scope") {
+        return hint_for_scopes(target, get("scope").unwrap_or_default());
+    }
+    if status == StatusCode::FORBIDDEN {
+        return Some("the server does not allow access from this host or with these credentials".to_owned());
+    }
+    if credentials.is_header() {
+        return Some("have the credentials expired, or are they for another server?".to_owned());
+    }
+    let login = credentials.login_hint(&[]);
+    Some(match get("resource_metadata") {
+        Some(_) => login,
+        None => format!("give a token with --bearer TOKEN, or a header with --header \"NAME: VALUE\"; or {login}"),
+    })
+}
+
+/// Returns the hint for missing scopes.
+fn hint_for_scopes(target: &CliTarget, scope: &str) -> Option<String> {
+    let credentials = target.credentials()?;
+    let scopes: Vec<String> = scope.split_ascii_whitespace().map(ToOwned::to_owned).collect();
+    Some(match credentials {
+        _ if scopes.is_empty() => "the credentials do not have the rights for this".to_owned(),
+        header if header.is_header() => format!("give a token that has {}", named(&scopes)),
+        program if program.is_program() => format!("the client may not have {}", named(&scopes)),
+        login => login.login_hint(&scopes),
+    })
+}
+
+/// Returns the hint for an error response that names missing scopes. Over WebSocket, HTTP+SSE and within a stream, there is no status.
+pub(super) fn hint_for_forbidden(target: &CliTarget, error: &ErrorObject) -> Option<String> {
+    hint_for_scopes(target, &missing_scopes(error)?)
+}
+
+/// Returns the scopes that an error response names as missing.
+pub(super) fn missing_scopes(error: &ErrorObject) -> Option<String> {
+    let data = error.data.as_ref()?;
+    let is_scope = data.member("error")?.decode::<String>().ok()? == "insufficient_scope";
+    data.member("scope").filter(|_| is_scope)?.decode().ok()
+}
