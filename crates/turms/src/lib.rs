@@ -305,6 +305,10 @@ pub mod __private {
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
+#[cfg(all(doctest, feature = "http", feature = "oauth"))]
+#[doc = include_str!("../../../docs/authorization.md")]
+mod authorization {}
+
 /// Runs the examples in the READMEs of the re-exported crates as doc tests.
 #[cfg(all(doctest, feature = "http", feature = "ws"))]
 mod readmes {
