@@ -1,4 +1,4 @@
-//! What was typed after `cargo xtask`.
+//! The arguments of `cargo xtask`.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -44,7 +44,7 @@ Tasks:
   help    Print this help
 ";
 
-/// What xtask can be asked to do.
+/// A task of xtask.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Test(Extent),
@@ -58,7 +58,7 @@ pub(crate) enum Task {
     Help,
 }
 
-/// How much of the full test is run.
+/// The part of the full test to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     Full,
@@ -101,7 +101,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Task, Us
     }
 }
 
-/// What of the conformance suite is wanted.
+/// Reads the filter of conformance scenarios.
 fn filter(mut args: impl Iterator<Item = OsString>) -> Result<Filter, UsageError> {
     let mut filter = Filter::default();
     while let Some(arg) = args.next() {
@@ -172,7 +172,7 @@ fn bench(mut args: impl Iterator<Item = OsString>) -> Result<Task, UsageError> {
     Ok(Task::Bench(BenchOptions { rounds: rounds.unwrap_or(5), against }))
 }
 
-/// Why the arguments make no sense.
+/// Error for invalid arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum UsageError {
     NoTask,

@@ -1,4 +1,4 @@
-//! Checks of the whole tree beside its tests: version comparisons, dependencies, features, fuzz targets, documentation, the public API.
+//! Checks of the whole tree other than tests: version comparisons, dependencies, features, fuzz targets, documentation, the public API.
 
 use crate::api;
 use crate::dependencies;
@@ -41,8 +41,8 @@ pub(crate) fn steps() -> Vec<Step> {
     ]
 }
 
-/// `cargo deny` knows more kinds of trouble, but it is not demanded. Advisories need a database from the network: they are left
-/// to `cargo deny check advisories`.
+/// Uses `cargo deny` if it is installed, which checks more. Advisories need a database from the network: run
+/// `cargo deny check advisories` for them.
 fn dependency_step() -> Step {
     if program::works("cargo", "deny --version") {
         Step::cargo("dependencies", "deny --all-features check licenses bans sources")

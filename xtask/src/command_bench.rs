@@ -1,4 +1,4 @@
-//! How fast, how large and how hungry the `turms` command is, beside what others install for the same task.
+//! Startup time, size and memory of the `turms` command, compared with the MCP Inspector.
 
 use std::error::Error;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::program;
 const BINARY: &str = "target/dist/turms";
 const RUNS: usize = 50;
 
-/// Builds the command as it is shipped, and prints its figures.
+/// Builds the command with the release profile, and prints its figures.
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     std::env::set_current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
     program::run(&mut program::command("cargo build --profile dist --package turms-cli"))?;
@@ -44,7 +44,7 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How long each run took, in order of length. The first is not counted: it fills the caches.
+/// Durations of the runs, sorted. The first run fills the caches and is not counted.
 #[expect(clippy::disallowed_methods, reason = "time is what is measured")]
 fn timed(runs: usize, command: impl Fn() -> Command) -> Result<Vec<Duration>, Box<dyn Error>> {
     let mut times = Vec::new();
@@ -75,7 +75,7 @@ impl std::fmt::Display for Figures<'_> {
     }
 }
 
-/// As it is, and without its symbols if there is a program that takes them out.
+/// Returns the size of the binary, with and, if `strip` is installed, without symbols.
 fn size(binary: &Path) -> Result<String, Box<dyn Error>> {
     let mebibytes = |path: &Path| fs::metadata(path).map(|file| format!("{:.1} MiB", file.len() as f64 / 1_048_576.0));
     let stripped = binary.with_extension("stripped");
@@ -88,7 +88,7 @@ fn size(binary: &Path) -> Result<String, Box<dyn Error>> {
     Ok(size)
 }
 
-/// The most that client and server ever held, once the tools are listed: the shell is asked, because it stays.
+/// Returns the peak memory of client and server after listing the tools. Uses `turms shell`, which keeps running.
 fn memory(binary: &Path) -> Result<Option<(String, String)>, Box<dyn Error>> {
     if !Path::new("/proc/self/status").exists() {
         return Ok(None);
@@ -103,7 +103,7 @@ fn memory(binary: &Path) -> Result<Option<(String, String)>, Box<dyn Error>> {
     let mut input = shell.stdin.take().ok_or("the shell has no input")?;
     writeln!(input, "tools")?;
     let output = BufReader::new(shell.stdout.take().ok_or("the shell has no output")?);
-    // The last tool of the demo: all of them are there.
+    // The last tool of the demo: the list is complete.
     output.lines().map_while(Result::ok).find(|line| line.starts_with("learn("));
     let client = peak(shell.id())?;
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", shell.id())).unwrap_or_default();
@@ -121,7 +121,7 @@ fn peak(process: u32) -> Result<(String, u64), Box<dyn Error>> {
     Ok((format!("{:.1} MiB", kibibytes as f64 / 1024.0), kibibytes))
 }
 
-/// The Inspector's command, in PATH or beside the peers.
+/// Returns the Inspector's command: from PATH, or from the installed peers.
 fn inspector() -> Option<PathBuf> {
     let beside = Path::new("target/peers/node/node_modules/.bin/mcp-inspector");
     if beside.exists() {

@@ -45,14 +45,14 @@ pub(crate) fn check_ws_client() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// The features of a package of the workspace, sorted; empty if cargo cannot say.
+/// Returns the features of a package of the workspace, sorted. Empty if `cargo metadata` fails.
 pub(crate) fn features_of(name: &str) -> Vec<String> {
     let packages = packages("--no-deps").unwrap_or_default();
     let package = packages.into_iter().find(|package| package.name == name);
     package.map(|package| package.features.into_keys().collect()).unwrap_or_default()
 }
 
-/// A package of the workspace and those that it is built from, itself first, the others sorted.
+/// Returns a package of the workspace, followed by its dependencies in the workspace, sorted.
 pub(crate) fn closure_of(name: &str) -> Result<Vec<String>, Box<dyn Error>> {
     let packages = packages("--no-deps")?;
     let mut closure = vec![name.to_owned()];
@@ -163,7 +163,7 @@ struct BanRules {
 }
 
 impl BanRules {
-    /// Returns `true` if this version may be there beside another.
+    /// Returns `true` if this version is listed as an allowed duplicate.
     fn is_skipped(&self, package: &Package) -> Result<bool, semver::Error> {
         for skipped in &self.skip {
             let (name, version) = skipped.krate.split_once('@').unwrap_or((&skipped.krate, "*"));
@@ -202,7 +202,7 @@ struct Package {
 struct Dependency {
     name: String,
     req: String,
-    /// `dev` or `build`; none for what is built in.
+    /// `dev` or `build`; `None` for a normal dependency.
     #[serde(default)]
     kind: Option<String>,
     path: Option<String>,
@@ -214,7 +214,7 @@ impl fmt::Display for Package {
     }
 }
 
-/// Everything that breaks a rule.
+/// The violations of the rules.
 #[derive(Debug)]
 struct Problems(Vec<String>);
 

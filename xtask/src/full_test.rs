@@ -1,4 +1,4 @@
-//! The full test: every step a change must pass, in the order in which failures are cheapest to find.
+//! The full test: the steps that a change must pass, the fastest first.
 
 use crate::args::Extent;
 use crate::check_all;
@@ -15,7 +15,7 @@ pub(crate) fn run(extent: Extent) -> Summary {
     })
 }
 
-/// Steps that need nothing but Rust, for the inner loop.
+/// Steps that need only Rust.
 fn quick() -> Vec<Step> {
     let mut steps = static_checks();
     steps.extend([examples(), tests(Extent::Quick)]);
@@ -30,8 +30,8 @@ fn full() -> Vec<Step> {
         tests(Extent::Full),
         Step::cargo("conformance", "xtask conformance"),
         Step::cargo("doc-tests", "test --workspace --all-features --doc"),
-        // Each bench once, unoptimised: it must run, how fast is asked elsewhere. `--benches` would run the unit tests
-        // of libraries and binaries a second time.
+        // Each benchmark once, without optimization: it must run. `--benches` would run the unit tests of libraries and
+        // binaries a second time.
         Step::cargo("benches", "test --workspace --all-features --bench *"),
     ]);
     steps.extend(check_all::steps());
@@ -51,8 +51,8 @@ fn examples() -> Step {
     Step::cargo("examples", "build --workspace --all-features --examples")
 }
 
-/// The full test runs those tests, too, that are ignored because they need more than Rust. nextest runs test binaries side by
-/// side, which `cargo test` does not; it is worth using but not worth demanding.
+/// Runs the tests; the full test includes the ignored ones, which need more than Rust. nextest is used if it is installed, because it
+/// runs test binaries in parallel.
 fn tests(extent: Extent) -> Step {
     let with_nextest = program::works("cargo", "nextest --version");
     let line = match (with_nextest, extent) {

@@ -1,4 +1,4 @@
-//! Turms' own chores, run as `cargo xtask <task>`.
+//! Development tasks of Turms, run as `cargo xtask <task>`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer's tool talks to a terminal")]
 
 mod api;

@@ -1,10 +1,10 @@
-//! What the full test needs on the machine beyond cargo itself.
+//! Programs that the full test needs in addition to cargo.
 
 use std::process::Command;
 
 use crate::program;
 
-/// Commands that install whatever is missing, none if all is there.
+/// Returns the commands that install the missing programs.
 pub(crate) fn install_missing() -> Vec<Command> {
     NEEDS
         .iter()
@@ -13,7 +13,7 @@ pub(crate) fn install_missing() -> Vec<Command> {
         .collect()
 }
 
-/// A program and the command that brings it.
+/// A program and the command that installs it.
 struct Need {
     program: &'static str,
     how: &'static str,

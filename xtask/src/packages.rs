@@ -1,4 +1,4 @@
-//! Packages of other languages, installed below `target/` once and again when what decides about them changes.
+//! Packages of other languages, installed below `target/`, and again when their list or their tool changes.
 
 use std::env;
 use std::error::Error;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use crate::program::{self, RunError};
 
-/// Makes the root of the repository the current directory: all paths here start there.
+/// Makes the root of the repository the current directory. All paths are relative to it.
 pub(crate) fn enter_root() -> Result<(), InstallError> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     env::set_current_dir(&root).map_err(InstallError::at(&root))
@@ -18,11 +18,11 @@ pub(crate) fn enter_root() -> Result<(), InstallError> {
 
 /// Packages that are installed together.
 pub(crate) struct Packages {
-    /// Where it is written down what was installed: in a directory that the commands clear first.
+    /// File that records the installed state, in a directory that the commands clear first.
     pub(crate) stamp: PathBuf,
-    /// The version of what runs them, because another version may need other packages.
+    /// Version of the tool: another version may need other packages.
     pub(crate) tool: String,
-    /// The files that say what to install.
+    /// Files that list the packages.
     pub(crate) manifests: Vec<PathBuf>,
     pub(crate) commands: Vec<Command>,
 }
@@ -40,7 +40,7 @@ impl Packages {
         fs::write(&self.stamp, wanted).map_err(InstallError::at(&self.stamp))
     }
 
-    /// All that decides what is installed. The files are short enough to be compared as they are.
+    /// Returns the version and the contents of the lists, which are compared with the recorded state.
     fn wanted(&self) -> Result<String, InstallError> {
         let mut wanted = self.tool.clone();
         for path in &self.manifests {
@@ -50,7 +50,7 @@ impl Packages {
     }
 }
 
-/// Copies the files of a directory, not what is below it.
+/// Copies the files of a directory, without its subdirectories.
 pub(crate) fn copy_files(from: &Path, to: &Path) -> Result<(), InstallError> {
     fs::create_dir_all(to).map_err(InstallError::at(to))?;
     for entry in fs::read_dir(from).map_err(InstallError::at(from))? {
@@ -62,18 +62,18 @@ pub(crate) fn copy_files(from: &Path, to: &Path) -> Result<(), InstallError> {
     Ok(())
 }
 
-/// A program that must be on the machine already.
+/// A program that must be installed already.
 pub(crate) struct Tool {
     pub(crate) program: &'static str,
-    /// Arguments with which it prints its version, or fails if it will not do.
+    /// Arguments with which it prints its version, or fails if it is too old.
     pub(crate) probe: &'static [&'static str],
     pub(crate) what: &'static str,
 }
 
-/// What installs packages of Node.js.
+/// The package manager of Node.js.
 pub(crate) const NPM: Tool = Tool { program: "npm", probe: &["--version"], what: "the package manager of Node.js" };
 
-/// What each tool prints as its version, or all the tools that are missing, and what for.
+/// Returns the version of each tool; an error names the missing tools and their purpose.
 pub(crate) fn versions<const N: usize>(purpose: &'static str, tools: [&Tool; N]) -> Result<[String; N], InstallError> {
     let versions = tools.map(Tool::version);
     let missing: Vec<String> = tools
@@ -96,7 +96,7 @@ impl Tool {
     }
 }
 
-/// Why something is not installed.
+/// Error of an installation.
 #[derive(Debug)]
 pub(crate) enum InstallError {
     Missing { purpose: &'static str, tools: Vec<String> },
@@ -135,7 +135,7 @@ impl Error for InstallError {
 mod tests {
     use super::*;
 
-    /// A directory of this test alone, empty.
+    /// Creates an empty directory for one test.
     fn scratch(test: &str) -> PathBuf {
         let path = env::temp_dir().join(format!("turms-xtask-{}-{test}", std::process::id()));
         let _ = fs::remove_dir_all(&path);

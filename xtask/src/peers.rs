@@ -1,7 +1,7 @@
-//! Servers in other languages, installed for the tests that talk to them.
+//! Installs the servers and clients in other languages that tests use.
 //!
-//! What is installed is written down in `peers/`; where it goes is `target/peers/`, whatever `CARGO_TARGET_DIR` says, so
-//! that a test finds it from its own manifest.
+//! The sources and package lists are in `peers/`. They are installed into `target/peers/` even if `CARGO_TARGET_DIR` is set, so that
+//! tests find them by the path of their manifest.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ const SOURCE: &str = "peers";
 const TARGET: &str = "target/peers";
 const PURPOSE: &str = "the tests talk to servers in other languages";
 
-/// Copies the servers and installs what they need, where that has not been done yet.
+/// Copies the programs and installs their packages, unless they are up to date.
 pub(crate) fn install() -> Result<(), InstallError> {
     packages::enter_root()?;
     let [node, npm, python] = packages::versions(PURPOSE, [&NODE, &NPM, &PYTHON])?;
@@ -25,7 +25,7 @@ pub(crate) fn install() -> Result<(), InstallError> {
     program::run(&mut program::command(RUST_BUILD)).map_err(InstallError::Run)
 }
 
-/// Builds the client on rmcp. Cargo finds out itself whether there is something to do.
+/// Builds the client that uses rmcp.
 const RUST_BUILD: &str =
     "cargo build --quiet --locked --manifest-path peers/rust/Cargo.toml --target-dir target/peers/rust";
 
@@ -39,7 +39,7 @@ fn node_packages(versions: &str) -> Packages {
     }
 }
 
-/// Each of the servers has an environment of its own: they need different versions of the same package.
+/// One virtual environment for each server: they need different versions of the same package.
 fn python_packages(server: &str, version: &str) -> Packages {
     let home = format!("{TARGET}/python/{server}");
     let list = format!("{TARGET}/python/requirements-{server}.txt");

@@ -1,11 +1,11 @@
-//! Running other programs.
+//! Child processes.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::process::{Command, ExitStatus, Stdio};
 
-/// Makes a command of a line. Words are separated by spaces and there is no quoting.
+/// Creates a command from a line. Words are separated by spaces, without quoting.
 pub(crate) fn command(line: &str) -> Command {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
@@ -13,7 +13,7 @@ pub(crate) fn command(line: &str) -> Command {
     command
 }
 
-/// Whether the program can be started with these arguments and reports success.
+/// Returns `true` if the program starts with these arguments and succeeds.
 pub(crate) fn works(program: &str, args: &str) -> bool {
     Command::new(program)
         .args(args.split_whitespace())
@@ -24,7 +24,7 @@ pub(crate) fn works(program: &str, args: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Runs the command to its end. Its output goes where ours goes; it has no input, so that nothing can wait for an answer.
+/// Runs the command and waits for it. Its output is inherited. Its input is empty, so that it cannot wait for an answer.
 pub(crate) fn run(command: &mut Command) -> Result<(), RunError> {
     match command.stdin(Stdio::null()).status() {
         Ok(status) if status.success() => Ok(()),
@@ -33,7 +33,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), RunError> {
     }
 }
 
-/// The command as one would type it.
+/// Returns the command line.
 pub(crate) fn line(command: &Command) -> String {
     let mut line = command.get_program().to_string_lossy().into_owned();
     for arg in command.get_args() {
@@ -43,7 +43,7 @@ pub(crate) fn line(command: &Command) -> String {
     line
 }
 
-/// Why a program did not do its work.
+/// Error for a program that did not start or failed.
 #[derive(Debug)]
 pub(crate) enum RunError {
     NotStarted { line: String, source: io::Error },

@@ -1,4 +1,4 @@
-//! How much of the library a program needs: its lines, the names it imports, and the types and attributes its author has to know.
+//! Counts for example programs: lines, imported names, and types and attributes of the library.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -12,7 +12,7 @@ const PROGRAMS: &str = "examples/programs";
 const API: &str = "api/turms.txt";
 const LIBRARY: &str = "turms";
 
-/// Prints the counts of these files, or of all programs if none is named.
+/// Prints the counts of these files; of all programs if the list is empty.
 pub(crate) fn run(files: &[PathBuf]) -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let library = Library::parse(&fs::read_to_string(root.join(API))?);
@@ -40,7 +40,7 @@ struct Library(BTreeMap<String, Known>);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Known {
-    /// The path at which it is described.
+    /// The path of its documentation.
     path: String,
     is_attribute: bool,
 }
@@ -53,7 +53,7 @@ impl fmt::Display for Known {
 }
 
 impl Library {
-    /// Reads the list of public items. Aliases of types need not be known.
+    /// Reads the list of public items, without type aliases.
     fn parse(list: &str) -> Self {
         let items = || list.lines().filter_map(|line| line.split_once(' '));
         let mut known = BTreeMap::new();
@@ -74,12 +74,12 @@ impl Library {
         Self(known)
     }
 
-    /// What a path names, or begins with: `turms::Server` for `turms::Server::new`.
+    /// Returns the item that a path names or begins with: `turms::Server` for `turms::Server::new`.
     fn find(&self, path: &str) -> Option<Known> {
         let ends = path.match_indices("::").map(|(end, _)| end).chain([path.len()]);
         let mut starts = ends.map(|end| &path[..end]);
         starts.find_map(|start| match start.rsplit_once("::") {
-            // A crate beside the façade, whose items are not listed.
+            // Another crate; its items are not listed.
             Some((_, name)) if start.starts_with("turms_") && name.starts_with(char::is_uppercase) => {
                 Some(Known { path: start.to_owned(), is_attribute: false })
             }
@@ -114,7 +114,7 @@ fn lines(source: &str) -> usize {
 /// The names in a program.
 #[derive(Default)]
 struct Names {
-    /// What is imported, and the name it has here; `*` for all.
+    /// The imported path, and its name in the program; `*` for all names.
     imports: Vec<(String, String)>,
     /// Types and modules of the program itself.
     own: BTreeSet<String>,
@@ -160,7 +160,7 @@ impl Names {
         }
     }
 
-    /// Reads what follows `use`.
+    /// Reads the tree after `use`.
     fn import(&mut self, prefix: &str, tree: &[TokenTree]) {
         for branch in tree.split(|token| is_punct(Some(token), ',')).filter(|branch| !branch.is_empty()) {
             let branch: Vec<_> = branch.iter().filter(|token| !is_punct(Some(token), ':')).cloned().collect();

@@ -1,4 +1,4 @@
-//! One named part of a task.
+//! A step of a task.
 
 use std::error::Error;
 use std::process::Command;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use crate::program;
 use crate::summary::Outcome;
 
-/// A part of a step that is done by this program itself.
+/// A function that is run as a part of a step.
 type Function = fn() -> Result<(), Box<dyn Error>>;
 
-/// A name for the summary, and what must succeed.
+/// A named list of commands, or a function, that must succeed.
 pub(crate) struct Step {
     name: &'static str,
     commands: Vec<Command>,
@@ -22,12 +22,12 @@ impl Step {
         Self { name, commands, function: None }
     }
 
-    /// A step that is done by this program itself.
+    /// Creates a step that runs a function.
     pub(crate) fn function(name: &'static str, function: Function) -> Self {
         Self { name, commands: Vec::new(), function: Some(function) }
     }
 
-    /// A step of one cargo command; `args` are separated by spaces.
+    /// Creates a step of one cargo command; `args` are separated by spaces.
     pub(crate) fn cargo(name: &'static str, args: &str) -> Self {
         let mut cargo = Command::new("cargo");
         cargo.args(args.split_whitespace());
@@ -46,7 +46,7 @@ impl Step {
         self.name
     }
 
-    /// Runs the commands one after another, says what it does, and says why if it fails.
+    /// Runs the commands one after another. Prints each command, and the error if one fails.
     pub(crate) fn run(&mut self) -> Outcome {
         let (result, time) = timed(|| self.run_all());
         match result {
@@ -71,7 +71,7 @@ impl Step {
     }
 }
 
-/// The error and what caused it, in one line.
+/// Returns an error with its sources in one line.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,9 +1,9 @@
-//! What became of each step, in one line.
+//! The outcome of each step, in one line.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How a step ended, and how long that took.
+/// The outcome of a step, with its duration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Outcome {
     Passed(Duration),
@@ -23,7 +23,7 @@ impl Summary {
         self.steps.push((step, outcome));
     }
 
-    /// Whether every step so far has passed.
+    /// Returns `true` if every step has passed.
     pub(crate) fn is_success(&self) -> bool {
         self.steps.iter().all(|(_, outcome)| matches!(outcome, Outcome::Passed(_)))
     }

@@ -1,7 +1,7 @@
-//! The server of this work tree beside that of another commit.
+//! Comparison of this work tree with another commit.
 //!
-//! Both are measured one after the other under each load, in turn first, and a ratio is taken within a round: what else the
-//! machine does changes both.
+//! Both are measured one after the other under each load, in alternating order. Ratios are taken within a round, so that other work of
+//! the machine affects both.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,10 +12,10 @@ use super::{BenchError, figures, measure, report};
 use crate::args::Against;
 use crate::program::{self, RunError};
 
-/// Lengths of the two runs whose instructions are compared, in seconds: the difference has neither start nor end in it.
+/// Lengths of the two runs whose instructions are compared, in seconds. The difference excludes start and end.
 const COUNTED_SECONDS: [f64; 2] = [2.0, 6.0];
 
-/// Measures both and prints the ratios.
+/// Measures both builds and prints the ratios.
 pub(super) fn run(rounds: usize, against: &Against) -> Result<(), BenchError> {
     let other = build(&against.commit)?;
     let here = Build::here();
@@ -33,7 +33,7 @@ pub(super) fn run(rounds: usize, against: &Against) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Every load on a server or client of ours.
+/// Returns the loads that measure our server or client.
 fn cells() -> impl Iterator<Item = &'static Cell> {
     cell::all().filter(|cell| cell.who.contains(&Candidate::Turms) || cell.measures_client())
 }
@@ -49,19 +49,19 @@ impl Build {
         Self { server: OUR_SERVER.to_owned(), load: LOAD.to_owned() }
     }
 
-    /// The load generator for a cell: the one of this work tree, unless the client in it is what is measured.
+    /// Returns the load generator for a cell: that of this work tree, unless the cell measures the client in it.
     fn load(&self, cell: &Cell) -> &str {
         if cell.measures_client() { &self.load } else { LOAD }
     }
 
-    /// The server for a cell, with its arguments.
+    /// Returns the server for a cell, with its arguments.
     fn server(&self, cell: &Cell) -> String {
         let who = if cell.who.contains(&Candidate::Turms) { Candidate::Turms } else { Candidate::Limit };
         who.command(cell.kind).replace(OUR_SERVER, &self.server)
     }
 }
 
-/// Checks the commit out below `target/` and builds it there, with a target folder of its own.
+/// Checks out the commit below `target/`, and builds it there with its own target folder.
 fn build(commit: &str) -> Result<Build, BenchError> {
     let hash = report::output(&format!("git rev-parse --verify --quiet {commit}^{{commit}}"));
     if hash.is_empty() {
@@ -81,7 +81,7 @@ fn build(commit: &str) -> Result<Build, BenchError> {
         program::run(&mut program::command(&line))?;
     }
     let program = |name: &str| -> Result<String, BenchError> {
-        // A name of its own: the next commit is built over it.
+        // The build of the next commit overwrites the original.
         let copy = folder.join(format!("{name}-{hash}"));
         fs::copy(target.join("release").join(name), &copy).map_err(BenchError::Results)?;
         Ok(copy.display().to_string())
@@ -89,7 +89,7 @@ fn build(commit: &str) -> Result<Build, BenchError> {
     Ok(Build { server: program("turms-bench-server")?, load: program("turms-bench-load")? })
 }
 
-/// One load, with the costs of both in each round.
+/// One load, with the costs of both builds in each round.
 struct Row {
     cell: &'static Cell,
     pairs: Vec<Pair>,
@@ -121,7 +121,7 @@ impl Row {
         Ok(())
     }
 
-    /// The ratios of all rounds, in order of size.
+    /// Returns the ratios of all rounds, sorted.
     fn ratios(&self) -> Vec<f64> {
         let mut ratios: Vec<_> = self.pairs.iter().map(|pair| pair.here / pair.other.max(1.0)).collect();
         ratios.sort_by(f64::total_cmp);
@@ -155,7 +155,7 @@ fn table(rows: &[Row], rounds: usize, commit: &str) -> String {
     text
 }
 
-/// Prints a row for each load as it is counted: it takes long, and what is there is worth having.
+/// Counts the instructions of each load. Prints each row at once, because it takes minutes.
 fn count_instructions(here: &Build, other: &Build) -> Result<(), BenchError> {
     println!("\n| work | instructions per call, here | there | ratio |\n|---|---:|---:|---:|");
     for cell in cell::BESIDE_OTHERS.into_iter().chain([&cell::BY_EVENTS, &cell::CLIENT, &cell::INSIDE]) {
@@ -165,7 +165,7 @@ fn count_instructions(here: &Build, other: &Build) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Instructions of one call: the difference of two runs.
+/// Returns the instructions of one call: the difference of two runs.
 fn instructions(cell: &Cell, build: &Build) -> Result<f64, BenchError> {
     let [short, long] = COUNTED_SECONDS;
     let ((less, few), (more, many)) = (counted(cell, build, short)?, counted(cell, build, long)?);
@@ -175,7 +175,7 @@ fn instructions(cell: &Cell, build: &Build) -> Result<f64, BenchError> {
     Ok((more - less) / (many - few))
 }
 
-/// Instructions and calls of one run below valgrind.
+/// Returns the instructions and calls of one run under valgrind.
 fn counted(cell: &Cell, build: &Build, seconds: f64) -> Result<(f64, f64), BenchError> {
     let file = PathBuf::from("target").join("against").join("callgrind.out");
     let _ = fs::remove_file(&file);
@@ -199,7 +199,7 @@ fn counted(cell: &Cell, build: &Build, seconds: f64) -> Result<(f64, f64), Bench
     total.zip(calls).ok_or(BenchError::NoFigure(cell.name))
 }
 
-/// The sum that callgrind writes at the end.
+/// Returns the total that callgrind writes at the end.
 fn total(output: &str) -> Option<f64> {
     let totals =
         output.lines().filter_map(|line| line.strip_prefix("totals: ").or_else(|| line.strip_prefix("summary: ")));

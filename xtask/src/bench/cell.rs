@@ -1,6 +1,6 @@
-//! Who is measured, and under which loads.
+//! The candidates and the loads.
 
-/// One kind of load, and how many tools the server has under it.
+/// A kind of load, with the number of tools of the server.
 pub(crate) struct Cell {
     pub(super) name: &'static str,
     pub(super) kind: &'static str,
@@ -10,20 +10,20 @@ pub(crate) struct Cell {
     pub(super) who: &'static [Candidate],
 }
 
-/// Who takes part, and how each is started for a kind of load.
+/// A program that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Candidate {
     Turms,
     Limit,
     Rmcp,
     RmcpPipes,
-    /// Ours mounted in an application of axum.
+    /// Turms mounted in an axum application.
     Axum,
-    /// Ours served by hyper as a `tower` service.
+    /// Turms served by hyper as a `tower` service.
     Hyper,
-    /// axum that sends each body back.
+    /// axum that echoes each body.
     AxumEcho,
-    /// hyper that sends each body back.
+    /// hyper that echoes each body.
     HyperEcho,
 }
 
@@ -33,7 +33,7 @@ const HTTP: &[Candidate] = &[Turms, Limit, Rmcp];
 const STDIO: &[Candidate] = &[Turms, Limit, Rmcp, RmcpPipes];
 const OURS: &[Candidate] = &[Turms];
 
-/// Beside others.
+/// Loads with other toolkits as candidates.
 pub(super) const STATELESS: Cell = cell("HTTP 2026-07-28, small, 32 connections", "stateless", "small", 32, "2", HTTP);
 pub(super) const SESSION: Cell = cell("HTTP 2025-11-25, small, 32 connections", "session", "small", 32, "2", HTTP);
 pub(super) const SINGLE: Cell = cell("HTTP 2026-07-28, small, 1 connection", "stateless", "small", 1, "2", HTTP);
@@ -45,7 +45,7 @@ pub(super) const SINGLE_PIPE: Cell = cell("stdio, small, 1 in flight", "stdio", 
 pub(super) const LIST_PIPE: Cell = cell("stdio, list of 100 tools, 8 in flight", "stdio", "list", 8, "100", STDIO);
 pub(super) const LARGE_PIPE: Cell = cell("stdio, 100 KiB, 8 in flight", "stdio", "100k", 8, "2", STDIO);
 
-/// Ours in an application, beside that application without anything.
+/// Turms mounted in an application, and the application alone.
 pub(super) const MOUNTED: Cell = cell(
     "mounted, HTTP 2026-07-28, small, 32 connections",
     "stateless",
@@ -57,12 +57,12 @@ pub(super) const MOUNTED: Cell = cell(
 pub(super) const MOUNTED_SESSION: Cell =
     cell("mounted, HTTP 2025-11-25, small, 32 connections", "session", "small", 32, "2", &[Axum, Hyper, Rmcp]);
 
-/// What each session takes of the memory.
+/// Memory of each session.
 pub(super) const IDLE: Cell = cell("idle session", "idle", "small", 2000, "2", HTTP);
 pub(super) const LISTENING: Cell =
     cell("idle session with an open stream", "listening", "small", 1000, "2", &[Turms, Rmcp]);
 
-/// Ours beside itself, under other circumstances.
+/// Turms under different conditions.
 pub(super) const FEW_TOOLS: Cell = cell("2 tools, 32 connections", "stateless", "small", 32, "2", OURS);
 pub(super) const MANY_TOOLS: Cell = cell("10 000 tools, 32 connections", "stateless", "small", 32, "10000", OURS);
 pub(super) const ALONE_IN_SESSION: Cell = cell("one session", "crowd", "small", 1, "2", OURS);
@@ -77,7 +77,7 @@ pub(super) const SIZES: [Cell; 4] = [
     cell("1000 KiB, 8 connections", "stateless", "1000k", 8, "2", OURS),
 ];
 
-/// Our client, the HTTP client below it, and the least that a client can cost, before the limit server.
+/// Clients of the limit server: ours, the HTTP client that it uses, and a bare connection.
 const LEAST_CLIENT: Cell = cell("a bare connection", "stateless", "small", 1, "2", &[Limit]);
 const SINGLE_POST: Cell = cell("the client of hyper-util", "post", "small", 1, "2", &[Limit]);
 pub(super) const POST: Cell = cell("the client of hyper-util, 32 at once", "post", "small", 32, "2", &[Limit]);
@@ -107,14 +107,14 @@ pub(super) const OWN: [&Cell; 10] = [
     &SIZES[3],
 ];
 
-/// Our client and our server in one process.
+/// Client and server in one process.
 pub(super) const INSIDE: Cell =
     cell("the client of Turms in the process of the server", "inside", "small", 1, "2", OURS);
 
 pub(super) const CLIENTS: [&Cell; 8] =
     [&LEAST_CLIENT, &SINGLE_POST, &SINGLE_CLIENT, &SINGLE_RMCP_CLIENT, &POST, &CLIENT, &SESSION_CLIENT, &RMCP_CLIENT];
 
-/// All of them.
+/// Returns all cells.
 pub(super) fn all() -> impl Iterator<Item = &'static Cell> {
     BESIDE_OTHERS.into_iter().chain(MOUNTED_CELLS).chain(MEMORY).chain(OWN).chain(CLIENTS).chain([&INSIDE])
 }
@@ -138,13 +138,13 @@ pub(super) const RMCP_SERVER: &str = "benches/rmcp/target/release/turms-bench-rm
 pub(super) const OTHER_CLIENT: &str = "benches/rmcp/target/release/turms-bench-rmcp-client";
 
 impl Cell {
-    /// Returns `true` if the client of Turms is measured, which is part of the load generator. That of earlier commits knows one
-    /// call at a time.
+    /// Returns `true` if the cell measures the client of Turms, which is part of the load generator. Earlier commits support one call at
+    /// a time.
     pub(super) fn measures_client(&self) -> bool {
         matches!((self.kind, self.width), ("client" | "inside", 1))
     }
 
-    /// The figure that says what a call, or a session, costs.
+    /// Returns the name of the figure for the cost of a call or a session.
     pub(super) fn cost(&self) -> &'static str {
         match self.kind {
             "idle" | "listening" => "bytes",
@@ -155,7 +155,7 @@ impl Cell {
 }
 
 impl Candidate {
-    /// The program and its arguments.
+    /// Returns the program with its arguments.
     pub(super) fn command(self, kind: &str) -> String {
         let (program, way) = match (self, kind) {
             (Self::Turms, "stdio") => (OUR_SERVER, "stdio"),

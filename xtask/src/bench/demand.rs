@@ -1,4 +1,4 @@
-//! What is demanded of the figures.
+//! Bounds on the figures.
 
 use super::cell::{
     ALONE_IN_SESSION, BY_EVENTS, BY_JSON, CLIENT, Candidate, Cell, FEW_TOOLS, IDLE, IN_CROWD, INSIDE, LARGE,
@@ -8,7 +8,7 @@ use super::cell::{
 use super::figures::{Measured, Place};
 use super::weight;
 
-/// Something that has to be at least, or at most, so much.
+/// A figure with its bound.
 pub(super) struct Demand {
     pub(super) what: String,
     pub(super) is: Option<f64>,
@@ -25,7 +25,7 @@ use Bound::{AtLeast, AtMost};
 use Candidate::{Axum, Limit, Rmcp, RmcpPipes, Turms};
 
 impl Demand {
-    /// Whether it is met; nobody knows if it was not measured.
+    /// Returns whether the bound holds; `None` if the figure was not measured.
     pub(super) fn is_met(&self) -> Option<bool> {
         self.is.map(|is| match self.bound {
             AtLeast(bound) => is >= bound,
@@ -34,7 +34,7 @@ impl Demand {
     }
 }
 
-/// All demands, with what was measured.
+/// Returns all bounds with the measured figures.
 pub(super) fn all(measured: &Measured) -> Vec<Demand> {
     let mut all = Vec::new();
     let mut demand = |what: String, is, bound| all.push(Demand { what, is, bound });
@@ -58,12 +58,12 @@ pub(super) fn all(measured: &Measured) -> Vec<Demand> {
         (&LARGE_PIPE, RmcpPipes, 1.2),
     ];
     for (cell, who, least) in beside {
-        let whose = match who {
+        let label = match who {
             Limit => "processor time of the limit / ours",
             RmcpPipes => "processor time of rmcp with pipes / ours",
             _ => "processor time of rmcp / ours",
         };
-        demand(format!("{}: {whose}", cell.name), times(cell, who), AtLeast(least));
+        demand(format!("{}: {label}", cell.name), times(cell, who), AtLeast(least));
     }
 
     let mounted = measured.ratio(cost(&MOUNTED, Rmcp), cost(&MOUNTED, Axum));
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_demand_is_met_or_not_or_nobody_knows() {
+    fn a_demand_is_met_or_not_or_not_measured() {
         let demand = |is, bound| Demand { what: String::new(), is, bound }.is_met();
         assert_eq!(demand(Some(3.0), AtLeast(3.0)), Some(true));
         assert_eq!(demand(Some(2.9), AtLeast(3.0)), Some(false));

@@ -1,13 +1,13 @@
-//! What was measured, and ratios within a round.
+//! Measured figures, and ratios within a round.
 
 use std::collections::BTreeMap;
 
 use super::cell::{Candidate, Cell};
 
-/// What was measured in one run, by name.
+/// Figures of one run, by name.
 pub(super) type Figures = BTreeMap<String, f64>;
 
-/// What was measured of everybody under every load, in every round.
+/// Figures of all candidates under all loads, in all rounds.
 #[derive(Default)]
 pub(super) struct Measured(BTreeMap<&'static str, Vec<BTreeMap<Candidate, Figures>>>);
 
@@ -24,7 +24,7 @@ impl Measured {
         self.0.entry(cell.name).or_default().push(round);
     }
 
-    /// In every round.
+    /// Returns the figure of every round.
     fn values(&self, place: Place<'_>) -> Vec<Option<f64>> {
         let rounds = self.0.get(place.cell.name).map(Vec::as_slice).unwrap_or_default();
         rounds.iter().map(|round| round.get(&place.who)?.get(place.figure).copied()).collect()
@@ -34,7 +34,7 @@ impl Measured {
         median(self.values(place).into_iter().flatten().collect())
     }
 
-    /// The median of what one is in every round, divided by what the other is.
+    /// Returns the median of the ratios of two figures within a round.
     pub(super) fn ratio(&self, one: Place<'_>, other: Place<'_>) -> Option<f64> {
         let pairs = self.values(one).into_iter().zip(self.values(other));
         median(pairs.filter_map(|(one, other)| Some(one? / other?.max(1.0))).collect())

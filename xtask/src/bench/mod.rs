@@ -1,6 +1,6 @@
-//! What a call costs, beside rmcp and beside no toolkit at all.
+//! The cost of a call, compared with rmcp and with a server without a toolkit.
 //!
-//! Rounds are interleaved, so that what else the machine does meets everybody alike, and ratios are taken within a round.
+//! Rounds are interleaved and ratios are taken within a round, so that other work of the machine affects all candidates.
 
 mod against;
 mod cell;
@@ -25,10 +25,10 @@ use crate::program::{self, RunError};
 
 const RESULTS: &str = "benches/RESULTS.md";
 
-/// How long each run is, in seconds.
+/// Length of each run, in seconds.
 const TIME: f64 = 1.5;
 
-/// Builds everybody, puts the loads on them, prints the table and writes it down.
+/// Builds and measures all candidates; prints the table and writes it to a file.
 pub(crate) fn run(options: &BenchOptions) -> Result<(), BenchError> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     env::set_current_dir(root).map_err(BenchError::Results)?;
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), BenchError> {
     fs::write(RESULTS, report).map_err(BenchError::Results)
 }
 
-/// One after the other: built together, they would share features that they do not have alone.
+/// Builds the packages one after the other. Built together, they would unify their features.
 fn build() -> Result<(), BenchError> {
     let mounted = "turms-bench-server --features mounted --bin turms-bench-mounted";
     for package in ["turms-bench-server --bin turms-bench-server", mounted, "turms-bench-load", "turms-bench-limit"] {
@@ -66,11 +66,11 @@ fn build() -> Result<(), BenchError> {
 fn build_rmcp() -> Result<(), BenchError> {
     let rmcp = "cargo build --release --manifest-path benches/rmcp/Cargo.toml --target-dir benches/rmcp/target";
     program::run(&mut program::command(rmcp))?;
-    // Apart from the server, which has fewer features.
+    // Separately from the server, which has fewer features.
     Ok(program::run(&mut program::command(&format!("{rmcp} --features client --bin turms-bench-rmcp-client")))?)
 }
 
-/// The load on the second processor, where there is a way to say so; the server goes to the first.
+/// Runs a load. With `taskset`, it runs on the second processor and the server on the first.
 fn measure(cell: &Cell, load: &str, command: &str) -> Result<Figures, BenchError> {
     let pinned = if program::works("taskset", "-c 1 true") { "taskset -c 1 " } else { "" };
     let Cell { kind, payload, width, tools, .. } = cell;
@@ -87,7 +87,7 @@ fn measure(cell: &Cell, load: &str, command: &str) -> Result<Figures, BenchError
     Ok(figures::read(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Why there are no figures.
+/// Error of a benchmark.
 #[derive(Debug)]
 pub(crate) enum BenchError {
     Run(RunError),

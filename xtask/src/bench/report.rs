@@ -1,4 +1,4 @@
-//! The figures as tables.
+//! Tables of the figures.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,12 +10,12 @@ use crate::program;
 
 use Candidate::{Axum, AxumEcho, Hyper, HyperEcho, Limit, Rmcp, RmcpPipes, Turms};
 
-/// Everything that was measured, with the machine and the commit.
+/// Returns the report with all figures, the machine and the commit.
 pub(super) fn write(measured: &Measured, rounds: usize) -> String {
     let mut text = format!(
         "# Results\n\n\
-         Written by `cargo xtask bench`: medians of {rounds} interleaved rounds, ratios taken within a round. \"x\" says how \
-         many times as much a call costs there; \"of limit\" how much of what is possible without any toolkit is left.\n\n\
+         Written by `cargo xtask bench`: medians of {rounds} interleaved rounds, ratios taken within a round. \"x\" is the \
+         cost there divided by ours; \"of limit\" is the cost of a server without a toolkit divided by ours.\n\n\
          - commit: {}\n- machine: {}\n\n",
         output("git rev-parse HEAD"),
         machine(),
@@ -62,7 +62,7 @@ pub(super) fn write(measured: &Measured, rounds: usize) -> String {
     text
 }
 
-/// Ours in an application. Our share is what is left of the cost without that of the application that sends bodies back.
+/// Writes the rows of servers mounted in an application. Our share is the cost less that of an application that echoes bodies.
 fn mounted(text: &mut String, measured: &Measured) {
     text.push_str(
         "\n| mounted | in axum, us | axum echo | our share | x rmcp | in hyper, us | hyper echo | our share |\n",
@@ -99,7 +99,7 @@ fn demanded(text: &mut String, demand: &Demand) {
     let _ = writeln!(text, "| {} | {is} | {bound} | {met} |", demand.what);
 }
 
-/// A row for each cell, in microseconds.
+/// Writes a row for each cell, in microseconds.
 fn one_each<const N: usize>(
     text: &mut String,
     measured: &Measured,

@@ -1,4 +1,4 @@
-//! What the server weighs beside its speed: how long it takes to build, its system calls.
+//! Build time and system calls of the server.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::cell::Candidate;
 use super::figures;
 use crate::program;
 
-/// How long it takes to build a package with all that it needs, from nothing.
+/// Returns the time to build a package and its dependencies from scratch.
 #[expect(clippy::disallowed_methods, reason = "time is what is measured")]
 pub(super) fn build_seconds(of: &str) -> Option<f64> {
     let directory = Path::new("target").join("from-nothing");
@@ -22,11 +22,11 @@ pub(super) fn build_seconds(of: &str) -> Option<f64> {
     built.ok().map(|()| seconds)
 }
 
-/// How many system calls our server makes for one call in a session, among 32 of them; nothing without `strace`.
+/// Returns the number of system calls of our server for one call in a session, with 32 calls at a time. `None` without `strace`.
 pub(super) fn system_calls() -> Option<f64> {
     let summary = Path::new("target").join("system-calls");
     let (file, server) = (summary.display(), Candidate::Turms.command("session"));
-    // The summary is written when the server has ended, which it does when it is told to.
+    // strace writes the summary when the server ends, which `timeout` makes it do.
     let traced = format!("strace -f -c -U calls,name -o {file} timeout --signal TERM 6 {server}");
     let mut load = program::command(&format!("target/release/turms-bench-load session small 32 3 {traced}"));
     load.env("BENCH_TOOLS", "2").env("BENCH_LINGER", "1").stdin(Stdio::null()).stderr(Stdio::null());
