@@ -156,7 +156,7 @@ impl<'a> Jws<'a> {
     ///
     /// # Errors
     /// When it does not have three parts in base64url without padding, its header is not a JSON object with unique members, its
-    /// algorithm is not supported, its `kid` or `typ` is not a text, or it has `crit`.
+    /// algorithm is not supported, its `kid` or `typ` is not a text, or it has `crit` or `b64: false`.
     pub fn parse(token: &'a str) -> Result<Self, JwsError> {
         if token.len() > Self::MAX_LENGTH {
             return Err(JwsError::Malformed("it is too long"));
@@ -175,6 +175,10 @@ impl<'a> Jws<'a> {
         };
         if header.contains_key("crit") {
             return Err(JwsError::Critical);
+        }
+        // RFC 7797: the payload is not in base64url. Not for JWT, and invalid without `crit`.
+        if header.get("b64").is_some_and(|value| *value != Value::Bool(true)) {
+            return Err(JwsError::Malformed("it has an unencoded payload (`b64`), which is not supported"));
         }
         if ["kid", "typ"].iter().any(|name| header.get(*name).is_some_and(|value| !value.is_string())) {
             return Err(JwsError::Malformed("its `kid` or `typ` is not a text"));

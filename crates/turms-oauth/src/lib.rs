@@ -38,6 +38,8 @@ mod metadata;
 #[cfg(any(feature = "fetch", feature = "guard"))]
 mod network;
 mod pkce;
+#[cfg(any(feature = "client", feature = "remote"))]
+pub mod provider;
 #[cfg(feature = "client")]
 mod registration;
 #[cfg(feature = "client")]

@@ -19,7 +19,7 @@ use super::introspection::Introspector;
 use super::issuer::{Issuer, IssuerSource};
 #[cfg(feature = "remote")]
 use super::keys::{KeyTimes, RemoteKeys};
-use super::rejection::Challenges;
+use super::rejection::{Challenges, published};
 use super::{GuardState, IssuerKind, IssuerState, TokenGuard};
 #[cfg(feature = "remote")]
 use crate::fetch::{FetchError, FetchStep, Fetcher};
@@ -37,6 +37,7 @@ pub struct TokenGuardBuilder {
     documentation: Option<String>,
     issuers: Vec<Issuer>,
     scopes: Vec<String>,
+    scope_prefix: String,
     implied: HashMap<String, Vec<String>>,
     audiences: Vec<String>,
     algorithms: Vec<Algorithm>,
@@ -79,6 +80,7 @@ impl TokenGuardBuilder {
             documentation: None,
             issuers: Vec::new(),
             scopes: Vec::new(),
+            scope_prefix: String::new(),
             implied: HashMap::new(),
             audiences: Vec::new(),
             algorithms: Algorithm::ALL.to_vec(),
@@ -123,6 +125,13 @@ impl TokenGuardBuilder {
     /// Declares that a scope includes others: a token with the scope has them, too. Default: none.
     pub fn implies<S: Into<String>>(mut self, scope: impl Into<String>, included: impl IntoIterator<Item = S>) -> Self {
         self.implied.entry(scope.into()).or_default().extend(included.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a prefix of scopes in challenges and in the metadata, which the scopes of tokens do not have: clients of Microsoft Entra
+    /// ask for `api://APPLICATION/notes.read` and get `notes.read`. Default: none.
+    pub fn scope_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.scope_prefix = prefix.into();
         self
     }
 
@@ -253,8 +262,12 @@ impl TokenGuardBuilder {
         let issuers = self.issuer_states(issuers, &resource)?;
         let mut audiences = resource.audiences();
         audiences.extend(self.audiences);
-        let challenges =
-            Challenges { policy: self.policy, metadata_url: resource.metadata_url(), required: self.scopes.clone() };
+        let challenges = Challenges {
+            policy: self.policy,
+            metadata_url: resource.metadata_url(),
+            required: self.scopes.clone(),
+            scope_prefix: self.scope_prefix,
+        };
         let nonces = |key| Nonces { key, lifetime: self.nonce_lifetime.as_secs_f64() };
         let proofs = ProofRules {
             urls: resource.urls(),
@@ -293,7 +306,8 @@ impl TokenGuardBuilder {
             return Err(GuardError::NoAlgorithm);
         }
         let implied = self.implied.iter().flat_map(|(scope, included)| std::iter::once(scope).chain(included));
-        if let Some(scope) = self.scopes.iter().chain(implied).find(|scope| !is_scope(scope)) {
+        let prefix = Some(&self.scope_prefix).filter(|prefix| !prefix.is_empty());
+        if let Some(scope) = self.scopes.iter().chain(implied).chain(prefix).find(|scope| !is_scope(scope)) {
             return Err(GuardError::Scope(scope.clone()));
         }
         if self.audiences.iter().any(String::is_empty) {
@@ -318,7 +332,7 @@ impl TokenGuardBuilder {
         let metadata = ProtectedResourceMetadata {
             resource: self.resource.clone(),
             authorization_servers,
-            scopes_supported: Some(self.scopes.clone()).filter(|scopes| !scopes.is_empty()),
+            scopes_supported: Some(published(&self.scope_prefix, &self.scopes)).filter(|scopes| !scopes.is_empty()),
             bearer_methods_supported: Some(vec!["header".to_owned()]),
             resource_name: self.name.clone(),
             resource_documentation: self.documentation.clone(),
@@ -377,8 +391,9 @@ impl TokenGuardBuilder {
                 #[cfg(feature = "remote")]
                 IssuerSource::Introspect { url, client_id, secret } => {
                     fetcher.check(FetchStep::Introspection, &url)?;
-                    let most = self.remote.max_introspections;
-                    IssuerKind::Verifier(Arc::new(Introspector::new(url, &client_id, &secret, fetcher.clone(), most)))
+                    let limits = (self.remote.max_introspections, self.remote.timeout);
+                    let introspector = Introspector::new(url, (&client_id, &secret), fetcher.clone(), limits);
+                    IssuerKind::Verifier(Arc::new(introspector))
                 }
                 IssuerSource::Custom(verifier) => IssuerKind::Verifier(verifier),
             };
@@ -408,13 +423,14 @@ impl TokenGuardBuilder {
 /// Settings of requests to issuers.
 #[cfg(feature = "remote")]
 impl TokenGuardBuilder {
-    /// Sets the timeout for a request to an issuer. Default: 10 s.
+    /// Sets the timeout for a request to an issuer, and for an introspection request to wait for others. Default: 10 s.
     pub fn fetch_timeout(mut self, timeout: Duration) -> Self {
         self.remote.timeout = timeout;
         self
     }
 
-    /// Sets the maximum number of introspection requests at a time, for each issuer. Further requests wait. Default: 64.
+    /// Sets the maximum number of introspection requests at a time, for each issuer. Further requests wait, and are refused with status
+    /// 503 after the timeout. Default: 64.
     pub fn max_introspections(mut self, requests: usize) -> Self {
         self.remote.max_introspections = requests.clamp(1, tokio::sync::Semaphore::MAX_PERMITS);
         self

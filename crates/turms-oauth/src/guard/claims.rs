@@ -59,7 +59,7 @@ impl ClaimRules {
         }
         check_kind(&claims)?;
         let jkt = binding(&claims)?;
-        let client_id = text(&claims, "client_id")?.or(text(&claims, "azp")?);
+        let client_id = client_id(&claims)?;
         let subject = match text(&claims, "sub")? {
             Some(subject) => subject,
             None => text(&claims, "client_id")?.ok_or("the token has no subject")?,
@@ -122,6 +122,16 @@ fn text<'a>(claims: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str
         Some(Value::String(text)) => Ok(Some(text)),
         Some(_) => Err("a claim of the token is not a text"),
     }
+}
+
+/// Returns the client: `client_id`, or its name at OpenID Connect, Okta, or Microsoft Entra.
+fn client_id(claims: &Map<String, Value>) -> Result<Option<&str>, &'static str> {
+    for name in ["client_id", "azp", "cid", "appid"] {
+        if let Some(client_id) = text(claims, name)? {
+            return Ok(Some(client_id));
+        }
+    }
+    Ok(None)
 }
 
 /// Refuses ID tokens and refresh tokens: those that say so by `token_use` (Amazon Cognito, Ory Hydra) or `typ` (Keycloak), and those

@@ -1,5 +1,7 @@
 //! Introspection of opaque tokens (RFC 7662).
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
@@ -20,20 +22,29 @@ pub(super) struct Introspector {
     fetcher: Fetcher,
     /// Bounds the number of requests at a time.
     permits: Semaphore,
+    /// Timeout for a permit.
+    timeout: Duration,
 }
 
 impl Introspector {
-    pub(super) fn new(url: String, client_id: &str, secret: &Secret, fetcher: Fetcher, max_requests: usize) -> Self {
+    /// Creates a client of an endpoint. `most` is the maximum number of requests at a time, and `timeout` that for the others to end.
+    pub(super) fn new(
+        url: String,
+        (client_id, secret): (&str, &Secret),
+        fetcher: Fetcher,
+        (most, timeout): (usize, Duration),
+    ) -> Self {
         let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
         let pair = Zeroizing::new(format!("{}:{}", encoded(client_id), encoded(secret.expose())));
         let basic = Zeroizing::new(format!("Basic {}", STANDARD.encode(&*pair)));
         let mut credentials = HeaderValue::try_from(&**basic).unwrap_or_else(|_| HeaderValue::from_static(""));
         credentials.set_sensitive(true);
-        Self { url, credentials, fetcher, permits: Semaphore::new(max_requests) }
+        Self { url, credentials, fetcher, permits: Semaphore::new(most), timeout }
     }
 
     async fn introspect(&self, token: &str) -> Result<Introspection, VerifyError> {
-        let _permit = self.permits.acquire().await.map_err(VerifyError::new)?;
+        let permit = tokio::time::timeout(self.timeout, self.permits.acquire()).await;
+        let _permit = permit.map_err(|_| VerifyError::new("too many introspection requests are waiting"))?;
         let form = [("token", token), ("token_type_hint", "access_token")];
         let headers = HeaderMap::from_iter([(AUTHORIZATION, self.credentials.clone())]);
         let response = self.fetcher.post_form(FetchStep::Introspection, &self.url, &form, headers).await;

@@ -140,9 +140,12 @@ impl VerifyError {
     }
 }
 
-/// Returns `true` if there is a key for a token with this key id and algorithm.
-pub(super) fn has_key(keys: &[Jwk], kid: Option<&str>, algorithm: Algorithm) -> bool {
-    fitting(keys, kid, algorithm).next().is_some()
+/// Returns `true` if the key of a token may be among the keys: there is one with its key id, or it has none and one verifies it.
+pub(super) fn may_have_key(jws: &Jws<'_>, keys: &[Jwk]) -> bool {
+    match jws.header("kid") {
+        Some(kid) => fitting(keys, Some(kid), jws.algorithm()).next().is_some(),
+        None => is_signed(jws, keys),
+    }
 }
 
 /// Returns the keys for a token: those with its key id, or all if it has none. Their type must fit the algorithm.

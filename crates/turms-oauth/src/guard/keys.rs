@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::clock::GuardClock;
-use super::issuer::has_key;
 use crate::fetch::{FetchError, FetchErrorKind, FetchStep, Fetcher};
 use crate::jws::{Algorithm, Jwk, JwkSet};
 use crate::metadata::AuthorizationServerMetadata;
@@ -86,43 +85,70 @@ impl RemoteKeys {
         Arc::new(Self { issuer, url, fetcher, times, clock, state: Mutex::default() })
     }
 
-    /// Returns the keys for a token with this key id and algorithm. They may not include its key.
+    /// Returns the keys for a token. They may not include its key. `has_key` returns `true` for keys that may.
     pub(super) async fn find(
         self: &Arc<Self>,
-        kid: Option<&str>,
-        algorithm: Algorithm,
+        has_key: impl Fn(&[Jwk]) -> bool,
     ) -> Result<Arc<[Jwk]>, KeysUnavailable> {
-        let plan = self.plan(kid, algorithm);
+        let plan = self.plan(&has_key);
         let fetch = match plan {
             KeyPlan::Use(keys) => return Ok(keys),
             KeyPlan::Wait(fetch) => Some(fetch),
             KeyPlan::Fail => None,
         };
+        let has_waited = fetch.is_some();
         if let Some(mut fetch) = fetch {
             // Fails when the request has ended.
             while fetch.changed().await.is_ok() {}
         }
-        let state = self.state.lock();
-        let now = self.clock.now();
-        match self.usable(&state, now) {
-            Some(keys) if !state.is_failing || has_key(&keys.keys, kid, algorithm) => Ok(keys.keys.clone()),
+        let (keys, is_known) = self.look_up(&has_key);
+        let mut state = self.state.lock();
+        match keys {
+            Some(keys) if is_known => {
+                if has_waited {
+                    // The issuer has a new key. Only requests in vain are limited, so the next one is found at once, too.
+                    state.unknown_at = None;
+                }
+                Ok(keys.keys.clone())
+            }
+            Some(keys) if !state.is_failing => Ok(keys.keys.clone()),
             _ => {
-                let waited = state.attempted_at.map_or(0.0, |at| now - at);
+                let waited = state.attempted_at.map_or(0.0, |at| self.clock.now() - at);
                 let left = (RETRY_INTERVAL - waited).clamp(1.0, RETRY_INTERVAL);
                 Err(KeysUnavailable { retry_after: Duration::from_secs_f64(left) })
             }
         }
     }
 
-    fn plan(self: &Arc<Self>, kid: Option<&str>, algorithm: Algorithm) -> KeyPlan {
-        let state = &mut *self.state.lock();
+    /// Returns the keys that can be used, and `true` if that of a token may be among them. Does not hold the lock meanwhile: `has_key`
+    /// may check signatures.
+    fn look_up(&self, has_key: &impl Fn(&[Jwk]) -> bool) -> (Option<Arc<FetchedKeys>>, bool) {
+        let keys = self.usable(&self.state.lock(), self.clock.now());
+        let is_known = keys.as_ref().is_some_and(|keys| has_key(&keys.keys));
+        (keys, is_known)
+    }
+
+    fn plan(self: &Arc<Self>, has_key: &impl Fn(&[Jwk]) -> bool) -> KeyPlan {
+        let (mut state, keys, is_known) = loop {
+            let (keys, is_known) = self.look_up(has_key);
+            let state = self.state.lock();
+            let current = self.usable(&state, self.clock.now());
+            if keys.as_ref().map(Arc::as_ptr) == current.as_ref().map(Arc::as_ptr) {
+                break (state, keys, is_known);
+            }
+        };
+        let state = &mut *state;
         let now = self.clock.now();
         let is_due = |at: Option<f64>, interval: f64| at.is_none_or(|at| !(at..at + interval).contains(&now));
         let may_retry = !state.is_failing || is_due(state.attempted_at, RETRY_INTERVAL);
-        let Some(keys) = self.usable(state, now) else {
-            return if may_retry { KeyPlan::Wait(self.fetch(state, now)) } else { self.join_or_fail(state) };
+        let Some(keys) = keys else {
+            if !may_retry {
+                return self.join_or_fail(state);
+            }
+            // Other tokens with unknown keys need no second request.
+            state.unknown_at = Some(now);
+            return KeyPlan::Wait(self.fetch(state, now));
         };
-        let is_known = has_key(&keys.keys, kid, algorithm);
         if now >= keys.fresh_until {
             return match (state.is_failing, is_known) {
                 (false, _) => KeyPlan::Wait(self.fetch(state, now)),
@@ -140,7 +166,8 @@ impl RemoteKeys {
         if is_known {
             return KeyPlan::Use(keys.keys.clone());
         }
-        if is_due(state.unknown_at, self.times.unknown_interval) {
+        // A request that has failed says nothing about the key.
+        if is_due(state.unknown_at, self.times.unknown_interval) || (state.is_failing && may_retry) {
             state.unknown_at = Some(now);
             return KeyPlan::Wait(self.fetch(state, now));
         }

@@ -244,7 +244,7 @@ impl GuardState {
             IssuerKind::Keys(keys) => issuer::is_signed(jws, keys),
             #[cfg(feature = "remote")]
             IssuerKind::Remote(keys) => {
-                let keys = keys.find(jws.header("kid"), jws.algorithm()).await;
+                let keys = keys.find(|keys| issuer::may_have_key(jws, keys)).await;
                 issuer::is_signed(jws, &keys.map_err(|error| Refusal::Unavailable(error.retry_after))?)
             }
             IssuerKind::Verifier(_) => false,
@@ -262,8 +262,8 @@ impl GuardState {
         issuers: &[IssuerState],
     ) -> Result<Arc<VerifiedToken>, Refusal> {
         const INACTIVE: Refusal = Refusal::Invalid("the token is unknown, expired or revoked");
-        let turn = self.verifying.lock().entry(hash).or_default().clone();
-        let _turn = VerifierTurn { state: self, hash, _lock: turn.lock_owned().await };
+        let turn = VerifierTurn::new(self, hash);
+        let _lock = turn.mutex.lock().await;
         // Another request may have verified it meanwhile.
         let now = self.clock.now();
         if let Some(verified) = self.accepted.get(&hash, now) {
@@ -358,17 +358,25 @@ impl GuardState {
     }
 }
 
-/// The turn of a request to verify an opaque token. The entry of the token is removed with the last one.
+/// The turn of a request to verify an opaque token, from before it waits for the others. The entry of the token is removed with the
+/// last one.
 struct VerifierTurn<'a> {
     state: &'a GuardState,
     hash: TokenHash,
-    _lock: tokio::sync::OwnedMutexGuard<()>,
+    mutex: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl<'a> VerifierTurn<'a> {
+    fn new(state: &'a GuardState, hash: TokenHash) -> Self {
+        let mutex = state.verifying.lock().entry(hash).or_default().clone();
+        Self { state, hash, mutex }
+    }
 }
 
 impl Drop for VerifierTurn<'_> {
     fn drop(&mut self) {
         let mut verifying = self.state.verifying.lock();
-        // One is in the table and one is held by this turn.
+        // One is in the table and one is of this turn.
         if verifying.get(&self.hash).is_some_and(|turn| Arc::strong_count(turn) <= 2) {
             verifying.remove(&self.hash);
         }

@@ -41,6 +41,18 @@ pub(super) struct Challenges {
     pub(super) metadata_url: String,
     /// Scopes that every request needs.
     pub(super) required: Vec<String>,
+    /// Prefix of scopes in challenges.
+    pub(super) scope_prefix: String,
+}
+
+/// Returns scopes as clients ask for them. Scopes of OpenID Connect have no prefix.
+pub(super) fn published(prefix: &str, scopes: &[String]) -> Vec<String> {
+    const OPENID: [&str; 6] = ["openid", "profile", "email", "address", "phone", "offline_access"];
+    let published = |scope: &String| {
+        let has_prefix = scope.starts_with(prefix) || OPENID.contains(&&**scope);
+        if has_prefix { scope.clone() } else { format!("{prefix}{scope}") }
+    };
+    scopes.iter().map(published).collect()
 }
 
 impl Challenges {
@@ -108,7 +120,7 @@ impl Challenges {
         let parameters = [
             ("error", error),
             ("error_description", description),
-            ("scope", &scopes.join(" ")),
+            ("scope", &published(&self.scope_prefix, scopes).join(" ")),
             ("algs", &algorithms),
             ("resource_metadata", &self.metadata_url),
         ];
@@ -135,7 +147,7 @@ mod tests {
 
     fn challenges(policy: DpopPolicy) -> Challenges {
         let metadata_url = "https://h/.well-known/oauth-protected-resource/mcp".to_owned();
-        Challenges { policy, metadata_url, required: vec!["a".to_owned(), "b".to_owned()] }
+        Challenges { policy, metadata_url, required: vec!["a".to_owned(), "b".to_owned()], scope_prefix: String::new() }
     }
 
     fn shown(rejection: &GuardRejection) -> (u16, &str) {
