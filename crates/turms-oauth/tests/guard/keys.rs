@@ -1,0 +1,280 @@
+//! The keys of issuers: fetched once, cached, rotated, and unavailable.
+
+use std::time::Duration;
+
+use serde_json::json;
+use turms_oauth::__internal::GuardClock;
+use turms_oauth::{TokenGuard, TokenGuardBuilder};
+use turms_testkit::messages::modern_call;
+use turms_testkit::raw_http::Response;
+use turms_testkit::within;
+
+use crate::fixture::{GuardedServer, Mount, RESOURCE, assert_refused, bearer, guard_for};
+use crate::issuer::{Mode, TestIssuer};
+use crate::tokens::{claims, key, now, sign};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn guard(issuer: &TestIssuer, clock: &GuardClock) -> TokenGuardBuilder {
+    guard_for(issuer, Mount::Listener).clock(clock.clone())
+}
+
+/// Returns a new token, which is in no cache.
+fn token(issuer: &TestIssuer, clock: &GuardClock) -> String {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let jti = NEXT.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    let now = clock.now() as u64;
+    issuer.token(RESOURCE, json!({ "iat": now, "exp": now + 600, "jti": jti.to_string() }))
+}
+
+async fn status(guard: &TokenGuard, token: &str) -> u16 {
+    match within("a verdict", guard.verify(token)).await {
+        Ok(_) => 200,
+        Err(rejection) => rejection.status.as_u16(),
+    }
+}
+
+async fn ask(server: &GuardedServer, token: &str) -> Response {
+    server.send(bearer(modern_call(1, "whoami", json!({})), token)).await
+}
+
+#[tokio::test]
+async fn keys_are_fetched_once_for_many_tokens() {
+    let (issuer, clock) = (TestIssuer::start().await, GuardClock::standing_at(now()));
+    let server = GuardedServer::start(Mount::Listener, guard(&issuer, &clock).build().unwrap()).await;
+    assert_eq!(issuer.key_requests(), 0, "nothing is fetched before the first token");
+    let mut connections = Vec::new();
+    for _ in 0..50 {
+        let request = bearer(modern_call(1, "whoami", json!({})), &token(&issuer, &clock));
+        connections.push(server.open(request).await);
+    }
+    for mut connection in connections {
+        assert_eq!(within("a response", connection.response()).await.status(), 200);
+    }
+    assert_eq!(
+        (issuer.key_requests(), issuer.state.metadata_requests.load(std::sync::atomic::Ordering::SeqCst)),
+        (1, 1)
+    );
+}
+
+#[tokio::test]
+async fn a_flood_of_unknown_keys_causes_one_request_a_minute() {
+    let (issuer, clock) = (TestIssuer::start().await, GuardClock::standing_at(now()));
+    let server = GuardedServer::start(Mount::Listener, guard(&issuer, &clock).build().unwrap()).await;
+    let flood = async |minute: usize| {
+        let mut connections = Vec::new();
+        for index in 0..100 {
+            let token = sign(&key(&format!("k{minute}-{index}")), &claims(&issuer.identifier, RESOURCE));
+            connections.push(server.open(bearer(modern_call(1, "whoami", json!({})), &token)).await);
+        }
+        for mut connection in connections {
+            let response = within("a response", connection.response()).await;
+            assert_refused(&response, 401, "invalid_token", "an unknown key");
+        }
+    };
+    // Also if no keys are known yet.
+    for minute in 1..=4 {
+        flood(minute).await;
+        assert_eq!(issuer.key_requests(), minute);
+        clock.advance(MINUTE / 2);
+        flood(minute).await;
+        assert_eq!(issuer.key_requests(), minute);
+        clock.advance(MINUTE / 2);
+    }
+    assert_eq!(server.reached(), 0);
+}
+
+#[tokio::test]
+async fn a_token_without_a_key_id_is_looked_for_among_all_keys_and_at_most_once_a_minute() {
+    let (issuer, clock) = (TestIssuer::start().await, GuardClock::standing_at(now()));
+    let guard = guard(&issuer, &clock).build().unwrap();
+    let without_id = |issuer: &TestIssuer| {
+        let signed =
+            issuer.key().sign(&[("typ", json!("at+jwt")), ("kid", json!(""))], &claims(&issuer.identifier, RESOURCE));
+        assert!(!signed.is_empty());
+        let key = issuer.key();
+        let mut header = crate::tokens::header(&key);
+        header.remove("kid");
+        crate::tokens::sign_bytes(&key, &json!(header).to_string(), &claims(&issuer.identifier, RESOURCE).to_string())
+    };
+    assert_eq!(status(&guard, &without_id(&issuer)).await, 200);
+    issuer.rotate("k2");
+    clock.advance(MINUTE);
+    assert_eq!(status(&guard, &without_id(&issuer)).await, 200, "the new key is found");
+    assert_eq!(issuer.key_requests(), 2);
+    let stranger = TestIssuer::start().await;
+    for _ in 0..5 {
+        let mut header = crate::tokens::header(&stranger.key());
+        header.remove("kid");
+        let claims = claims(&issuer.identifier, RESOURCE).to_string();
+        let forged = crate::tokens::sign_bytes(&stranger.key(), &json!(header).to_string(), &claims);
+        assert_eq!(status(&guard, &forged).await, 401);
+    }
+    assert_eq!(issuer.key_requests(), 3);
+}
+
+#[tokio::test]
+async fn a_rotated_key_is_found_under_load_and_no_request_fails() {
+    let (issuer, clock) = (TestIssuer::start().await, GuardClock::standing_at(now()));
+    let server = GuardedServer::start(Mount::Listener, guard(&issuer, &clock).build().unwrap()).await;
+    for round in 0..5 {
+        let mut connections = Vec::new();
+        for index in 0..30 {
+            if index == 10 {
+                // The old key stays in the set, so that its tokens are valid until they expire.
+                issuer.state.keys.lock().push(std::sync::Arc::new(key(&format!("rotated-{round}"))));
+            }
+            let request = bearer(modern_call(1, "whoami", json!({})), &token(&issuer, &clock));
+            connections.push(server.open(request).await);
+        }
+        for mut connection in connections {
+            let response = within("a response", connection.response()).await;
+            assert_eq!(response.status(), 200, "round {round}: {response}");
+        }
+    }
+    assert_eq!(issuer.key_requests(), 6, "one at first, and one for each rotation");
+}
+
+#[tokio::test]
+async fn a_withdrawn_key_is_refused_when_the_keys_are_fetched_again() {
+    let (issuer, clock) = (TestIssuer::start().await, GuardClock::standing_at(now()));
+    *issuer.state.cache_control.lock() = Some("max-age=600".to_owned());
+    let guard = guard(&issuer, &clock).build().unwrap();
+    let old = issuer.key();
+    assert_eq!(status(&guard, &token(&issuer, &clock)).await, 200);
+    issuer.rotate("k2");
+    clock.advance(Duration::from_secs(601));
+    let late = json!({ "iat": clock.now() as u64, "exp": clock.now() as u64 + 600 });
+    let stolen = sign(&old, &crate::tokens::changed(claims(&issuer.identifier, RESOURCE), late));
+    assert_eq!(status(&guard, &stolen).await, 401);
+    assert_eq!(status(&guard, &token(&issuer, &clock)).await, 200);
+    assert_eq!(issuer.key_requests(), 2);
+}
+
+#[tokio::test]
+async fn keys_are_cached_as_long_as_the_issuer_says_within_limits() {
+    for (cache_control, seconds) in [
+        (Some("max-age=1200"), 1200),
+        (Some("no-store"), 300),
+        (Some("max-age=1"), 300),
+        (Some("max-age=99999999"), 24 * 3600),
+        (None, 3600),
+    ] {
+        let (issuer, clock) = (TestIssuer::start().await, GuardClock::standing_at(now()));
+        *issuer.state.cache_control.lock() = cache_control.map(str::to_owned);
+        let guard = guard(&issuer, &clock).build().unwrap();
+        assert_eq!(status(&guard, &token(&issuer, &clock)).await, 200);
+        clock.advance(Duration::from_secs(seconds - 1));
+        assert_eq!(status(&guard, &token(&issuer, &clock)).await, 200);
+        assert_eq!(issuer.key_requests(), 1, "{cache_control:?}");
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(status(&guard, &token(&issuer, &clock)).await, 200);
+        assert_eq!(issuer.key_requests(), 2, "{cache_control:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_whose_issuer_is_down_is_unavailable_and_does_not_hang() {
+    for mount in Mount::ALL {
+        for mode in [Mode::Failing, Mode::Silent] {
+            let issuer = TestIssuer::start().await;
+            let clock = GuardClock::standing_at(now());
+            let guard = guard_for(&issuer, mount).clock(clock.clone()).fetch_timeout(Duration::from_millis(100));
+            let server = GuardedServer::start(mount, guard.build().unwrap()).await;
+            let good = issuer.token(mount.resource(), json!({}));
+            let (session, pair) = (server.session(&good).await, server.pair(&good).await);
+            let reached = server.reached();
+            // Neither the token nor the keys are known any more.
+            clock.advance(Duration::from_secs(3 * 3600));
+            issuer.set_mode(mode);
+            let now = clock.now() as u64;
+            let token = issuer.token(mount.resource(), json!({ "iat": now, "exp": now + 600 }));
+            for entry in server.entries(&session, &pair) {
+                let response = entry.send(|request| bearer(request, &token)).await;
+                assert_eq!(response.status(), 503, "{mode:?}, {}: {response}", entry.name);
+                let wait: u64 = response.header("retry-after").unwrap().parse().unwrap();
+                assert!((1..=5).contains(&wait));
+                assert_eq!(response.header("www-authenticate"), None, "clients must not log in again");
+                assert_eq!(response.json()["error"]["code"], -32053);
+            }
+            assert_eq!(server.reached(), reached, "nothing has run");
+            // It is asked again after some seconds, and not for each request.
+            issuer.set_mode(Mode::Up);
+            assert_eq!(server.entries(&session, &pair)[0].status(|request| bearer(request, &token)).await, 503);
+            clock.advance(Duration::from_secs(5));
+            server.entries(&session, &pair)[0].assert_accepted(&token).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn old_keys_serve_for_an_hour_while_the_issuer_is_down() {
+    for mode in [Mode::Failing, Mode::Silent] {
+        let (issuer, clock) = (TestIssuer::start().await, GuardClock::standing_at(now()));
+        *issuer.state.cache_control.lock() = Some("max-age=600".to_owned());
+        let guard = guard(&issuer, &clock).fetch_timeout(Duration::from_millis(100)).build().unwrap();
+        assert_eq!(status(&guard, &token(&issuer, &clock)).await, 200);
+        issuer.set_mode(mode);
+        for _ in 0..6 {
+            // 10 to 60 minutes.
+            clock.advance(10 * MINUTE);
+            assert_eq!(status(&guard, &token(&issuer, &clock)).await, 200, "{mode:?}");
+        }
+        clock.advance(Duration::from_secs(599));
+        assert_eq!(status(&guard, &token(&issuer, &clock)).await, 200);
+        // A token of a key that is not known cannot be checked: that is no fault of the token.
+        let unknown = sign(
+            &key("k9"),
+            &crate::tokens::changed(
+                claims(&issuer.identifier, RESOURCE),
+                json!({ "iat": clock.now() as u64, "exp": clock.now() as u64 + 600 }),
+            ),
+        );
+        assert_eq!(status(&guard, &unknown).await, 503);
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(status(&guard, &token(&issuer, &clock)).await, 503, "{mode:?}");
+        issuer.set_mode(Mode::Up);
+        clock.advance(Duration::from_secs(5));
+        assert_eq!(status(&guard, &token(&issuer, &clock)).await, 200);
+    }
+}
+
+#[tokio::test]
+async fn an_issuer_that_is_back_is_asked_again_soon_also_for_an_unknown_key() {
+    let (issuer, clock) = (TestIssuer::start().await, GuardClock::standing_at(now()));
+    let guard = guard(&issuer, &clock).build().unwrap();
+    assert_eq!(status(&guard, &token(&issuer, &clock)).await, 200);
+    issuer.rotate("k2");
+    issuer.set_mode(Mode::Failing);
+    clock.advance(MINUTE);
+    let fresh = token(&issuer, &clock);
+    assert_eq!(status(&guard, &fresh).await, 503);
+    issuer.set_mode(Mode::Up);
+    assert_eq!(status(&guard, &fresh).await, 503, "not before some seconds have passed");
+    clock.advance(Duration::from_secs(5));
+    assert_eq!(status(&guard, &fresh).await, 200);
+}
+
+#[tokio::test]
+async fn a_request_that_is_given_up_does_not_stop_the_fetch_for_others() {
+    let (issuer, clock) = (TestIssuer::start().await, GuardClock::standing_at(now()));
+    let guard = guard(&issuer, &clock).build().unwrap();
+    let (one, two) = (token(&issuer, &clock), token(&issuer, &clock));
+    {
+        let mut given_up = std::pin::pin!(guard.verify(&one));
+        assert!(futures_poll(given_up.as_mut()).await.is_none(), "it waits for the keys");
+    }
+    assert_eq!(status(&guard, &two).await, 200);
+    assert_eq!(issuer.key_requests(), 1);
+}
+
+/// Polls a future once.
+async fn futures_poll<F: Future>(mut future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+    std::future::poll_fn(|task| {
+        std::task::Poll::Ready(match future.as_mut().poll(task) {
+            std::task::Poll::Ready(output) => Some(output),
+            std::task::Poll::Pending => None,
+        })
+    })
+    .await
+}
