@@ -115,13 +115,15 @@ impl Connection {
 
     /// Returns the headers of all further requests. In the session dialect, does the `initialize` handshake first.
     async fn prepare(&mut self, dialect: Dialect, payload: Payload) -> Result<String> {
+        let credentials = std::env::var("BENCH_TOKEN").ok();
+        let credentials = credentials.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
         if dialect == Dialect::Stateless {
-            return Ok(Requests::new(payload, dialect).stateless_head());
+            return Ok(Requests::new(payload, dialect).stateless_head() + &credentials);
         }
-        self.post("", INITIALIZE).await?;
+        self.post(&credentials, INITIALIZE).await?;
         self.answer().await?;
         let id = self.header("mcp-session-id").ok_or("the server begins no session")?;
-        let head = format!("mcp-protocol-version: 2025-11-25\r\nmcp-session-id: {id}\r\n");
+        let head = format!("mcp-protocol-version: 2025-11-25\r\nmcp-session-id: {id}\r\n{credentials}");
         self.post(&head, INITIALIZED).await?;
         self.answer().await?;
         Ok(head)

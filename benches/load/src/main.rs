@@ -16,6 +16,8 @@
 //!
 //! PAYLOAD is `small`, `list`, a size such as `100k`, or `progress` for calls whose response is an event stream.
 //!
+//! If the environment variable `BENCH_TOKEN` is set, requests over HTTP have it as bearer token.
+//!
 //! If the environment variable `BENCH_LINGER` is set, a load over HTTP waits for the server to exit on its own. If
 //! `BENCH_TERMINATE` is set, the server is shut down cleanly (its stdin is closed and it gets SIGTERM), so that a
 //! profiler can write its results.

@@ -15,6 +15,7 @@ use turms::http::{Listener, ServeHttp as _};
 use turms::server::IntoEndpoint as _;
 use turms::transport::{Connection, Limits};
 use turms_bench_server::server;
+use turms_oauth::{Algorithm, Issuer, JwkSet, SigningKey, TokenGuard};
 
 const CALLS: usize = 200;
 
@@ -36,9 +37,31 @@ fn a_call_over_http_that_hyper_serves() {
     );
 }
 
+/// The token is in the cache of the guard after the first call.
+#[test]
+fn a_guarded_call_over_http_of_the_newest_revision() {
+    let key = SigningKey::generate(Algorithm::Es256).unwrap();
+    let claims = serde_json::json!({
+        "iss": "https://auth.example.com", "aud": "https://bench.example.com/mcp", "sub": "ann", "scope": "a", "exp": 4_102_444_800_u64,
+    });
+    let token = key.sign(&[], &claims);
+    let issuer = Issuer::keys("https://auth.example.com", JwkSet::new([key.public_jwk()]));
+    let guard = TokenGuard::builder("https://bench.example.com/mcp").issuer(issuer).scopes(["a"]).build().unwrap();
+    let credentials = format!("authorization: Bearer {token}\r\n");
+    let each = over_http_by(
+        move |listener| listener.serve(server(2).into_http_service().unwrap().guard(guard)),
+        move |_| newest_call_with(&credentials),
+    );
+    assert_max(each, 10);
+}
+
 fn newest_call() -> String {
+    newest_call_with("")
+}
+
+fn newest_call_with(head: &str) -> String {
     post(
-        "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: echo\r\n",
+        &format!("{head}mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: echo\r\n"),
         r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#,
     )
 }

@@ -21,13 +21,15 @@ pub(crate) enum Candidate {
     Axum,
     /// Turms served by hyper as a `tower` service.
     Hyper,
+    /// Turms behind a token guard, with calls that have a token.
+    Guarded,
     /// axum that echoes each body.
     AxumEcho,
     /// hyper that echoes each body.
     HyperEcho,
 }
 
-use Candidate::{Axum, AxumEcho, Hyper, HyperEcho, Limit, Rmcp, RmcpPipes, Turms};
+use Candidate::{Axum, AxumEcho, Guarded, Hyper, HyperEcho, Limit, Rmcp, RmcpPipes, Turms};
 
 const HTTP: &[Candidate] = &[Turms, Limit, Rmcp];
 const STDIO: &[Candidate] = &[Turms, Limit, Rmcp, RmcpPipes];
@@ -56,6 +58,12 @@ pub(super) const MOUNTED: Cell = cell(
 );
 pub(super) const MOUNTED_SESSION: Cell =
     cell("mounted, HTTP 2025-11-25, small, 32 connections", "session", "small", 32, "2", &[Axum, Hyper, Rmcp]);
+
+/// Turms behind a guard that has verified the token before, and without a guard.
+pub(super) const GUARDED: Cell =
+    cell("guarded, HTTP 2026-07-28, small, 32 connections", "stateless", "small", 32, "2", &[Turms, Guarded]);
+pub(super) const GUARDED_SESSION: Cell =
+    cell("guarded, HTTP 2025-11-25, small, 32 connections", "session", "small", 32, "2", &[Turms, Guarded]);
 
 /// Memory of each session.
 pub(super) const IDLE: Cell = cell("idle session", "idle", "small", 2000, "2", HTTP);
@@ -93,6 +101,7 @@ pub(super) const RMCP_CLIENT: Cell =
 pub(super) const BESIDE_OTHERS: [&Cell; 10] =
     [&STATELESS, &SESSION, &SINGLE, &SINGLE_SESSION, &LIST, &LARGE, &PIPE, &SINGLE_PIPE, &LIST_PIPE, &LARGE_PIPE];
 pub(super) const MOUNTED_CELLS: [&Cell; 2] = [&MOUNTED, &MOUNTED_SESSION];
+pub(super) const GUARDED_CELLS: [&Cell; 2] = [&GUARDED, &GUARDED_SESSION];
 pub(super) const MEMORY: [&Cell; 2] = [&IDLE, &LISTENING];
 pub(super) const OWN: [&Cell; 10] = [
     &FEW_TOOLS,
@@ -116,7 +125,14 @@ pub(super) const CLIENTS: [&Cell; 8] =
 
 /// Returns all cells.
 pub(super) fn all() -> impl Iterator<Item = &'static Cell> {
-    BESIDE_OTHERS.into_iter().chain(MOUNTED_CELLS).chain(MEMORY).chain(OWN).chain(CLIENTS).chain([&INSIDE])
+    BESIDE_OTHERS
+        .into_iter()
+        .chain(MOUNTED_CELLS)
+        .chain(GUARDED_CELLS)
+        .chain(MEMORY)
+        .chain(OWN)
+        .chain(CLIENTS)
+        .chain([&INSIDE])
 }
 
 const fn cell(
@@ -133,6 +149,7 @@ const fn cell(
 pub(super) const OUR_SERVER: &str = "target/release/turms-bench-server";
 const LIMIT_SERVER: &str = "target/release/turms-bench-limit";
 const MOUNTED_SERVER: &str = "target/release/turms-bench-mounted";
+const GUARDED_SERVER: &str = "target/release/turms-bench-guarded";
 pub(super) const LOAD: &str = "target/release/turms-bench-load";
 pub(super) const RMCP_SERVER: &str = "benches/rmcp/target/release/turms-bench-rmcp";
 pub(super) const OTHER_CLIENT: &str = "benches/rmcp/target/release/turms-bench-rmcp-client";
@@ -164,6 +181,7 @@ impl Candidate {
             (Self::Limit, _) => (LIMIT_SERVER, "http {port}"),
             (Self::Axum, _) => (MOUNTED_SERVER, "axum {port}"),
             (Self::Hyper, _) => (MOUNTED_SERVER, "hyper {port}"),
+            (Self::Guarded, _) => (GUARDED_SERVER, "http {port}"),
             (Self::AxumEcho, _) => (LIMIT_SERVER, "axum {port}"),
             (Self::HyperEcho, _) => (LIMIT_SERVER, "hyper {port}"),
             (Self::RmcpPipes, _) => (RMCP_SERVER, "pipes"),
@@ -172,6 +190,11 @@ impl Candidate {
             (Self::Rmcp, _) => (RMCP_SERVER, "sessions {port}"),
         };
         format!("{program} {way}")
+    }
+
+    /// The command that prints the environment of its load and its server, if they need one.
+    pub(super) fn environment(self) -> Option<String> {
+        (self == Self::Guarded).then(|| format!("{GUARDED_SERVER} token"))
     }
 }
 

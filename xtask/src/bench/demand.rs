@@ -1,9 +1,9 @@
 //! Bounds on the figures.
 
 use super::cell::{
-    ALONE_IN_SESSION, BY_EVENTS, BY_JSON, CLIENT, Candidate, Cell, FEW_TOOLS, IDLE, IN_CROWD, INSIDE, LARGE,
-    LARGE_PIPE, LIST, LIST_PIPE, LISTENING, MANY_TOOLS, MOUNTED, PIPE, POST, RMCP_CLIENT, SESSION, SESSION_CLIENT,
-    SINGLE, SINGLE_CLIENT, SINGLE_PIPE, SINGLE_RMCP_CLIENT, SIZES, STATELESS,
+    ALONE_IN_SESSION, BY_EVENTS, BY_JSON, CLIENT, Candidate, Cell, FEW_TOOLS, GUARDED_CELLS, IDLE, IN_CROWD, INSIDE,
+    LARGE, LARGE_PIPE, LIST, LIST_PIPE, LISTENING, MANY_TOOLS, MOUNTED, PIPE, POST, RMCP_CLIENT, SESSION,
+    SESSION_CLIENT, SINGLE, SINGLE_CLIENT, SINGLE_PIPE, SINGLE_RMCP_CLIENT, SIZES, STATELESS,
 };
 use super::figures::{Measured, Place};
 use super::weight;
@@ -22,7 +22,7 @@ pub(super) enum Bound {
 }
 
 use Bound::{AtLeast, AtMost};
-use Candidate::{Axum, Limit, Rmcp, RmcpPipes, Turms};
+use Candidate::{Axum, Guarded, Limit, Rmcp, RmcpPipes, Turms};
 
 impl Demand {
     /// Returns whether the bound holds; `None` if the figure was not measured.
@@ -68,6 +68,11 @@ pub(super) fn all(measured: &Measured) -> Vec<Demand> {
 
     let mounted = measured.ratio(cost(&MOUNTED, Rmcp), cost(&MOUNTED, Axum));
     demand(format!("{}: processor time of rmcp / ours", MOUNTED.name), mounted, AtLeast(2.3));
+
+    for cell in GUARDED_CELLS {
+        let ratio = measured.ratio(cost(cell, Guarded), cost(cell, Turms));
+        demand(format!("{}: processor time / without the guard", cell.name), ratio, AtMost(1.3));
+    }
 
     let p50 = |cell, who| place(cell, who, "p50_ns");
     demand(

@@ -44,7 +44,9 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), BenchError> {
             eprintln!("round {round} of {rounds}: {}", cell.name);
             let mut all = BTreeMap::new();
             for candidate in cell.who {
-                all.insert(*candidate, measure(cell, cell::LOAD, &candidate.command(cell.kind))?);
+                let environment = candidate.environment().map(|command| environment(&command)).transpose()?;
+                let command = candidate.command(cell.kind);
+                all.insert(*candidate, measure(cell, cell::LOAD, &command, &environment.unwrap_or_default())?);
             }
             measured.add(cell, all);
         }
@@ -57,7 +59,9 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), BenchError> {
 /// Builds the packages one after the other. Built together, they would unify their features.
 fn build() -> Result<(), BenchError> {
     let mounted = "turms-bench-server --features mounted --bin turms-bench-mounted";
-    for package in ["turms-bench-server --bin turms-bench-server", mounted, "turms-bench-load", "turms-bench-limit"] {
+    let guarded = "turms-bench-server --features guarded --bin turms-bench-guarded";
+    let server = "turms-bench-server --bin turms-bench-server";
+    for package in [server, mounted, guarded, "turms-bench-load", "turms-bench-limit"] {
         program::run(&mut program::command(&format!("cargo build --release -p {package}")))?;
     }
     Ok(())
@@ -71,13 +75,14 @@ fn build_rmcp() -> Result<(), BenchError> {
 }
 
 /// Runs a load. With `taskset`, it runs on the second processor and the server on the first.
-fn measure(cell: &Cell, load: &str, command: &str) -> Result<Figures, BenchError> {
+fn measure(cell: &Cell, load: &str, command: &str, environment: &[(String, String)]) -> Result<Figures, BenchError> {
     let pinned = if program::works("taskset", "-c 1 true") { "taskset -c 1 " } else { "" };
     let Cell { kind, payload, width, tools, .. } = cell;
     let line = format!("{pinned}{load} {kind} {payload} {width} {TIME} {command}");
     let mut load = program::command(&line);
     load.env("BENCH_TOOLS", tools)
         .env("BENCH_CLIENT", cell::OTHER_CLIENT)
+        .envs(environment.iter().cloned())
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
     let output = load.output().map_err(|source| RunError::NotStarted { line: line.clone(), source })?;
@@ -85,6 +90,19 @@ fn measure(cell: &Cell, load: &str, command: &str) -> Result<Figures, BenchError
         return Err(RunError::Failed { line, status: output.status }.into());
     }
     Ok(figures::read(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Reads the environment that a program prints, as lines of the form `NAME=value`.
+fn environment(command: &str) -> Result<Vec<(String, String)>, BenchError> {
+    let line = command.to_owned();
+    let output = program::command(command).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output = output.map_err(|source| RunError::NotStarted { line: line.clone(), source })?;
+    if !output.status.success() {
+        return Err(RunError::Failed { line, status: output.status }.into());
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Ok(text.lines().filter_map(pair).collect())
 }
 
 /// Error of a benchmark.

@@ -8,7 +8,7 @@ use super::demand::{self, Bound, Demand};
 use super::figures::{Measured, Place};
 use crate::program;
 
-use Candidate::{Axum, AxumEcho, Hyper, HyperEcho, Limit, Rmcp, RmcpPipes, Turms};
+use Candidate::{Axum, AxumEcho, Guarded, Hyper, HyperEcho, Limit, Rmcp, RmcpPipes, Turms};
 
 /// Returns the report with all figures, the machine and the commit.
 pub(super) fn write(measured: &Measured, rounds: usize) -> String {
@@ -42,6 +42,7 @@ pub(super) fn write(measured: &Measured, rounds: usize) -> String {
         row(&mut text, cell.name, &columns);
     }
     mounted(&mut text, measured);
+    guarded(&mut text, measured);
     text.push_str("\n| memory | KiB each | limit | rmcp | of rmcp's |\n|---|---:|---:|---:|---:|\n");
     for cell in cell::MEMORY {
         let place = |who| Place { cell, who, figure: "bytes" };
@@ -82,6 +83,16 @@ fn mounted(text: &mut String, measured: &Measured) {
             share(Hyper, HyperEcho),
         ];
         row(text, cell.name, &columns);
+    }
+}
+
+/// Writes the table of Turms behind a guard that has the token in its cache.
+fn guarded(text: &mut String, measured: &Measured) {
+    text.push_str("\n| guarded | processor time per call, us | without the guard | ratio |\n|---|---:|---:|---:|\n");
+    for cell in cell::GUARDED_CELLS {
+        let place = |who| Place { cell, who, figure: "cpu_ns" };
+        let cost = |who| measured.median(place(who)).map(|ns| ns / 1000.0);
+        row(text, cell.name, &[cost(Guarded), cost(Turms), measured.ratio(place(Guarded), place(Turms))]);
     }
 }
 
