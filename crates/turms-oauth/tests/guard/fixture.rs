@@ -22,13 +22,13 @@ use turms_ws::ServeWs as _;
 use crate::issuer::TestIssuer;
 
 /// The resource of the servers on the listener. Its port is none of a server: only its host matters to the guard.
-pub const RESOURCE: &str = "http://localhost/mcp";
+pub(crate) const RESOURCE: &str = "http://localhost/mcp";
 /// The resource of the servers in an application.
-pub const MOUNTED: &str = "http://localhost/app/mcp";
+pub(crate) const MOUNTED: &str = "http://localhost/app/mcp";
 
 /// The place of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mount {
+pub(crate) enum Mount {
     /// On the listener of `turms-http`.
     Listener,
     /// Below a path of an axum application.
@@ -36,9 +36,9 @@ pub enum Mount {
 }
 
 impl Mount {
-    pub const ALL: [Self; 2] = [Self::Listener, Self::Axum];
+    pub(crate) const ALL: [Self; 2] = [Self::Listener, Self::Axum];
 
-    pub fn resource(self) -> &'static str {
+    pub(crate) fn resource(self) -> &'static str {
         match self {
             Self::Listener => RESOURCE,
             Self::Axum => MOUNTED,
@@ -54,16 +54,16 @@ impl Mount {
 }
 
 /// A guarded server over HTTP and over WebSocket.
-pub struct GuardedServer {
-    pub http: SocketAddr,
-    pub ws: SocketAddr,
-    pub base: &'static str,
-    pub handle: ServerHandle,
-    pub traces: Arc<Traces>,
+pub(crate) struct GuardedServer {
+    pub(crate) http: SocketAddr,
+    pub(crate) ws: SocketAddr,
+    pub(crate) base: &'static str,
+    pub(crate) handle: ServerHandle,
+    pub(crate) traces: Arc<Traces>,
     /// Number of requests that reached the service.
-    pub reached: Arc<AtomicUsize>,
+    pub(crate) reached: Arc<AtomicUsize>,
     /// Permits for calls of the tool `later`.
-    pub later: Arc<Semaphore>,
+    pub(crate) later: Arc<Semaphore>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -74,7 +74,7 @@ impl Drop for GuardedServer {
 }
 
 /// Returns a builder of a guard for one issuer.
-pub fn guard_for(issuer: &TestIssuer, mount: Mount) -> TokenGuardBuilder {
+pub(crate) fn guard_for(issuer: &TestIssuer, mount: Mount) -> TokenGuardBuilder {
     TokenGuard::builder(mount.resource())
         .issuer(turms_oauth::Issuer::discover(&issuer.identifier))
         .scopes(["notes:read"])
@@ -118,12 +118,12 @@ fn guarded(traces: &Arc<Traces>, reached: &Arc<AtomicUsize>, later: &Arc<Semapho
 }
 
 impl GuardedServer {
-    pub async fn start(mount: Mount, guard: TokenGuard) -> Self {
+    pub(crate) async fn start(mount: Mount, guard: TokenGuard) -> Self {
         Self::with(mount, guard, |server| server).await
     }
 
     /// Starts a server with changes.
-    pub async fn with(mount: Mount, guard: TokenGuard, change: impl FnOnce(Server) -> Server) -> Self {
+    pub(crate) async fn with(mount: Mount, guard: TokenGuard, change: impl FnOnce(Server) -> Server) -> Self {
         let (traces, reached, later) = (Arc::<Traces>::default(), Arc::default(), Arc::new(Semaphore::new(0)));
         let server = change(guarded(&traces, &reached, &later)).build().unwrap();
         let handle = server.handle().clone();
@@ -153,12 +153,12 @@ impl GuardedServer {
         Self { http, ws, base: mount.base(), handle, traces, reached, later, tasks }
     }
 
-    pub fn reached(&self) -> usize {
+    pub(crate) fn reached(&self) -> usize {
         self.reached.load(Ordering::SeqCst)
     }
 
     /// Sends a request to the endpoint, unless it is for another path, and returns the connection.
-    pub async fn open(&self, request: Request) -> Connection {
+    pub(crate) async fn open(&self, request: Request) -> Connection {
         let mut connection = Connection::open(self.http).await;
         connection.send(&self.at(request)).await;
         connection
@@ -169,17 +169,17 @@ impl GuardedServer {
     }
 
     /// Sends a request and reads the whole response.
-    pub async fn send(&self, request: Request) -> Response {
+    pub(crate) async fn send(&self, request: Request) -> Response {
         within("a response", self.open(request).await.response()).await
     }
 
     /// Sends a request whose response must be an event stream.
-    pub async fn stream(&self, request: Request) -> Stream {
+    pub(crate) async fn stream(&self, request: Request) -> Stream {
         within("a stream", self.open(request).await.into_stream()).await
     }
 
     /// Begins a session of 2025-11-25.
-    pub async fn session(&self, token: &str) -> Session {
+    pub(crate) async fn session(&self, token: &str) -> Session {
         let response = self.send(bearer(Request::post(initialize(NEWEST_OLDER)), token)).await;
         let id = response.header("mcp-session-id").unwrap_or_else(|| panic!("{response}")).to_owned();
         let session = Session { id };
@@ -188,14 +188,14 @@ impl GuardedServer {
     }
 
     /// Opens a pair of HTTP+SSE.
-    pub async fn pair(&self, token: &str) -> Pair {
+    pub(crate) async fn pair(&self, token: &str) -> Pair {
         let mut stream = self.stream(bearer(Request::get().path(format!("{}/sse", self.base)), token)).await;
         let endpoint = stream.event().await.data.unwrap();
         Pair { stream, endpoint: format!("{}/{endpoint}", self.base) }
     }
 
     /// Opens a pair and completes its handshake.
-    pub async fn initialized_pair(&self, token: &str) -> Pair {
+    pub(crate) async fn initialized_pair(&self, token: &str) -> Pair {
         let mut pair = self.pair(token).await;
         self.send(bearer(pair.post(initialize("2024-11-05")), token)).await.assert_accepted();
         assert_eq!(pair.stream.message().await["id"], 1);
@@ -204,7 +204,7 @@ impl GuardedServer {
     }
 
     /// Returns the request that opens a WebSocket.
-    pub fn upgrade(&self) -> Request {
+    pub(crate) fn upgrade(&self) -> Request {
         let mut request = Request::new("GET").path(if self.base == "/mcp" { "/" } else { "/app/ws" }).without("Host");
         for line in raw_ws::HEADERS {
             let (name, value) = line.split_once(": ").unwrap();
@@ -214,7 +214,7 @@ impl GuardedServer {
     }
 
     /// Opens a WebSocket and completes the handshake of MCP.
-    pub async fn socket(&self, token: &str) -> raw_ws::WsConnection {
+    pub(crate) async fn socket(&self, token: &str) -> raw_ws::WsConnection {
         let mut connection = Connection::open(self.ws).await;
         connection.send(&bearer(self.upgrade(), token)).await;
         assert_eq!(within("a response", connection.head()).await.status, 101);
@@ -227,7 +227,7 @@ impl GuardedServer {
     }
 
     /// Returns every kind of request that a guard checks, over every transport, without credentials.
-    pub fn entries(&self, session: &Session, pair: &Pair) -> Vec<Entry> {
+    pub(crate) fn entries(&self, session: &Session, pair: &Pair) -> Vec<Entry> {
         let http = |name, status, request| Entry { name, address: self.http, status, request: self.at(request) };
         vec![
             http("a call of 2026-07-28", 200, modern_call(1, "whoami", json!({}))),
@@ -244,39 +244,39 @@ impl GuardedServer {
 }
 
 /// A request over one of the transports.
-pub struct Entry {
-    pub name: &'static str,
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
     address: SocketAddr,
     /// The status if the guard accepts it.
-    pub status: u16,
-    pub request: Request,
+    pub(crate) status: u16,
+    pub(crate) request: Request,
 }
 
 impl Entry {
     /// Sends the request with changes. The response must not be a stream.
-    pub async fn send(&self, change: impl FnOnce(Request) -> Request) -> Response {
+    pub(crate) async fn send(&self, change: impl FnOnce(Request) -> Request) -> Response {
         let mut connection = Connection::open(self.address).await;
         connection.send(&change(self.request.clone())).await;
         within(self.name, connection.response()).await
     }
 
     /// Sends the request with changes, and returns the status.
-    pub async fn status(&self, change: impl FnOnce(Request) -> Request) -> u16 {
+    pub(crate) async fn status(&self, change: impl FnOnce(Request) -> Request) -> u16 {
         let mut connection = Connection::open(self.address).await;
         connection.send(&change(self.request.clone())).await;
         within(self.name, connection.head()).await.status
     }
 
     /// Asserts that the guard accepts the request with a token.
-    pub async fn assert_accepted(&self, token: &str) {
+    pub(crate) async fn assert_accepted(&self, token: &str) {
         assert_eq!(self.status(|request| bearer(request, token)).await, self.status, "{}", self.name);
     }
 }
 
 /// A session of 2025-11-25.
 #[derive(Clone)]
-pub struct Session {
-    pub id: String,
+pub(crate) struct Session {
+    pub(crate) id: String,
 }
 
 impl Session {
@@ -284,50 +284,50 @@ impl Session {
         request.session(&self.id).version(NEWEST_OLDER)
     }
 
-    pub fn post(&self, body: Value) -> Request {
+    pub(crate) fn post(&self, body: Value) -> Request {
         self.with(Request::post(body))
     }
 
-    pub fn get(&self) -> Request {
+    pub(crate) fn get(&self) -> Request {
         self.with(Request::get())
     }
 
-    pub fn delete(&self) -> Request {
+    pub(crate) fn delete(&self) -> Request {
         self.with(Request::delete())
     }
 }
 
 /// A pair of HTTP+SSE: its stream, and the path for messages.
-pub struct Pair {
-    pub stream: Stream,
-    pub endpoint: String,
+pub(crate) struct Pair {
+    pub(crate) stream: Stream,
+    pub(crate) endpoint: String,
 }
 
 impl Pair {
-    pub fn post(&self, body: Value) -> Request {
+    pub(crate) fn post(&self, body: Value) -> Request {
         Request::post(body).path(&self.endpoint).without("Accept")
     }
 }
 
 /// Adds a bearer token to a request.
-pub fn bearer(request: Request, token: &str) -> Request {
+pub(crate) fn bearer(request: Request, token: &str) -> Request {
     request.header("Authorization", format!("Bearer {token}"))
 }
 
 /// Adds a token that is bound to a key, and a proof.
-pub fn proven(request: Request, token: &str, proof: &str) -> Request {
+pub(crate) fn proven(request: Request, token: &str, proof: &str) -> Request {
     request.header("Authorization", format!("DPoP {token}")).header("DPoP", proof)
 }
 
 /// Returns the challenge of a response. Its parameters are checked as text: `name="value"`.
 #[track_caller]
-pub fn challenge(response: &Response) -> &str {
+pub(crate) fn challenge(response: &Response) -> &str {
     response.header("www-authenticate").unwrap_or_else(|| panic!("no challenge: {response}"))
 }
 
 /// Asserts that a request was refused by the guard, with this status and error.
 #[track_caller]
-pub fn assert_refused(response: &Response, status: u16, error: &str, what: &str) {
+pub(crate) fn assert_refused(response: &Response, status: u16, error: &str, what: &str) {
     assert_eq!(response.status(), status, "{what}: {response}");
     let challenge = challenge(response);
     let expected = format!("error=\"{error}\"");

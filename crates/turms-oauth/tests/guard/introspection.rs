@@ -150,7 +150,7 @@ async fn a_verdict_is_not_cached_longer_than_the_token_is_valid() {
 #[tokio::test]
 async fn an_unreachable_endpoint_is_503_and_never_a_permission() {
     let issuer = TestIssuer::start().await;
-    let guard = introspecting(&issuer).fetch_timeout(Duration::from_millis(200)).build().unwrap();
+    let guard = introspecting(&issuer).fetch_timeout(Duration::from_secs(2)).build().unwrap();
     let server = GuardedServer::start(Mount::Listener, guard).await;
     issuer.opaque("opaque", active(&issuer, json!({})));
     for mode in [Mode::Failing, Mode::Silent] {
@@ -188,7 +188,7 @@ async fn requests_with_the_same_new_token_cause_one_introspection() {
 #[tokio::test]
 async fn a_flood_of_opaque_tokens_is_bounded() {
     let issuer = TestIssuer::start().await;
-    let guard = introspecting(&issuer).max_introspections(4).fetch_timeout(Duration::from_millis(300));
+    let guard = introspecting(&issuer).max_introspections(4).fetch_timeout(Duration::from_secs(2));
     let server = GuardedServer::start(Mount::Listener, guard.build().unwrap()).await;
     issuer.state.is_gated.store(true, Ordering::SeqCst);
     let mut connections = Vec::new();

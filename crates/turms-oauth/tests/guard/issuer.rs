@@ -20,7 +20,7 @@ use crate::tokens::{claims, sign};
 
 /// What an issuer does with requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     Up,
     /// Responds with 500.
     Failing,
@@ -29,42 +29,42 @@ pub enum Mode {
 }
 
 /// An issuer on loopback.
-pub struct TestIssuer {
-    pub identifier: String,
-    pub state: Arc<IssuerState>,
+pub(crate) struct TestIssuer {
+    pub(crate) identifier: String,
+    pub(crate) state: Arc<IssuerState>,
     serving: tokio::task::JoinHandle<()>,
 }
 
-pub struct IssuerState {
+pub(crate) struct IssuerState {
     identifier: String,
-    pub keys: Mutex<Vec<Arc<SigningKey>>>,
-    pub mode: Mutex<Mode>,
-    pub cache_control: Mutex<Option<String>>,
+    pub(crate) keys: Mutex<Vec<Arc<SigningKey>>>,
+    pub(crate) mode: Mutex<Mode>,
+    pub(crate) cache_control: Mutex<Option<String>>,
     /// Responses of the introspection endpoint, by token.
-    pub tokens: Mutex<HashMap<String, Value>>,
-    pub metadata_requests: AtomicUsize,
-    pub key_requests: AtomicUsize,
-    pub introspections: AtomicUsize,
+    pub(crate) tokens: Mutex<HashMap<String, Value>>,
+    pub(crate) metadata_requests: AtomicUsize,
+    pub(crate) key_requests: AtomicUsize,
+    pub(crate) introspections: AtomicUsize,
     /// Introspection requests in progress, and the most there were.
     running: AtomicUsize,
-    pub most_running: AtomicUsize,
+    pub(crate) most_running: AtomicUsize,
     /// If set, each introspection waits for a permit.
-    pub is_gated: AtomicBool,
-    pub gate: Semaphore,
+    pub(crate) is_gated: AtomicBool,
+    pub(crate) gate: Semaphore,
 }
 
 /// The credentials of the guard at the introspection endpoint: `guard:a secret`, encoded as of RFC 6749, 2.3.1.
-pub const GUARD: (&str, &str) = ("guard", "a:secret %");
+pub(crate) const GUARD: (&str, &str) = ("guard", "a:secret %");
 const BASIC: &str = "Basic Z3VhcmQ6YSUzQXNlY3JldCslMjU=";
 
 impl TestIssuer {
     /// Starts an issuer with one key, `k1`.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with_path("").await
     }
 
     /// Starts an issuer whose identifier has a path, as tenants have.
-    pub async fn with_path(path: &str) -> Self {
+    pub(crate) async fn with_path(path: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address: SocketAddr = listener.local_addr().unwrap();
         let identifier = format!("http://{address}{path}");
@@ -88,38 +88,38 @@ impl TestIssuer {
     }
 
     /// Returns the newest key.
-    pub fn key(&self) -> Arc<SigningKey> {
+    pub(crate) fn key(&self) -> Arc<SigningKey> {
         self.state.keys.lock().last().unwrap().clone()
     }
 
     /// Replaces the keys by a new one.
-    pub fn rotate(&self, kid: &str) {
+    pub(crate) fn rotate(&self, kid: &str) {
         *self.state.keys.lock() = vec![Arc::new(crate::tokens::key(kid))];
     }
 
-    pub fn set_mode(&self, mode: Mode) {
+    pub(crate) fn set_mode(&self, mode: Mode) {
         *self.state.mode.lock() = mode;
     }
 
-    pub fn introspection_url(&self) -> String {
+    pub(crate) fn introspection_url(&self) -> String {
         format!("{}/introspect", self.identifier)
     }
 
-    pub fn key_requests(&self) -> usize {
+    pub(crate) fn key_requests(&self) -> usize {
         self.state.key_requests.load(Ordering::SeqCst)
     }
 
-    pub fn introspections(&self) -> usize {
+    pub(crate) fn introspections(&self) -> usize {
         self.state.introspections.load(Ordering::SeqCst)
     }
 
     /// Signs a valid token with changes of its claims.
-    pub fn token(&self, resource: &str, changes: Value) -> String {
+    pub(crate) fn token(&self, resource: &str, changes: Value) -> String {
         sign(&self.key(), &crate::tokens::changed(claims(&self.identifier, resource), changes))
     }
 
     /// Makes an opaque token known to the introspection endpoint.
-    pub fn opaque(&self, token: &str, response: Value) {
+    pub(crate) fn opaque(&self, token: &str, response: Value) {
         self.state.tokens.lock().insert(token.to_owned(), response);
     }
 }

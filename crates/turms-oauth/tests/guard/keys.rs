@@ -179,7 +179,7 @@ async fn a_server_whose_issuer_is_down_is_unavailable_and_does_not_hang() {
         for mode in [Mode::Failing, Mode::Silent] {
             let issuer = TestIssuer::start().await;
             let clock = GuardClock::standing_at(now());
-            let guard = guard_for(&issuer, mount).clock(clock.clone()).fetch_timeout(Duration::from_millis(100));
+            let guard = guard_for(&issuer, mount).clock(clock.clone()).fetch_timeout(Duration::from_secs(1));
             let server = GuardedServer::start(mount, guard.build().unwrap()).await;
             let good = issuer.token(mount.resource(), json!({}));
             let (session, pair) = (server.session(&good).await, server.pair(&good).await);
@@ -212,7 +212,7 @@ async fn old_keys_serve_for_an_hour_while_the_issuer_is_down() {
     for mode in [Mode::Failing, Mode::Silent] {
         let (issuer, clock) = (TestIssuer::start().await, GuardClock::standing_at(now()));
         *issuer.state.cache_control.lock() = Some("max-age=600".to_owned());
-        let guard = guard(&issuer, &clock).fetch_timeout(Duration::from_millis(100)).build().unwrap();
+        let guard = guard(&issuer, &clock).fetch_timeout(Duration::from_secs(1)).build().unwrap();
         assert_eq!(status(&guard, &token(&issuer, &clock)).await, 200);
         issuer.set_mode(mode);
         for _ in 0..6 {

@@ -7,13 +7,13 @@ use super::{AUDIENCE, ISSUER};
 use crate::tokens::{compact, decode, encode, hmac, now, sign_bytes};
 
 /// A token and the name of its mutation.
-pub struct Token {
-    pub mutation: &'static str,
-    pub text: String,
+pub(crate) struct Token {
+    pub(crate) mutation: &'static str,
+    pub(crate) text: String,
 }
 
 /// An endless iterator of tokens.
-pub struct Mutations<'a> {
+pub(crate) struct Mutations<'a> {
     keys: &'a [SigningKey],
     random: Random,
     now: u64,
@@ -59,7 +59,7 @@ impl Iterator for Mutations<'_> {
 }
 
 impl<'a> Mutations<'a> {
-    pub fn new(keys: &'a [SigningKey], seed: u64) -> Self {
+    pub(crate) fn new(keys: &'a [SigningKey], seed: u64) -> Self {
         Self { keys, random: Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1), now: now() }
     }
 
