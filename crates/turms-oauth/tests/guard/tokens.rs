@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use turms_oauth::{Algorithm, SigningKey};
 
 /// The time at which the clocks of the tests begin, in seconds since 1970: the time of the system.
+#[expect(clippy::disallowed_methods, reason = "tokens expire at a time of day")]
 pub(crate) fn now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
 }

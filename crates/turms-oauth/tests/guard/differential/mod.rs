@@ -1,7 +1,7 @@
 //! The verdict about mutated tokens, beside those of three other implementations: `jsonwebtoken` on pure Rust cryptography, `jose` on that
 //! of Node.js, and `PyJWT` on OpenSSL.
 //!
-//! Every difference is one of [`EXPLAINED`].
+//! Every difference is in the table [`STRICTER`] or [`LAXER`], with its reason.
 
 mod mutation;
 

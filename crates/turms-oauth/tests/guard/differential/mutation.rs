@@ -108,7 +108,6 @@ impl<'a> Mutations<'a> {
             bytes[at] = byte;
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        let join = |parts: &[&str]| parts.join(".");
         match self.random.below(20) {
             0 => ("a flipped bit", with(at, bytes[at] ^ 1 << self.random.below(7))),
             1 => {
@@ -169,20 +168,29 @@ impl<'a> Mutations<'a> {
             9 => ("a line break inside", format!("{}\n{}", &text[..at], &text[at..])),
             10 => ("a space before", format!(" {text}")),
             11 => ("a line break after", format!("{text}\n")),
-            12 => ("two parts", join(&parts[..2])),
-            13 => ("four parts", format!("{text}.{}", parts[self.random.below(3)])),
-            14 => ("five parts", format!("{text}.{}.{}", parts[0], parts[1])),
-            15 => ("an empty part", {
+            _ => self.mutate_parts(&text),
+        }
+    }
+
+    /// Changes the parts of a signed token.
+    fn mutate_parts(&mut self, text: &str) -> (&'static str, String) {
+        let parts: Vec<&str> = text.split('.').collect();
+        let join = |parts: &[&str]| parts.join(".");
+        match self.random.below(8) {
+            0 => ("two parts", join(&parts[..2])),
+            1 => ("four parts", format!("{text}.{}", parts[self.random.below(3)])),
+            2 => ("five parts", format!("{text}.{}.{}", parts[0], parts[1])),
+            3 => ("an empty part", {
                 let mut parts = parts.clone();
                 parts[self.random.below(3)] = "";
                 join(&parts)
             }),
-            16 => ("exchanged parts", join(&[parts[1], parts[0], parts[2]])),
-            17 => ("the signature of another token", {
+            4 => ("exchanged parts", join(&[parts[1], parts[0], parts[2]])),
+            5 => ("the signature of another token", {
                 let other = self.valid();
                 join(&[parts[0], parts[1], other.rsplit('.').next().unwrap()])
             }),
-            18 => ("a random signature", {
+            6 => ("a random signature", {
                 let length = decode(parts[2]).len();
                 let signature: Vec<u8> = (0..length).map(|_| self.random.next() as u8).collect();
                 join(&[parts[0], parts[1], &encode(signature)])
