@@ -4,7 +4,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use turms_testkit::Browser;
+use turms_testkit::browser::Browser;
 
 /// A child process that is killed when the test ends.
 struct Running(Child);
