@@ -174,6 +174,9 @@ pub(crate) struct LoginArgs {
     /// Secret of that client, which is stored with the login; `@FILE` reads it from a file
     #[arg(long, value_name = "SECRET", env = CLIENT_SECRET, hide_env_values = true)]
     pub(crate) client_secret: Option<String>,
+    /// Issuer of the authorization server that knows the client; another one does not get its id and secret
+    #[arg(long, value_name = "URL", requires = "client_id")]
+    pub(crate) issuer: Option<String>,
     /// Redirect URI that is registered for that client, such as http://localhost:8085/callback
     #[arg(long, value_name = "URI")]
     pub(crate) redirect_uri: Option<String>,

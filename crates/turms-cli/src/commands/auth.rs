@@ -133,7 +133,14 @@ async fn issuer(server: &LoginServer, args: &LoginArgs) -> CliResult<String> {
         fetcher = fetcher.allow_private_network();
     }
     let discovery = discover(&fetcher, &url, None, None).await.map_err(|error| server.failed(&error))?;
-    Ok(discovery.server.issuer)
+    let found = discovery.server.issuer;
+    match args.issuer.as_ref().filter(|expected| **expected != found) {
+        Some(expected) => {
+            let message = format!("{} uses the authorization server {found}, not {expected}", server.shown_url());
+            Err(CliError::new(ExitStatus::Unauthorized, message))
+        }
+        None => Ok(found),
+    }
 }
 
 /// Stores the secret of a client with its login, so that other commands can renew the login.
@@ -223,13 +230,18 @@ fn describe(text: StyledText, login: &LoginStatus) -> StyledText {
 
 /// Describes how long the access token is valid.
 fn validity(login: &LoginStatus) -> String {
-    let end = match login.expires_at.map(|at| at.duration_since(SystemTime::now())) {
-        None => "valid until the server rejects it".to_owned(),
-        Some(Ok(left)) => format!("valid for {}", rounded(left)),
-        Some(Err(_)) => "expired".to_owned(),
+    let left = login.expires_at.map(|at| at.duration_since(SystemTime::now()));
+    let (valid, renewal) = match (left, login.is_renewable) {
+        (Some(Err(_)), true) => ("expired".to_owned(), "renewed when it is needed"),
+        (Some(Err(_)), false) => ("expired".to_owned(), "a new login is needed"),
+        (None, renewable) => ("valid until the server rejects it".to_owned(), renewal(renewable)),
+        (Some(Ok(left)), renewable) => (format!("valid for {}", rounded(left)), renewal(renewable)),
     };
-    let renewal = if login.is_renewable { "renewed automatically" } else { "then a new login is needed" };
-    format!("{end}; {renewal}")
+    format!("{valid}; {renewal}")
+}
+
+fn renewal(is_renewable: bool) -> &'static str {
+    if is_renewable { "renewed automatically" } else { "then a new login is needed" }
 }
 
 /// Formats a duration in minutes or hours if it is long.

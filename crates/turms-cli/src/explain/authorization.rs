@@ -7,7 +7,7 @@ use turms::http::{AuthorizeError, Challenge, HttpError};
 use turms::oauth::{FetchError, FetchErrorKind, FetchStep, LoginError, OAuthError, OAuthErrorKind};
 use turms::ws::WsConnectError;
 
-use super::connect::CONNECTION_REFUSED_HINT;
+use super::connect::{CERTIFICATE_HINT, CONNECTION_REFUSED_HINT, UNKNOWN_HOST_HINT, is_certificate, is_unknown_host};
 use super::{chain, is_authorization, status};
 use crate::error::{CliError, ExitStatus};
 use crate::target::{CliTarget, login_hint};
@@ -99,6 +99,8 @@ fn hint(error: &OAuthError, source: LoginSource<'_>) -> Option<String> {
             (_, FetchErrorKind::Address(_) | FetchErrorKind::NotHttps) => {
                 "if you trust the server, --allow-private-network allows it"
             }
+            (_, FetchErrorKind::Connect(_)) if chain(error).any(is_unknown_host) => UNKNOWN_HOST_HINT,
+            (_, FetchErrorKind::Connect(_)) if chain(error).any(is_certificate) => CERTIFICATE_HINT,
             (FetchStep::Server | FetchStep::ResourceMetadata, FetchErrorKind::Connect(_)) => CONNECTION_REFUSED_HINT,
             (_, FetchErrorKind::Connect(_)) => "is the authorization server running, and reachable from here?",
             _ if is_without_authorization(error) => {

@@ -98,6 +98,13 @@ fn unreachable(failure: CliError, error: &ConnectError) -> CliError {
 /// Hint for a refused connection.
 pub(super) const CONNECTION_REFUSED_HINT: &str = "is the server running, and is the port right?";
 
+/// Hint for a certificate that is not accepted.
+pub(super) const CERTIFICATE_HINT: &str =
+    "the certificate is not trusted, or is for another host; --ca-file adds a certificate authority";
+
+/// Hint for a host name that cannot be resolved.
+pub(super) const UNKNOWN_HOST_HINT: &str = "is the host name right, and is the network up?";
+
 const PROXY_HINT: &str = "is the proxy right? it is set by --proxy, HTTPS_PROXY, HTTP_PROXY or ALL_PROXY; `--proxy none` connects without one";
 
 const PATH_HINT: &str =
@@ -175,10 +182,8 @@ fn hint_for_address(error: &ConnectError) -> Option<&'static str> {
         _ if cause::<WsConnectError>(error).is_some_and(|error| matches!(error, WsConnectError::Tls { .. })) => Some(
             "does the server use TLS, with a trusted certificate? --ca-file adds a certificate authority; without TLS, use ws://",
         ),
-        _ if chain(error).any(is_certificate) => {
-            Some("the certificate is not trusted, or is for another host; --ca-file adds a certificate authority")
-        }
-        _ if chain(error).any(is_unknown_host) => Some("is the host name right, and is the network up?"),
+        _ if chain(error).any(is_certificate) => Some(CERTIFICATE_HINT),
+        _ if chain(error).any(is_unknown_host) => Some(UNKNOWN_HOST_HINT),
         ConnectError::Rejected { .. } if cause::<HttpError>(error).and_then(hint_for_redirect).is_none() => {
             Some(PATH_HINT)
         }
@@ -210,12 +215,12 @@ pub(super) fn is_refusal(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// Matches the text of rustls: its error type is not reachable here.
-fn is_certificate(error: &(dyn Error + 'static)) -> bool {
+pub(super) fn is_certificate(error: &(dyn Error + 'static)) -> bool {
     error.to_string().contains("invalid peer certificate")
 }
 
 /// Matches the text of the standard library, which has no `ErrorKind` for it.
-fn is_unknown_host(error: &(dyn Error + 'static)) -> bool {
+pub(super) fn is_unknown_host(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.to_string().contains("lookup address"))
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -121,6 +122,8 @@ fn cause_of(error: &OAuthError) -> String {
 /// Returns an OAuth client of this command.
 pub(crate) fn new_oauth(options: &ProfileOptions) -> OAuth {
     let oauth = OAuth::new(CLIENT_NAME).profile(options.profile.clone().unwrap_or_default());
+    // A command may end while it renews a token in the background. The new refresh token would be lost, and the old one is spent.
+    let oauth = oauth.refresh_ahead(Duration::ZERO);
     if options.allow_private_network { oauth.allow_private_network() } else { oauth }
 }
 

@@ -30,8 +30,9 @@ fn browser_of_a_login() {
     assert!(page.url.contains("/callback?"), "{page:?}");
 }
 
+/// Returns a list of two browsers, of which the first does not exist.
 fn browser_command() -> String {
-    format!("{} browser_of_a_login %s", std::env::current_exe().unwrap().display())
+    format!("no-such-browser-of-turms:{} browser_of_a_login %s", std::env::current_exe().unwrap().display())
 }
 
 /// The authorization server, a demo server with a tool `divide` that needs a scope, and a directory for logins.
@@ -152,6 +153,15 @@ fn an_expired_token_is_renewed_and_a_lost_login_says_what_to_do() {
 }
 
 #[test]
+fn a_valid_token_is_not_renewed_by_a_command_that_may_end_before_the_response() {
+    let lifetime = Duration::from_secs(60);
+    let setting = Setting::with("valid", |server| server.auto_approve("ann").access_token_lifetime(lifetime));
+    setting.login(&[]).ok();
+    assert_eq!(setting.add().ok(), "3\n");
+    assert_eq!(setting.server.grants("refresh_token"), 0);
+}
+
+#[test]
 fn the_address_of_the_last_page_is_pasted() {
     let setting = Setting::new("paste");
     let mut login = RunningTurms::start(setting.login(&["--paste"]));
@@ -185,7 +195,8 @@ fn a_code_is_entered_on_another_device() {
 #[test]
 fn each_profile_is_a_login() {
     let setting = Setting::new("profile");
-    setting.login(&["--profile", "work"]).ok();
+    let login: Value = serde_json::from_str(&setting.login(&["--profile", "work", "--json"]).ok()).unwrap();
+    assert_eq!((&login["profile"], &login["loggedIn"]), (&"work".into(), &true.into()));
     setting.add().run().fails(4, &["401"]);
     let add = |profile: &str| setting.turms(["call", &setting.demo.url, "add", "a=1", "b=2", "--profile", profile]);
     assert_eq!(add("work").ok(), "3\n");
@@ -241,7 +252,11 @@ fn a_registered_client_logs_in_and_its_secret_is_stored_with_the_login() {
         let client = DevClient::with_secret("app", "app-secret").redirect_uri("http://127.0.0.1/callback");
         server.auto_approve("ann").access_token_lifetime(Duration::ZERO).client(client)
     });
-    setting.login(&["--client-id", "app"]).env("TURMS_CLIENT_SECRET", "app-secret").ok();
+    let login = |issuer: &str| {
+        setting.login(&["--client-id", "app", "--issuer", issuer]).env("TURMS_CLIENT_SECRET", "app-secret")
+    };
+    login("https://auth.example").run().fails(4, &[setting.server.issuer(), "not https://auth.example"]);
+    login(setting.server.issuer()).ok();
     assert_eq!(setting.server.requests("/register"), 0);
     assert_eq!(setting.add().ok(), "3\n");
     assert!(setting.server.grants("refresh_token") > 0, "the token has expired, and was renewed with the secret");
@@ -256,6 +271,8 @@ fn a_bearer_token_is_used_as_it_is() {
     let with = |bearer: &str| setting.turms(add.into_iter().chain([bearer])).run();
     assert_eq!(with(&token).stdout, "3\n");
     assert_eq!(with(&format!("@{file}")).stdout, "3\n");
+    let traced = setting.add().env("TURMS_BEARER", &token).arg("-vvv").run();
+    assert!(traced.stderr.contains("tools/call") && !traced.stderr.contains(&token), "{traced:?}");
     assert_eq!(setting.add().env("TURMS_BEARER", &token).ok(), "3\n");
     let wrong = with("wrong-token");
     wrong.fails(4, &["401", "invalid_token", "hint: have the credentials expired"]);
@@ -295,6 +312,17 @@ fn a_client_with_a_key_needs_no_login() {
     assert_eq!(setting.turms(add).ok(), "3\n");
     setting.directory.file("key.pem", "no key");
     setting.turms(add).run().fails(1, &["--client-key: cannot use"]);
+}
+
+#[test]
+fn a_new_token_that_the_server_rejects_is_described() {
+    let (setting, other) = (Setting::new("rejected"), Setting::new("rejecting"));
+    let (issuer, keys) = (setting.server.issuer(), other.server.url("/jwks"));
+    let demo = Demo::with_options("--http", &guard_options(&["--auth-issuer", issuer, "--auth-jwks", &keys]));
+    let call = setting.turms(["call", &demo.url, "add", "a=1", "b=2", "--client-id", "robot"]);
+    let output = call.env("TURMS_CLIENT_SECRET", "robot-secret").run();
+    let message = format!("the server rejects the token that {issuer} has just issued for {}", demo.url);
+    output.fails(4, &[&message, "invalid_token", "hint: does the server accept tokens of this issuer?"]);
 }
 
 #[test]
@@ -339,7 +367,7 @@ fn certificates_of_the_environment_and_of_the_option_count_for_authorization_ser
         let command = turms(["call", &demo.url, "add", "a=1", "b=2", "--client-id", "robot"]);
         command.env("TURMS_CLIENT_SECRET", "robot-secret")
     };
-    add().run().fails(3, &["https://localhost:", "cannot connect", "certificate"]);
+    add().run().fails(3, &["https://localhost:", "cannot connect", "certificate", "--ca-file"]);
     assert_eq!(add().env("SSL_CERT_FILE", &file).ok(), "3\n");
     assert_eq!(add().env("TURMS_CA_FILE", &file).ok(), "3\n");
 }

@@ -41,6 +41,11 @@ impl TurmsCommand {
         self
     }
 
+    pub(crate) fn arg(mut self, arg: &str) -> Self {
+        self.command.arg(arg);
+        self
+    }
+
     pub(crate) fn current_dir(mut self, directory: &Path) -> Self {
         self.command.current_dir(directory);
         self
