@@ -1,3 +1,5 @@
+//! The server of a command and how to connect to it, as typed.
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,10 +13,12 @@ use super::auth::{ClientOptions, NetworkOptions, ProfileOptions, is_set};
 /// Environment variable with the bearer token for servers that have no other credentials.
 pub(crate) const BEARER: &str = "TURMS_BEARER";
 
-/// The server and the connection options. The same for every command.
+/// The server that a command runs against, and the connection options. Either the target or the program is given.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServerArgs {
+    /// A URL, a name from a configuration file, or `demo`.
     pub(crate) target: Option<String>,
+    /// The program to start, and its arguments.
     pub(crate) program: Vec<String>,
     pub(crate) options: ServerOptions,
 }

@@ -1,3 +1,5 @@
+//! `turms demo`.
+
 use std::borrow::Cow;
 use std::error::Error;
 use std::io;

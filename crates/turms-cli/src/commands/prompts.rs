@@ -1,3 +1,5 @@
+//! `turms prompts`.
+
 use turms::types::{ListPrompts, ListPromptsResult};
 
 use super::print_list;

@@ -1,3 +1,5 @@
+//! `turms resources`.
+
 use turms::types::{ListResources, ListResourcesResult};
 
 use super::print_list;
