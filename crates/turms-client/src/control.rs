@@ -1,3 +1,5 @@
+//! The backends of a client: a connection, a pool or a group.
+
 use std::sync::Arc;
 
 use turms_core::BoxFuture;
@@ -7,11 +9,12 @@ use crate::event::Events;
 use crate::layer::track::PendingCalls;
 use crate::state::ClientStats;
 
-/// The operations on a client other than calls.
+/// The operations of a [`Client`](crate::Client) other than calls. Implemented by each backend: one server, a pool, a group.
 pub(crate) trait ClientControl: Send + Sync {
     fn status(&self) -> ConnectionStatus;
     /// Returns the server description and the revision, as negotiated.
     fn server(&self) -> Option<Arc<Negotiated>>;
+    /// Returns a stream of events.
     fn events(&self, interest: EventInterest) -> Events;
     fn pending(&self) -> &PendingCalls;
     fn stats(&self) -> ClientStats;
@@ -19,11 +22,11 @@ pub(crate) trait ClientControl: Send + Sync {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// The interest of a subscriber in events about changed lists.
+/// Determines if a subscriber to events makes the server send changes of its lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventInterest {
     /// Request changes of lists from a server of 2026-07-28, which does not send them otherwise.
     AskServer,
-    /// Only receive the events that are sent anyway.
+    /// Receive the changes that are sent for other reasons. For tasks of the client itself, which do not need them.
     Passive,
 }

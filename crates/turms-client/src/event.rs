@@ -153,6 +153,7 @@ impl EventHub {
         });
     }
 
+    /// Publishes a change of the connection.
     pub(crate) fn connection(&self, event: ConnectionEvent) {
         self.publish(&Event::Connection(event));
     }
@@ -173,12 +174,14 @@ impl fmt::Debug for EventHub {
 pub struct Events(EventSource);
 
 enum EventSource {
+    /// The events of one client.
     Hub { receiver: mpsc::Receiver<Event>, missed: Arc<AtomicU64> },
+    /// The events of the connections of a pool or the servers of a group.
     Merged(Pin<Box<dyn Stream<Item = Event> + Send + Sync>>),
 }
 
 impl Events {
-    /// Creates a stream of merged events.
+    /// Creates a stream from the events of several clients.
     pub(crate) fn merged(events: impl Stream<Item = Event> + Send + Sync + 'static) -> Self {
         Self(EventSource::Merged(Box::pin(events)))
     }

@@ -1,3 +1,5 @@
+//! The error of handlers of a client.
+
 use std::error::Error;
 use std::fmt;
 

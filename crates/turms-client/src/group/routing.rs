@@ -14,8 +14,9 @@ use crate::client::Client;
 
 /// The server of a resource or a template.
 pub(super) enum Location {
+    /// On this server.
     At(Box<MemberRef>),
-    /// Not known: it may be one of these servers.
+    /// Not in any list: it may be on one of these servers.
     AnyOf(Vec<MemberRef>),
 }
 
@@ -31,8 +32,8 @@ pub(super) struct ListTargets {
 }
 
 impl ListTargets {
-    /// Moves servers that are reconnecting to `absent`, so that the call does not wait for them. If no server is
-    /// connected, returns all, so that it does.
+    /// Moves servers that are reconnecting to `absent`, so that the call does not wait for them. If no server could
+    /// handle the call then, returns the targets unchanged, so that the call waits for a connection.
     pub(super) fn connected_or_all(mut self) -> Self {
         if self.without_list == 0 && !self.members.iter().any(|member| member.is_up) {
             return self;
@@ -64,7 +65,7 @@ pub(super) enum Owner {
     None,
 }
 
-/// A server that a name may belong to, and the name without its prefix.
+/// A server that a name may belong to, because the name begins with its prefix. `own` is the rest of the name.
 struct Candidate<'a> {
     entry: &'a MemberEntry,
     own: &'a str,
@@ -84,7 +85,8 @@ impl Candidate<'_> {
 type ListPredicate<'a> = &'a (dyn Fn(&ListCache) -> bool + Sync);
 
 impl GroupMembers {
-    /// Returns the server of a tool or a prompt, or the servers whose lists must be read to decide.
+    /// Returns the server of a tool or a prompt, or the servers whose lists must be read to decide. If several servers
+    /// have the name, it belongs to the first of them.
     pub(super) fn owner(&self, kind: ListKind, name: &str) -> Owner {
         let candidates = self.candidates(name);
         if let [only] = candidates.as_slice() {
@@ -92,8 +94,7 @@ impl GroupMembers {
         }
         let hit = candidates.iter().position(|candidate| candidate.lists(kind));
         let before = hit.unwrap_or(candidates.len());
-        // The first server with the name owns it, so the lists of the servers before it must be known. If no cached
-        // list has the name, all are read again.
+        // The lists of all servers before it must be known. If no cached list has the name, all are read again.
         let unknown = candidates[..before].iter().map(|candidate| candidate.entry).filter(|entry| {
             entry.status() == ConnectionStatus::Ready
                 && entry.offers(kind)
@@ -182,6 +183,8 @@ impl GroupShared {
         self.locate(uri, timeout, [&template, &resource]).await
     }
 
+    /// Returns the first server that passes the first check, or else the first that passes the second. Reads the lists
+    /// that are not cached.
     async fn locate(&self, uri: &str, timeout: Timeout, checks: [ListPredicate<'_>; 2]) -> Result<Location, CallError> {
         let mut targets = self.members.lock().list_targets(ListKind::Resources);
         if let [only] = targets.members.as_slice() {
