@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
 
-/// Cancels work, with an optional reason. Clones are the same token: cancelling one cancels all.
+/// A token that cancels work, with an optional reason. Clones are the same token: cancelling one cancels all.
 ///
 /// Give one to any number of calls of a client to cancel them together. In a handler it is an extractor, for work that runs outside
 /// of the handler: the token is cancelled when the handler returns or is dropped.

@@ -1,3 +1,5 @@
+//! The handle of a running connection, and the commands and signals that it sends to the task of the connection.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,15 +15,15 @@ use crate::channel::{DropCause, ObservedCall, OutgoingRequest};
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Peer, PeerError, PeerTransport};
 
-/// A command with the session that it belongs to.
+/// A command of a handle, for one session or for the connection.
 #[derive(Debug)]
 pub(super) struct SessionCommand {
-    /// The number of the session that it belongs to; `None` if it belongs to none.
+    /// The number of the session that must be the current one, or the command is dropped; `None` for any session.
     pub(super) session: Option<u64>,
     pub(super) command: ConnectionCommand,
 }
 
-/// A command of a handle to its connection.
+/// The kinds of commands. They wait in a bounded queue.
 #[derive(Debug)]
 pub(super) enum ConnectionCommand {
     Notify(Notification),
@@ -41,7 +43,7 @@ pub(super) struct PendingRequest {
 /// A signal to a connection, delivered even when the command queue is full.
 #[derive(Debug)]
 pub(super) enum ConnectionSignal {
-    /// The caller of this request has stopped waiting.
+    /// The caller of this request has stopped waiting: cancel it.
     Forget { key: u64, cause: DropCause },
     /// Accept no more requests, finish running calls, then close.
     Shutdown,
@@ -77,6 +79,7 @@ pub struct ConnectionHandle {
     pub(super) commands: mpsc::Sender<SessionCommand>,
     pub(super) signals: mpsc::UnboundedSender<ConnectionSignal>,
     pub(super) state: watch::Receiver<ConnectionState>,
+    /// The key of the next request. It identifies the request in signals.
     pub(super) keys: Arc<AtomicU64>,
     /// The session that it belongs to; `None` for the connection as a whole.
     pub(super) session: Option<u64>,
@@ -132,7 +135,9 @@ impl ConnectionHandle {
         }
     }
 
-    /// Sends a request and waits for its response. What the server sends before goes to the observer of the request. The caller runs the clock of the request.
+    /// Sends a request and waits for its response. Progress and other messages of the call go to the observer of the request.
+    ///
+    /// The timeout of the request is not applied here: the caller runs this future with the clock of the request.
     ///
     /// # Errors
     /// [`PeerError::Closed`] if the request was not sent; others if it may have been sent.
@@ -177,6 +182,7 @@ impl ConnectionHandle {
         .await
     }
 
+    /// Splits a request into the command for the connection and the receiver of its response.
     fn prepare(
         &self,
         mut request: OutgoingRequest,
