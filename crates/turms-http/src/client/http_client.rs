@@ -1,4 +1,4 @@
-//! The HTTP client: that of hyper-util with its pool, or a tower service of the user.
+//! The HTTP client of a connector: the pooled client of hyper-util, or a tower service that the application provides.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -30,7 +30,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// Sends requests to one server. Every request of the client goes through [`send`](Self::send).
 pub(super) struct HttpClient {
     sender: RequestSender,
-    /// Credentials for a proxy that requests are sent to. Tunnels have theirs in the dialer.
+    /// Credentials for a proxy that forwards plain requests. For a tunnel (`CONNECT`), the dialer sends them.
     proxy_authorization: Option<HeaderValue>,
     read_timeout: Option<Duration>,
 }
@@ -82,7 +82,7 @@ pub(super) struct ResponseBody {
     read_timeout: Option<Duration>,
 }
 
-/// The kinds of bodies. That of hyper needs no box.
+/// The kinds of bodies: that of hyper-util's client, which needs no box, or that of a service.
 pub(super) enum BodyKind {
     Hyper(Incoming),
     Service(Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>),
@@ -118,12 +118,13 @@ async fn with_timeout<T>(
     }
 }
 
-/// A tower service of the user, type-erased.
+/// A tower service of the application, type-erased.
 pub(super) trait ErasedHttpService: Send + Sync {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'static, Result<Response<BodyKind>, BoxError>>;
 }
 
-/// Erases the type of a service. Each request is sent by a clone, as tower requires it.
+/// Erases the type of a service. Each request is sent by a clone, because a tower service needs `&mut self`. The mutex
+/// makes the service `Sync`; it is held only to clone it.
 pub(super) fn boxed<S, B>(service: S) -> Arc<dyn ErasedHttpService>
 where
     S: Service<Request<Bytes>, Response = Response<B>, Error: Into<BoxError>, Future: Send> + Clone + Send + 'static,

@@ -9,6 +9,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use turms_core::{Error, ErrorKind};
 
+/// Creates an acceptor from a certificate chain and its key, both in PEM.
 pub(super) fn acceptor(certificate: &[u8], key: &[u8]) -> Result<TlsAcceptor, Error> {
     let chain = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<Vec<_>, _>>()
