@@ -79,7 +79,8 @@ impl Parameter {
         }
     }
 
-    /// Returns `true` if the generated code may not compile with this type.
+    /// Returns `true` if the generated code may not compile with this type, such as an argument without
+    /// `Deserialize`. The error is then reported at the parameter.
     pub(crate) fn may_cause_type_error(&self) -> bool {
         match self {
             Self::Argument(argument) => !is_plain(&argument.ty),
@@ -87,7 +88,7 @@ impl Parameter {
         }
     }
 
-    /// Returns the type, if it is an extractor of all arguments.
+    /// Returns the type, if it is `Args<T>` or `Option<Args<T>>`, which take all arguments.
     fn as_all_arguments(&self) -> Option<&Type> {
         match self {
             Self::Extractor(ty) if is_args(option_of(ty).unwrap_or(ty)) => Some(ty),
@@ -162,7 +163,7 @@ impl ParameterAttributes {
 /// Attributes that the derives of the argument struct read.
 const FIELD_ATTRIBUTES: [&str; 4] = ["serde", "schemars", "validate", "garde"];
 
-/// Extractors, by the last segment of their path.
+/// Extractors, by the last segment of their path: a macro sees names, not types. `#[extract]` marks all others.
 const EXTRACTORS: [&str; 11] = [
     "CancellationToken",
     "ClientInfo",
@@ -191,7 +192,7 @@ fn is_extractor(ty: &Type) -> bool {
     }
 }
 
-/// Types that are always valid arguments.
+/// Types that are always valid arguments, also in an `Option` or a `Vec`.
 const PLAIN: [&str; 17] = [
     "String", "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "isize", "u128", "u16", "u32", "u64",
     "u8", "usize",
