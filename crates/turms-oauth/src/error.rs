@@ -27,6 +27,7 @@ pub struct OAuthError(Arc<OAuthErrorState>);
 
 #[derive(Clone)]
 struct OAuthErrorState {
+    /// The MCP server that the error is about, for its message.
     server: Option<String>,
     kind: OAuthErrorKind,
 }

@@ -13,7 +13,7 @@ use crate::jws::Algorithm;
 
 const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 
-/// Reason to refuse a request.
+/// Reason to refuse a request. It determines the status and the challenge of the response.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Refusal {
     /// There is no token.
@@ -34,7 +34,7 @@ pub(super) enum Refusal {
     Unavailable(Duration),
 }
 
-/// Writes challenges.
+/// The responses to refused requests, with their challenges (`WWW-Authenticate`; RFC 6750, 3 and RFC 9449, 7.1).
 pub(super) struct Challenges {
     pub(super) policy: DpopPolicy,
     /// URL of the protected-resource metadata.
@@ -56,7 +56,7 @@ pub(super) fn published(prefix: &str, scopes: &[String]) -> Vec<String> {
 }
 
 impl Challenges {
-    /// Returns the response to a refused request. `scheme` is that of its token.
+    /// Returns the response to a refused request. `scheme` is that of its token, which the challenge repeats if the policy allows it.
     pub(super) fn reject(&self, refusal: Refusal, scheme: Option<Scheme>) -> GuardRejection {
         let scheme = match refusal {
             Refusal::Unproven => Scheme::Dpop,
@@ -98,6 +98,7 @@ impl Challenges {
         }
     }
 
+    /// Returns the scheme for requests without a token.
     pub(super) fn default_scheme(&self) -> Scheme {
         match self.policy {
             DpopPolicy::Optional => Scheme::Bearer,
@@ -112,6 +113,7 @@ impl Challenges {
         self.challenge(scheme, "insufficient_scope", "", &all)
     }
 
+    /// Writes a challenge. Parameters without a value are left out.
     fn challenge(&self, scheme: Scheme, error: &str, description: &str, scopes: &[String]) -> HeaderValue {
         let algorithms = match scheme {
             Scheme::Bearer => String::new(),

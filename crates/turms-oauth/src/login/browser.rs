@@ -1,4 +1,4 @@
-//! Starting the browser.
+//! Starts the browser, with the commands of the configuration, of the variable `BROWSER` or of the operating system.
 
 use std::env;
 use std::process::Stdio;
@@ -39,7 +39,8 @@ pub(super) async fn open(configured: Option<&str>, url: &Url) -> Result<(), Stri
     Err(reason)
 }
 
-/// Returns the program and its arguments. They are separated by spaces; no shell reads them.
+/// Splits a command at spaces into the program and its arguments, and inserts the URL for `%s`, or at the end. There is no shell,
+/// so that nothing in the URL is interpreted.
 fn arguments(command: &str, url: &Url) -> Option<(String, Vec<String>)> {
     // A command may end in `&`, which is for shells.
     let mut words = command.split_whitespace().filter(|word| *word != "&");
@@ -54,6 +55,7 @@ fn arguments(command: &str, url: &Url) -> Option<(String, Vec<String>)> {
 async fn run(program: &str, arguments: &[String]) -> Result<(), String> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // The browser must not get the key of the token store.
     command.env_remove(KEY_VARIABLE);
     // Ctrl-C in the terminal of this program must not close the browser.
     #[cfg(unix)]

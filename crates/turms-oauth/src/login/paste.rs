@@ -1,4 +1,4 @@
-//! Lines that a person pastes.
+//! Lines that the user pastes, such as the address to which the authorization server sent the browser.
 
 use std::io::{self, BufRead as _, Read as _};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::MAX_CALLBACK_BYTES;
 
 type Input = Lines<Box<dyn AsyncBufRead + Send + Unpin>>;
 
-/// A source of lines.
+/// A source of lines: the standard input, or an input that the application provides.
 #[derive(Clone)]
 pub(super) struct LineReader(Option<Arc<Mutex<Input>>>);
 
@@ -38,8 +38,8 @@ impl LineReader {
 /// A read from the standard input that was not finished when its login ended. The next login continues it.
 static PENDING: Mutex<Option<oneshot::Receiver<io::Result<Option<String>>>>> = Mutex::const_new(None);
 
-/// Reads a line from the standard input in a thread of its own: a runtime waits for its own threads when it ends, and this one may wait
-/// for ever.
+/// Reads a line from the standard input, in a thread that does not belong to the runtime. The read cannot be cancelled, and a runtime
+/// waits for its blocking threads when it shuts down: the process would not end before the user presses Enter.
 async fn stdin_line() -> io::Result<Option<String>> {
     let mut pending = PENDING.lock().await;
     if pending.is_none() {
@@ -47,7 +47,7 @@ async fn stdin_line() -> io::Result<Option<String>> {
         std::thread::Builder::new().name("turms-paste".to_owned()).spawn(move || {
             let mut line = String::new();
             let read = io::stdin().lock().take(MAX_CALLBACK_BYTES as u64).read_line(&mut line);
-            // The receiver is kept until it has received.
+            // Does not fail: `PENDING` keeps the receiver until it has the line.
             let _ = sender.send(read.map(|bytes| (bytes > 0).then_some(line)));
         })?;
         *pending = Some(receiver);

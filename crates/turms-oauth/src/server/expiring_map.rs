@@ -1,4 +1,4 @@
-//! A map with a bound on its entries, each of which expires.
+//! A map with a maximum number of entries that expire, such as login codes. Times are seconds since the Unix epoch.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
@@ -11,10 +11,11 @@ pub(crate) struct ExpiringMap<K, V> {
     /// The keys in the order in which they expire.
     order: BTreeMap<EntryOrder, K>,
     capacity: usize,
+    /// The last serial number.
     inserted: u64,
 }
 
-/// The second in which an entry expires, and a serial number.
+/// The time at which an entry expires, and a serial number, which keeps entries apart that expire at the same time.
 type EntryOrder = (u64, u64);
 
 #[derive(Debug)]
@@ -28,7 +29,7 @@ impl<K: Clone + Eq + Hash, V> ExpiringMap<K, V> {
         Self { entries: HashMap::new(), order: BTreeMap::new(), capacity: capacity.max(1), inserted: 0 }
     }
 
-    /// Adds or replaces an entry.
+    /// Adds or replaces an entry. In a full map, removes the entry that would expire first.
     pub(crate) fn insert(&mut self, key: K, value: V, expires_at: u64, now: u64) {
         self.purge(now);
         self.remove(&key);
