@@ -111,9 +111,10 @@ pub(crate) enum LineBreaks {
 #[derive(Debug, Clone)]
 pub(crate) struct Scanner<'a> {
     pub(super) text: &'a str,
+    /// The cursor, in bytes.
     pub(super) at: usize,
     line_breaks: LineBreaks,
-    /// A value that is already checked.
+    /// A value that was checked when its message was decoded, and is skipped at once.
     checked: Span,
 }
 
@@ -212,7 +213,7 @@ impl<'a> Scanner<'a> {
         self.at += 1;
     }
 
-    /// Returns the next member of the current object; `None` after its `}`.
+    /// Returns the next member of the current object; `None` after its `}`. `first` is `true` for the first call.
     pub(crate) fn next_member(&mut self, first: bool, depth: usize) -> Result<Option<(Key<'a>, &'a str)>, SyntaxError> {
         match self.next_key(first)? {
             Some(key) => Ok(Some((key, self.skip_value(depth)?))),
@@ -234,7 +235,7 @@ impl<'a> Scanner<'a> {
         self.skip_value(depth).map(Some)
     }
 
-    /// Skips the comma before an entry. Returns `false` at the end of the container.
+    /// Skips the comma before an entry, which the `first` one does not have. Returns `false` at the end of the container.
     #[inline]
     pub(super) fn next_entry(&mut self, first: bool, end: u8) -> Result<bool, SyntaxError> {
         self.skip_space();

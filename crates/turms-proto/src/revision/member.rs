@@ -1,3 +1,5 @@
+//! The revisions that define each member of the object types.
+
 use super::ProtocolVersion::{self, *};
 use crate::types;
 
@@ -52,7 +54,8 @@ pub struct MemberRange {
 
 /// The members of all object types, and the revisions that define them.
 ///
-/// This is the first loss table: lowering a value to a revision outside the range drops the member.
+/// It is one of the two tables of what is lost by [lowering](super::Translate::lower), a translation to an older
+/// revision: a member is dropped if the revision is outside of its range. The other one is [`LOSSES`](super::LOSSES).
 pub const MEMBERS: &[&[MemberRange]] = &[
     types::AcknowledgedParams::MEMBERS,
     types::Annotations::MEMBERS,

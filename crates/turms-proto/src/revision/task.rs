@@ -1,4 +1,5 @@
-//! Translation of tasks: the experimental core tasks of 2025-11-25 and the extension of 2026-07-28.
+//! Translation of tasks between two formats: 2025-11-25 has them in the protocol itself ("core tasks", experimental),
+//! 2026-07-28 as an extension.
 
 use super::{Ability, ProtocolVersion, Translate, lower_result, raise_result};
 use crate::json::RawJson;

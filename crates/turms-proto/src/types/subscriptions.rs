@@ -6,7 +6,10 @@ use crate::json::Object;
 use crate::method::{method, notification};
 use crate::types::{Meta, ResultType};
 
-/// Filter for the notifications of a subscription.
+/// Filter for the notifications of a subscription. Default: none.
+///
+/// A URI converts to the filter for changes of that resource. The setters combine several kinds:
+/// `SubscriptionFilter::new().tools_list_changed(true)`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct SubscriptionFilter {
