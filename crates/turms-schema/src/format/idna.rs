@@ -17,7 +17,8 @@ fn is_label(label: &[char]) -> bool {
     !has_hyphens && !is_ascii && !begins_with_mark && (0..label.len()).all(|at| is_allowed(label, at))
 }
 
-/// Returns `true` if a character is allowed at this position of a label.
+/// Returns `true` if a character is allowed at this position of a label. For some characters it depends on their
+/// neighbours (the contextual rules, RFC 5892, appendix A).
 fn is_allowed(label: &[char], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| label[before]);
     let after = label.get(at + 1).copied();
