@@ -167,7 +167,8 @@ impl Context {
         self.call().client_capabilities().map(Cow::into_owned).unwrap_or_default()
     }
 
-    /// Returns `true` if the client has cancelled the call. The handler is then being dropped: this is for the `drop` of a guard.
+    /// Returns `true` if the client has cancelled the call. The handler is dropped then, so that only the `Drop` of its values can ask.
+    /// For work outside of the handler, extract a [`CancellationToken`](crate::CancellationToken).
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.call().cancellation().is_some_and(CancellationToken::is_cancelled)
@@ -241,7 +242,7 @@ impl Context {
         self.call().log_enabled(level)
     }
 
-    /// Asks the user to fill in a form. The form is generated from `T`: a struct of strings, numbers, booleans, enums
+    /// Asks the user to fill in a form. The form is generated from `T`, which derives `Deserialize` and `JsonSchema`: a struct of strings, numbers, booleans, enums
     /// without data and vectors of such enums. A field of type `Option` is optional, and is `None` if the response
     /// omits it or sets it to `null`.
     ///

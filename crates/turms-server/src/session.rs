@@ -41,6 +41,7 @@ pub(crate) struct SessionCore {
     peer: Peer,
     server: ServerHandle,
     client: OnceLock<Arc<ClientRecord>>,
+    /// The session's own tools, prompts and resources, which take precedence over those of the server.
     pub(crate) own: ArcSwapOption<Catalog>,
     /// One of `NEW`, `REFUSED`, `STARTED` and `CLOSED`.
     stage: AtomicU8,
@@ -54,7 +55,8 @@ const NEW: u8 = 0;
 const STARTED: u8 = 1;
 /// No callback will be called again.
 const CLOSED: u8 = 2;
-/// An `on_session_start` callback runs, has refused the session, or has panicked.
+/// An `on_session_start` callback has refused the session or panicked, or is still running: requests are rejected
+/// until all have accepted the session.
 const REFUSED: u8 = 3;
 
 /// The state of a session that idle ones do not have.
@@ -350,8 +352,8 @@ impl SessionCore {
         self.read_extras(|extras| extras.is_sending_backlog || !extras.backlog.is_empty())
     }
 
-    /// Adds a change to the backlog. Returns `true` if the caller must start sending the backlog. `can_send` is `true`
-    /// if it can.
+    /// Adds a change to the backlog. Returns `true` if the caller must start sending the backlog, which happens only if
+    /// `can_send` is `true` and the backlog is not being sent already.
     pub(crate) fn add_to_backlog(&self, change: Change, can_send: bool) -> bool {
         self.edit_extras(|extras| {
             extras.backlog.insert(change);
@@ -359,7 +361,7 @@ impl SessionCore {
         })
     }
 
-    /// Returns a change to the backlog after a failure, and stops sending.
+    /// Puts a change back into the backlog that could not be sent, and stops sending.
     pub(crate) fn return_to_backlog(&self, change: Change) {
         self.edit_extras(|extras| {
             extras.backlog.insert(change);

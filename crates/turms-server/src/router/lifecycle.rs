@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::task;
 
 impl Router {
+    /// Handles `initialize`: records the client in its session, and calls the `on_session_start` callbacks.
     pub(super) async fn initialize(&self, params: Payload, context: &Context) -> CallResult {
         let params: InitializeParams = params.take()?;
         if let (Some(session), Some(handle)) = (context.session(), context.call().session()) {
@@ -34,6 +35,7 @@ impl Router {
         Ok(Payload::new(initialize_of_discover(discovered, context.protocol_version())))
     }
 
+    /// Handles `server/discover`. The result of `initialize` is derived from this one.
     pub(super) fn discover(&self) -> DiscoverResult {
         let settings = &self.0.settings;
         let versions: Vec<String> = self.protocol_versions().iter().map(ToString::to_string).collect();
@@ -63,12 +65,14 @@ pub(crate) fn refused_session() -> ErrorObject {
 
 /// Returns the tasks capability of 2025-11-25.
 fn core_tasks(context: &Context) -> ServerTasksCapability {
+    // Only tool calls can become tasks. `tasks/list` needs a caller whose tasks can be told from those of others.
     let calls = RawJson::parse(r#"{"tools":{"call":{}}}"#).ok().and_then(|calls| calls.as_object());
     let mut tasks = ServerTasksCapability::new().cancel(Object::new());
     tasks.list = task::creator(context).map(|_| Object::new());
     tasks.requests(calls.unwrap_or_default())
 }
 
+/// Handles `logging/setLevel`.
 pub(super) fn set_level(params: Payload, context: &Context) -> CallResult {
     let params: SetLevelParams = params.take()?;
     if let Some(session) = context.call().session() {
