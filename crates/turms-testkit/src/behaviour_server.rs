@@ -191,7 +191,8 @@ fn with_tools(server: Server) -> Server {
         }))
 }
 
-/// Runs until it is cancelled. A task outside the handler counts the cancellation, too.
+/// Runs until it is cancelled. Counts `stopped` when the handler is dropped, and `cancelled` when the token is: the
+/// token is for work outside the handler.
 async fn slow(State(counters): State<CallCounters>, token: CancellationToken) {
     let outside = counters.clone();
     tokio::spawn(async move {

@@ -31,7 +31,7 @@ impl CallCounters {
         self.0.borrow().clone()
     }
 
-    /// Waits until a counter has this value.
+    /// Waits until a counter has exactly this value. Waits forever if it never does: wrap it in [`within`](crate::within).
     pub async fn reaches(&self, counter: &str, value: i64) {
         // The sender is borrowed, so it cannot be dropped.
         let _ = self.0.subscribe().wait_for(|counters| value_of(counters, counter) == value).await;

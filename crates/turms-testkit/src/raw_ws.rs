@@ -30,7 +30,7 @@ pub const HEADERS: [&str; 6] = [
     "Sec-WebSocket-Protocol: mcp",
 ];
 
-/// A connection after the upgrade.
+/// A WebSocket connection after the upgrade. Frames are written and read without a WebSocket library.
 #[derive(Debug)]
 pub struct WsConnection {
     /// The socket.
@@ -127,6 +127,7 @@ pub fn frame(last: bool, kind: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// The mask of all frames. A fixed one, which the protocol forbids only for security.
 const MASK: [u8; 4] = [1, 2, 3, 4];
 
 /// Encodes the header of a frame.

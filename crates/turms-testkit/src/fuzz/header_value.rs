@@ -1,3 +1,5 @@
+//! The fuzz target for header values.
+
 use serde_json::Value;
 use turms_proto::header::{
     HeaderLookup, ParamHeaders, check_method, check_name, check_version, decode_value, encode_value,
@@ -46,6 +48,7 @@ fn checks_do_not_panic(text: &str) {
     }
 }
 
+/// Checks that a server accepts the headers that a client derives from arguments, given the input schema of a tool.
 fn assert_mirrors(schema: &Value, arguments: &Value) {
     let headers = match ParamHeaders::from_schema(schema) {
         Ok(headers) => headers,
