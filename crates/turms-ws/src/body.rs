@@ -1,3 +1,5 @@
+//! The body of HTTP responses before the upgrade.
+
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};

@@ -109,6 +109,7 @@ impl WsConnectError {
     }
 }
 
+/// Returns `: BODY`, or nothing for an empty body.
 fn after_colon(body: &str) -> String {
     if body.is_empty() { String::new() } else { format!(": {body}") }
 }
@@ -146,7 +147,8 @@ async fn upgrade(
     let key = generate_key();
     let request = upgrade_request(url, headers, &key)?;
     let (mut sender, connection) = http1::handshake(stream).await.map_err(WsConnectError::Http)?;
-    // The connection is polled only until the response is read, so it needs no task of its own.
+    // Until the upgrade, the connection makes progress only while it is polled: it is polled here, together with the
+    // exchange, rather than by a task of its own.
     let mut connection = pin!(connection.with_upgrades());
     let mut exchange = pin!(async {
         let mut response = sender.send_request(request).await.map_err(WsConnectError::Http)?;

@@ -1,3 +1,5 @@
+//! `connect_ws`, for builders of clients.
+
 use turms_core::__internal::ConnectClient;
 use turms_core::ConnectError;
 

@@ -1,3 +1,5 @@
+//! WebSocket connectors for URLs.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -16,6 +16,7 @@ use crate::handshake::{SUBPROTOCOL, VERSION, has_token, tokens};
 /// A valid request to open a WebSocket.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UpgradeRequest {
+    /// The value of `Sec-WebSocket-Accept`, derived from the key of the client.
     accept: HeaderValue,
     names_subprotocol: bool,
 }
@@ -37,6 +38,7 @@ pub(crate) enum UpgradeError {
     Subprotocol,
     #[error("too many connections; try again later")]
     Full,
+    /// There is no `hyper::upgrade::OnUpgrade` extension.
     #[error("the connection cannot be upgraded; the HTTP server does not support it")]
     Impossible,
 }
