@@ -8,7 +8,7 @@
 //! | `guard` | yes | checks of tokens, with keys at hand |
 //! | `remote` | yes | a guard that fetches keys and introspects tokens; enables `guard` |
 //! | `dev` | | an authorization server for development and tests |
-//! | `proxy` | | an authorization server in front of a provider without dynamic registration |
+//! | `proxy` | | an authorization server in front of a provider without dynamic registration; enables `client` and `remote` |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -40,6 +40,8 @@ mod network;
 mod pkce;
 #[cfg(any(feature = "client", feature = "remote"))]
 pub mod provider;
+#[cfg(feature = "proxy")]
+pub mod proxy;
 #[cfg(feature = "client")]
 mod registration;
 #[cfg(feature = "client")]

@@ -141,7 +141,7 @@ impl VerifyError {
 }
 
 /// Returns `true` if the key of a token may be among the keys: there is one with its key id, or it has none and one verifies it.
-pub(super) fn may_have_key(jws: &Jws<'_>, keys: &[Jwk]) -> bool {
+pub(crate) fn may_have_key(jws: &Jws<'_>, keys: &[Jwk]) -> bool {
     match jws.header("kid") {
         Some(kid) => fitting(keys, Some(kid), jws.algorithm()).next().is_some(),
         None => is_signed(jws, keys),
@@ -155,7 +155,7 @@ fn fitting<'a>(keys: &'a [Jwk], kid: Option<&'a str>, algorithm: Algorithm) -> i
 }
 
 /// Returns `true` if one of the keys verifies a token.
-pub(super) fn is_signed(jws: &Jws<'_>, keys: &[Jwk]) -> bool {
+pub(crate) fn is_signed(jws: &Jws<'_>, keys: &[Jwk]) -> bool {
     let fitting = fitting(keys, jws.header("kid"), jws.algorithm());
     fitting.take(MAX_TRIED_KEYS).any(|key| jws.verify(key).is_ok())
 }

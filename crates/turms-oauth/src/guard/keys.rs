@@ -23,17 +23,17 @@ const RETRY_INTERVAL: f64 = 5.0;
 
 /// Times of the cache, in seconds.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct KeyTimes {
-    pub(super) min_lifetime: f64,
-    pub(super) max_lifetime: f64,
+pub(crate) struct KeyTimes {
+    pub(crate) min_lifetime: f64,
+    pub(crate) max_lifetime: f64,
     /// Time that keys are used after their lifetime if new ones cannot be fetched.
-    pub(super) grace: f64,
+    pub(crate) grace: f64,
     /// Minimum time between two requests because of an unknown key.
-    pub(super) unknown_interval: f64,
+    pub(crate) unknown_interval: f64,
 }
 
 /// The keys of one issuer.
-pub(super) struct RemoteKeys {
+pub(crate) struct RemoteKeys {
     issuer: String,
     /// URL of the keys. `None` for that of the issuer's metadata.
     url: Option<String>,
@@ -64,8 +64,8 @@ struct FetchedKeys {
 
 /// The keys cannot be fetched at the moment.
 #[derive(Debug, PartialEq)]
-pub(super) struct KeysUnavailable {
-    pub(super) retry_after: Duration,
+pub(crate) struct KeysUnavailable {
+    pub(crate) retry_after: Duration,
 }
 
 enum KeyPlan {
@@ -75,7 +75,7 @@ enum KeyPlan {
 }
 
 impl RemoteKeys {
-    pub(super) fn new(
+    pub(crate) fn new(
         issuer: String,
         url: Option<String>,
         fetcher: Fetcher,
@@ -86,7 +86,7 @@ impl RemoteKeys {
     }
 
     /// Returns the keys for a token. They may not include its key. `has_key` returns `true` for keys that may.
-    pub(super) async fn find(
+    pub(crate) async fn find(
         self: &Arc<Self>,
         has_key: impl Fn(&[Jwk]) -> bool,
     ) -> Result<Arc<[Jwk]>, KeysUnavailable> {

@@ -35,9 +35,14 @@ pub use self::document::GuardDocuments;
 use self::document::Resource;
 pub use self::dpop::{DpopPolicy, MemoryReplayStore, ReplayStore, ReplayStoreError};
 use self::dpop::{ProofRules, ProvenRequest};
-pub use self::issuer::{Issuer, Verifier, VerifyError};
 #[cfg(feature = "remote")]
-use self::keys::RemoteKeys;
+pub(crate) use self::issuer::may_have_key;
+pub(crate) use self::issuer::is_signed;
+pub use self::issuer::{Issuer, Verifier, VerifyError};
+#[cfg(feature = "proxy")]
+pub(crate) use self::keys::KeyTimes;
+#[cfg(feature = "remote")]
+pub(crate) use self::keys::RemoteKeys;
 pub use self::layer::{GuardedService, TokenGuardLayer};
 use self::rejection::{Challenges, Refusal};
 use self::request::{PresentedToken, Scheme};
@@ -241,11 +246,11 @@ impl GuardState {
         let now = self.clock.now();
         let verified = self.rules.check(claims, issuer.identifier.as_deref(), now).map_err(Refusal::Invalid)?;
         let is_signed = match &issuer.kind {
-            IssuerKind::Keys(keys) => issuer::is_signed(jws, keys),
+            IssuerKind::Keys(keys) => is_signed(jws, keys),
             #[cfg(feature = "remote")]
             IssuerKind::Remote(keys) => {
-                let keys = keys.find(|keys| issuer::may_have_key(jws, keys)).await;
-                issuer::is_signed(jws, &keys.map_err(|error| Refusal::Unavailable(error.retry_after))?)
+                let keys = keys.find(|keys| may_have_key(jws, keys)).await;
+                is_signed(jws, &keys.map_err(|error| Refusal::Unavailable(error.retry_after))?)
             }
             IssuerKind::Verifier(_) => false,
         };

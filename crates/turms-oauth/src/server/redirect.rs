@@ -60,6 +60,12 @@ fn split_loopback(uri: &str) -> Option<(&str, &str)> {
     (rest.is_empty() || rest.starts_with(['/', '?'])).then_some((host, rest))
 }
 
+/// Returns a redirect URI without the port of a loopback host, which differs from login to login.
+#[cfg(feature = "proxy")]
+pub(crate) fn without_port(uri: &str) -> String {
+    split_loopback(uri).map_or_else(|| uri.to_owned(), |(host, rest)| format!("{host}{rest}"))
+}
+
 /// Returns the host of a redirect URI for people, and `true` if it is of this machine.
 pub(crate) fn host_of(uri: &str) -> (String, bool) {
     match Url::parse(uri) {

@@ -77,11 +77,17 @@ pub(crate) fn param(url: &Url, name: &str) -> Option<String> {
 pub(crate) struct Agent {
     client: Client<HttpConnector, Full<Bytes>>,
     pub(crate) cookies: BTreeMap<String, String>,
+    /// All that was received: headers and bodies.
+    pub(crate) seen: String,
 }
 
 impl Agent {
     pub(crate) fn new() -> Self {
-        Self { client: Client::builder(TokioExecutor::new()).build_http(), cookies: BTreeMap::new() }
+        Self {
+            client: Client::builder(TokioExecutor::new()).build_http(),
+            cookies: BTreeMap::new(),
+            seen: String::new(),
+        }
     }
 
     pub(crate) async fn get(&mut self, url: impl AsRef<str>) -> Answer {
@@ -124,7 +130,9 @@ impl Agent {
             let (name, value) = cookie.to_str().unwrap().split(';').next().unwrap().split_once('=').unwrap();
             self.cookies.insert(name.to_owned(), value.to_owned());
         }
-        Answer { status: head.status, headers: head.headers, body: body.collect().await.unwrap().to_bytes() }
+        let body = body.collect().await.unwrap().to_bytes();
+        self.seen.push_str(&format!("{:?}\n{}\n", head.headers, String::from_utf8_lossy(&body)));
+        Answer { status: head.status, headers: head.headers, body }
     }
 }
 
