@@ -251,7 +251,7 @@ impl Provider {
     ) -> Result<UpstreamUser, UpstreamError> {
         let invalid = UpstreamError::IdToken;
         let jws = Jws::parse(token.expose()).map_err(|_| invalid("it is not a signed token"))?;
-        let keys = endpoints.keys.as_ref().ok_or(invalid("the provider has no keys"))?;
+        let keys = endpoints.keys.as_ref().ok_or_else(|| invalid("the provider has no keys"))?;
         let keys = keys.find(jws.header("kid"), jws.algorithm()).await;
         if !is_signed(&jws, &keys.map_err(|_| UpstreamError::KeysUnavailable)?) {
             return Err(invalid("the signature does not match"));
@@ -261,7 +261,8 @@ impl Provider {
         if text(&claims, "nonce").map(Secret::new).as_ref() != Some(nonce) {
             return Err(invalid("nonce is not that of this login"));
         }
-        let subject = text(&claims, "sub").filter(|subject| !subject.is_empty()).ok_or(invalid("sub is missing"))?;
+        let subject =
+            text(&claims, "sub").filter(|subject| !subject.is_empty()).ok_or_else(|| invalid("sub is missing"))?;
         Ok(UpstreamUser::new(subject.to_owned(), claims))
     }
 

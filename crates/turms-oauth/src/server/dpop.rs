@@ -60,7 +60,7 @@ impl ProofCheck {
         if !text(&claims, "htu").is_some_and(|own| is_same_url(own, url)) {
             return Err(invalid("htu is another URL"));
         }
-        if !date(&claims, "iat").is_some_and(|issued| issued.abs_diff(now) <= WINDOW) {
+        if date(&claims, "iat").is_none_or(|issued| issued.abs_diff(now) > WINDOW) {
             return Err(invalid("iat is too far from the time of the server"));
         }
         let hash = access_token.map(|token| encode(sha256(token)));

@@ -1,7 +1,7 @@
 //! Error responses of the endpoints (RFC 6749, 5.2).
 
+use http::StatusCode;
 use http::header::{HeaderName, HeaderValue, WWW_AUTHENTICATE};
-use http::{HeaderMap, StatusCode};
 use serde_json::json;
 
 use super::http::{HttpResponse, json_response};
@@ -12,13 +12,13 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) error: &'static str,
     pub(crate) description: String,
-    headers: HeaderMap,
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Refusal {
     /// Creates an error response with the status 400.
     pub(crate) fn new(error: &'static str, description: impl Into<String>) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, error, description: description.into(), headers: HeaderMap::new() }
+        Self { status: StatusCode::BAD_REQUEST, error, description: description.into(), headers: Vec::new() }
     }
 
     pub(crate) fn invalid_request(description: impl Into<String>) -> Self {
@@ -46,7 +46,7 @@ impl Refusal {
     }
 
     pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.insert(name, value);
+        self.headers.push((name, value));
         self
     }
 

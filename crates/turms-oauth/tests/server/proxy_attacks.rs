@@ -200,7 +200,7 @@ async fn errors_of_the_provider_reach_the_client_as_errors_of_oauth() {
         let answer = browser.get(proxied.url(&format!("/callback?{query}"))).await;
         assert_eq!(answer.param("error").as_deref(), Some(error), "{code}");
         let location = answer.location().to_string();
-        assert!(!location.contains("pwned") && !location.contains("script"), "{location}");
+        assert!(!location.contains("pwned") && !location.contains("Cscript"), "{location}");
     }
 }
 
