@@ -35,9 +35,9 @@ pub use self::document::GuardDocuments;
 use self::document::Resource;
 pub use self::dpop::{DpopPolicy, MemoryReplayStore, ReplayStore, ReplayStoreError};
 use self::dpop::{ProofRules, ProvenRequest};
+pub(crate) use self::issuer::is_signed;
 #[cfg(feature = "remote")]
 pub(crate) use self::issuer::may_have_key;
-pub(crate) use self::issuer::is_signed;
 pub use self::issuer::{Issuer, Verifier, VerifyError};
 #[cfg(feature = "proxy")]
 pub(crate) use self::keys::KeyTimes;

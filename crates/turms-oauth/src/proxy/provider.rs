@@ -17,7 +17,7 @@ use crate::flow::{
     AuthorizationRequest, Callback, CodeExchange, TokenParameters, authorization_url, check_callback, exchange_code,
     refresh,
 };
-use crate::guard::{KeyTimes, RemoteKeys, is_signed};
+use crate::guard::{KeyTimes, RemoteKeys, is_signed, may_have_key};
 use crate::jws::Jws;
 use crate::metadata::AuthorizationServerMetadata;
 use crate::secret::Secret;
@@ -252,7 +252,7 @@ impl Provider {
         let invalid = UpstreamError::IdToken;
         let jws = Jws::parse(token.expose()).map_err(|_| invalid("it is not a signed token"))?;
         let keys = endpoints.keys.as_ref().ok_or_else(|| invalid("the provider has no keys"))?;
-        let keys = keys.find(jws.header("kid"), jws.algorithm()).await;
+        let keys = keys.find(|keys| may_have_key(&jws, keys)).await;
         if !is_signed(&jws, &keys.map_err(|_| UpstreamError::KeysUnavailable)?) {
             return Err(invalid("the signature does not match"));
         }
