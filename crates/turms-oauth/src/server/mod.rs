@@ -6,6 +6,7 @@ pub(crate) mod claims;
 pub(crate) mod clients;
 pub(crate) mod clock;
 pub(crate) mod codes;
+pub(crate) mod documents;
 pub(crate) mod dpop;
 pub(crate) mod expiring_map;
 pub(crate) mod http;
@@ -175,6 +176,7 @@ impl Core {
     }
 
     /// Returns a path without that of the issuer.
+    #[cfg(feature = "dev")]
     pub(crate) fn path_of<'a>(&self, path: &'a str) -> &'a str {
         path.strip_prefix(&*self.base).unwrap_or(path)
     }

@@ -40,6 +40,7 @@ impl TokenRequest {
         self.client.as_ref().ok_or_else(|| Refusal::invalid_client("the client_id is missing"))
     }
 
+    #[cfg(feature = "dev")]
     pub(crate) fn any_client(&self) -> Option<&Arc<ServerClient>> {
         self.client.as_ref()
     }

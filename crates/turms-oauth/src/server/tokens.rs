@@ -99,6 +99,7 @@ impl Tokens {
     }
 
     /// Signs with another key from now on. The previous one remains in the key set.
+    #[cfg(feature = "dev")]
     pub(crate) fn rotate_key(&self, key: SigningKey) {
         let mut state = self.0.lock();
         let previous = std::mem::replace(&mut state.key, Arc::new(with_key_id(key)));

@@ -91,3 +91,15 @@ async fn a_grant_type_that_does_not_exist_is_not_supported_for_any_client() {
     let form = [("grant_type", "password"), ("client_id", client["client_id"].as_str().unwrap())];
     assert_eq!(agent.post(server.url("/token"), &form).await.error(), (400, "unsupported_grant_type".to_owned()));
 }
+
+#[tokio::test]
+async fn the_name_of_a_client_is_escaped_on_the_page() {
+    let server = DevServer::builder().bind("127.0.0.1:0").await.unwrap();
+    let mut agent = Agent::new();
+    let request = json!({"redirect_uris": [REDIRECT], "client_name": "<img src=x onerror=alert(1)>"});
+    let client = agent.post_json(server.url("/register"), &request).await.ok();
+    let login = Login::new(client["client_id"].as_str().unwrap()).with("scope", "<b>");
+    let text = agent.get(login.url(&server.url("/authorize"))).await.text();
+    assert!(text.contains("&lt;img src=x onerror=alert(1)&gt;"), "{text}");
+    assert!(!text.contains("<img") && !text.contains("<b>"), "{text}");
+}

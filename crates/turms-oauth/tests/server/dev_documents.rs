@@ -47,8 +47,9 @@ async fn a_document_that_is_not_one_is_refused() {
         secret["token_endpoint_auth_method"] = json!("client_secret_basic");
         secret
     });
-    let large = format!("{{\"client_id\":{:?},\"x\":\"{}\"}}", site.url("/large"), "x".repeat(20_000));
-    site.page("/large", StatusCode::OK, "application/json", large);
+    let mut large = document(&site.url("/large"));
+    large["x"] = json!("x".repeat(20_000));
+    site.page("/large", StatusCode::OK, "application/json", large.to_string());
     let before = site.requests();
     let mut agent = Agent::new();
     for path in ["/foreign.json", "/text", "/moved", "/error", "/secret", "/large", "/missing"] {
