@@ -176,8 +176,8 @@ fn chosen(secret: &Secret, metadata: &AuthorizationServerMetadata) -> ClientAuth
 pub(crate) struct ClientCredentials {
     pub(crate) form: Vec<(&'static str, Secret)>,
     pub(crate) headers: HeaderMap,
-    /// The secret in the header.
-    pub(crate) header_secret: Option<Secret>,
+    /// The secret in the header, alone and as the header has it.
+    pub(crate) header_secrets: Vec<Secret>,
 }
 
 impl ClientCredentials {
@@ -185,11 +185,12 @@ impl ClientCredentials {
     fn basic(&mut self, id: &str, secret: &Secret) {
         let encoded = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
         let pair = Secret::new(format!("{}:{}", encoded(id), encoded(secret.expose())));
-        let value = Secret::new(format!("Basic {}", STANDARD.encode(pair.expose())));
+        let encoded = Secret::new(STANDARD.encode(pair.expose()));
+        let value = Secret::new(format!("Basic {}", encoded.expose()));
         let mut value = HeaderValue::from_str(value.expose()).expect("base64 is valid in a header");
         value.set_sensitive(true);
         self.headers.insert(AUTHORIZATION, value);
-        self.header_secret = Some(secret.clone());
+        self.header_secrets = vec![encoded, pair, secret.clone()];
     }
 }
 

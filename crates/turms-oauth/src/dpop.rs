@@ -157,7 +157,7 @@ impl DpopKey {
         self.nonces.lock().get(&origin(url)).cloned()
     }
 
-    /// Keeps the `DPoP-Nonce` of a response for the origin of its URL. Returns `true` if it has one that differs from the last.
+    /// Keeps the `DPoP-Nonce` of a response for the origin of its URL. Returns `true` if it has one.
     pub fn observe(&self, url: &Url, headers: &HeaderMap) -> bool {
         let Some(nonce) = headers.get(DPOP_NONCE).and_then(|value| value.to_str().ok()) else { return false };
         if nonce.is_empty() || nonce.len() > MAX_NONCE_LENGTH {
@@ -165,7 +165,7 @@ impl DpopKey {
         }
         let (mut nonces, origin) = (self.nonces.lock(), origin(url));
         if nonces.get(&origin).is_some_and(|known| known == nonce) {
-            return false;
+            return true;
         }
         if nonces.len() >= MAX_NONCES && !nonces.contains_key(&origin) {
             nonces.clear();
@@ -261,7 +261,7 @@ mod tests {
         let (one, other) = (url("https://a.example/token?x"), url("https://b.example/"));
         let headers = |nonce: &str| HeaderMap::from_iter([(DPOP_NONCE, nonce.parse().unwrap())]);
         assert!(key.observe(&one, &headers("n1")));
-        assert!(!key.observe(&one, &headers("n1")));
+        assert!(key.observe(&one, &headers("n1")));
         assert!(key.observe(&one, &headers("n2")));
         assert!(!key.observe(&other, &HeaderMap::new()));
         assert!(!key.observe(&other, &headers(&"n".repeat(MAX_NONCE_LENGTH + 1))));

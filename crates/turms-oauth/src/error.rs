@@ -132,7 +132,7 @@ pub enum OAuthErrorKind {
         response: Option<String>,
     },
     /// The MCP server asks for scopes that were requested and not granted.
-    #[error("the server requires the scopes {:?}, which the authorization server has not granted", .0.join(" "))]
+    #[error("the server requires {}", missing_scopes(.0))]
     InsufficientScope(Vec<String>),
     /// The runtime is shutting down.
     #[error("the runtime is shutting down")]
@@ -145,6 +145,15 @@ fn for_resource(resource: Option<&str>) -> String {
 
 fn with_scopes(scopes: &[String]) -> String {
     if scopes.is_empty() { String::new() } else { format!(" with the scopes {:?}", printable(&scopes.join(" "))) }
+}
+
+fn missing_scopes(scopes: &[String]) -> String {
+    match scopes {
+        [] => "more scopes, and does not name them".to_owned(),
+        scopes => {
+            format!("the scopes {:?}, which the authorization server has not granted", printable(&scopes.join(" ")))
+        }
+    }
 }
 
 fn quoted(response: Option<&str>) -> String {

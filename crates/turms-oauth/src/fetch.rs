@@ -86,12 +86,10 @@ impl fmt::Display for FetchStep {
 
 /// Error of a request to an authorization server or a metadata document. Shows the step and the origin, and never a path, a query,
 /// a body or a token.
-#[derive(Clone, thiserror::Error)]
-#[error("{step}{}: {kind}", at(origin))]
+#[derive(Clone)]
 pub struct FetchError {
     step: FetchStep,
     origin: String,
-    #[source]
     kind: FetchErrorKind,
 }
 
@@ -183,6 +181,19 @@ impl FetchError {
             }
             _ => false,
         }
+    }
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}: {}", self.step, at(&self.origin), self.kind)
+    }
+}
+
+impl Error for FetchError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        // The message has that of the reason.
+        self.kind.source()
     }
 }
 
@@ -375,11 +386,6 @@ impl Fetcher {
         headers: HeaderMap,
     ) -> Result<FetchResponse, FetchError> {
         self.in_time(step, url, self.follow(step, url, headers)).await
-    }
-
-    /// Sends a GET and decodes the response.
-    pub(crate) async fn get_json<T: DeserializeOwned>(&self, step: FetchStep, url: &str) -> Result<T, FetchError> {
-        self.get(step, url).await?.json()
     }
 
     /// Sends a GET without following redirects: a client ID metadata document is at its own URL.

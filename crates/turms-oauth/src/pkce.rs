@@ -17,8 +17,18 @@ pub struct Pkce {
 
 /// Creates a verifier of 256 random bits and its challenge.
 ///
+/// ```
+/// use turms_oauth::{pkce, pkce_challenge};
+///
+/// let pkce = pkce();
+/// assert_eq!(pkce.challenge, pkce_challenge(pkce.verifier.expose()));
+/// ```
+///
 /// # Panics
 /// If the operating system provides no random numbers.
+#[doc(alias = "generate_pkce")]
+#[doc(alias = "generate_pkce_challenge")]
+#[doc(alias = "generate_code_verifier")]
 #[must_use]
 pub fn pkce() -> Pkce {
     let verifier = random_token();
@@ -27,6 +37,8 @@ pub fn pkce() -> Pkce {
 }
 
 /// Returns the S256 challenge of a verifier.
+#[doc(alias = "generate_code_challenge")]
+#[doc(alias = "verify_pkce_challenge")]
 #[must_use]
 pub fn pkce_challenge(verifier: &str) -> String {
     encode(sha256(verifier))

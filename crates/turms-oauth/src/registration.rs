@@ -85,6 +85,8 @@ impl RegistrationResponse {
 ///
 /// # Errors
 /// When the server has no registration endpoint, or rejects the registration. If it rejects the redirect URI, the error names it.
+#[doc(alias = "register_client")]
+#[doc(alias = "dynamic_client_registration")]
 pub async fn register(
     fetcher: &Fetcher,
     metadata: &AuthorizationServerMetadata,

@@ -34,7 +34,7 @@ impl ServerLogin {
             self.options.store.remove_client(issuer, &self.options.profile).await?;
         }
         let dpop = self.dpop_key(discovery, challenge, key)?;
-        let mut attempt = self.ask_once(discovery, &scopes, dpop.as_ref()).await;
+        let mut attempt = self.ask_once(discovery, &scopes, dpop.as_deref()).await;
         if let Err((error, Some(client))) = &attempt
             && client.is_registered
             && (error.is_invalid_client() || error.is_login_timeout())
@@ -42,11 +42,11 @@ impl ServerLogin {
             self.options.store.remove_client(issuer, &self.options.profile).await?;
             // Providers show an unknown client in the browser only. Another window would be one too many.
             if error.is_invalid_client() {
-                attempt = self.ask_once(discovery, &scopes, dpop.as_ref()).await;
+                attempt = self.ask_once(discovery, &scopes, dpop.as_deref()).await;
             }
         }
         let (client, response) = attempt.map_err(|(error, _)| error.with_server(&self.key.server))?;
-        Ok(self.stored_login(discovery, client, scopes, response, dpop.as_ref()))
+        Ok(self.stored_login(discovery, client, scopes, response, dpop.as_deref()))
     }
 
     /// Lets a person log in once. An error comes with the client that was used.

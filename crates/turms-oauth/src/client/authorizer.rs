@@ -30,10 +30,9 @@ impl LoginAuthorizer {
         let challenges = response.challenges();
         let challenge = challenges.iter().find(|it| it.is_scheme("DPoP") || it.is_scheme("Bearer"));
         let error = challenge.and_then(|challenge| challenge.get("error"));
-        if login.keep_nonce(&response.url, &response.headers)
-            && response.status == StatusCode::UNAUTHORIZED
-            && error == Some("use_dpop_nonce")
-        {
+        let has_nonce = login.keep_nonce(&response.url, &response.headers);
+        if has_nonce && response.status == StatusCode::UNAUTHORIZED && error == Some("use_dpop_nonce") {
+            // The nonce may be known already, from the rejection of a concurrent request. The number of such retries is limited.
             return Ok(Decision::RetryWithNonce);
         }
         // The end of a session is not worth a login.
@@ -42,8 +41,11 @@ impl LoginAuthorizer {
         }
         if response.status == StatusCode::UNAUTHORIZED && error == Some("invalid_dpop_proof") {
             // The clocks may differ. The number of retries is limited.
-            let is_corrected = response.rejections == 1 && login.correct_clock(&response.headers);
-            return if is_corrected { Ok(Decision::Retry) } else { Err(login.rejected_token(challenge)) };
+            return if login.correct_clock(&response.headers) {
+                Ok(Decision::Retry)
+            } else {
+                Err(login.rejected_token(challenge))
+            };
         }
         let cause = match (response.status, error) {
             (StatusCode::UNAUTHORIZED, _) if response.rejections > 1 && login.is_current(response.sent) => {
@@ -75,11 +77,11 @@ impl Authorizer for LoginAuthorizer {
         &'a self,
         request: &'a AuthorizeRequest<'a>,
     ) -> BoxFuture<'a, Result<Credentials, AuthorizeError>> {
-        Box::pin(async move { self.0.credentials(request).await.map_err(AuthorizeError::new) })
+        Box::pin(async move { self.0.credentials(request).await.map_err(authorize_error) })
     }
 
     fn rejected<'a>(&'a self, response: &'a UnauthorizedResponse) -> BoxFuture<'a, Result<Decision, AuthorizeError>> {
-        Box::pin(async move { self.decide(response).await.map_err(AuthorizeError::new) })
+        Box::pin(async move { self.decide(response).await.map_err(authorize_error) })
     }
 
     fn responded(&self, response: &AuthorizedResponse<'_>) {
@@ -118,6 +120,13 @@ impl Authorizer for OAuth {
     fn observes_responses(&self) -> bool {
         true
     }
+}
+
+/// Clients may connect again after a failure that may pass, such as of the network.
+fn authorize_error(error: OAuthError) -> AuthorizeError {
+    let is_transient = error.is_transient();
+    let error = AuthorizeError::new(error);
+    if is_transient { error.transient() } else { error }
 }
 
 /// Returns the text of a server about a rejection, for error messages.

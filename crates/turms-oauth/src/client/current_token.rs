@@ -1,5 +1,6 @@
 //! The token that requests are sent with.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
@@ -14,7 +15,10 @@ pub(super) struct CurrentToken {
     pub(super) serial: u64,
     pub(super) login: StoredLogin,
     pub(super) authorization: HeaderValue,
-    pub(super) dpop: Option<DpopKey>,
+    /// The key of the login. Tokens of one login share it, and its nonces.
+    pub(super) dpop: Option<Arc<DpopKey>>,
+    /// `false` if the store failed: the token in it is older.
+    pub(super) is_saved: bool,
 }
 
 impl CurrentToken {
@@ -22,8 +26,12 @@ impl CurrentToken {
         is_expired(&self.login)
     }
 
+    /// Returns `true` if the token ends within this time. For a short-lived token, half of its lifetime is the limit: otherwise it would
+    /// be due from the beginning, and each request would renew it.
     pub(super) fn is_due(&self, ahead: Duration) -> bool {
-        self.login.refresh_token.is_some() && self.login.expires_at.is_some_and(|at| at <= SystemTime::now() + ahead)
+        let Some(end) = self.login.expires_at else { return false };
+        let lifetime = end.duration_since(self.login.obtained_at).unwrap_or_default();
+        end <= SystemTime::now() + ahead.min(lifetime / 2)
     }
 
     pub(super) fn has_requested(&self, scopes: &[String]) -> bool {

@@ -30,23 +30,42 @@ impl Grant {
     pub(super) fn is_interactive(&self) -> bool {
         matches!(self, Self::Person)
     }
+
+    /// Returns the only issuer that gets the credentials of the grant.
+    pub(super) fn issuer(&self) -> Option<&str> {
+        match self {
+            Self::Person => None,
+            Self::ClientCredentials(grant) => grant.issuer.as_deref(),
+            Self::Enterprise(grant) => grant.issuer.as_deref(),
+            Self::Workload(grant) => grant.issuer.as_deref(),
+        }
+    }
 }
 
 /// Client credentials: a program with an id and a secret or key of its own.
 #[derive(Debug, Clone)]
 pub struct ClientCredentials {
     pub(super) client: ClientIdentity,
+    issuer: Option<String>,
 }
 
 impl ClientCredentials {
     /// Authenticates with a secret.
     pub fn secret(id: impl Into<String>, secret: impl Into<Secret>) -> Self {
-        Self { client: ClientIdentity::with_secret(id, secret) }
+        Self { client: ClientIdentity::with_secret(id, secret), issuer: None }
     }
 
     /// Authenticates with a signed assertion (`private_key_jwt`).
     pub fn key(id: impl Into<String>, key: SigningKey) -> Self {
-        Self { client: ClientIdentity::with_key(id, key) }
+        Self { client: ClientIdentity::with_key(id, key), issuer: None }
+    }
+
+    /// Sets the only authorization server that gets the secret or assertion. Default: any that the MCP server names, so set it for MCP servers
+    /// that you do not trust.
+    #[must_use]
+    pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
+        self.issuer = Some(issuer.into());
+        self
     }
 }
 
@@ -68,6 +87,7 @@ pub struct Enterprise {
     pub(super) id_token: TokenSource,
     /// The client at the authorization server.
     pub(super) client: Option<ClientIdentity>,
+    issuer: Option<String>,
 }
 
 impl Enterprise {
@@ -87,7 +107,7 @@ impl Enterprise {
 
     fn with_source(identity_provider: String, id_token: TokenSource) -> Self {
         let identity_client = ClientIdentity::public("");
-        Self { identity_provider, token_endpoint: None, identity_client, id_token, client: None }
+        Self { identity_provider, token_endpoint: None, identity_client, id_token, client: None, issuer: None }
     }
 
     /// Sets the token endpoint of the identity provider. Default: from its metadata.
@@ -110,6 +130,14 @@ impl Enterprise {
         self.client = Some(ClientIdentity::with_secret(id, secret));
         self
     }
+
+    /// Sets the only authorization server that gets the assertion and the secret. Default: any that the MCP server names, so set it for MCP servers
+    /// that you do not trust.
+    #[must_use]
+    pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
+        self.issuer = Some(issuer.into());
+        self
+    }
 }
 
 impl From<Enterprise> for Grant {
@@ -123,12 +151,13 @@ impl From<Enterprise> for Grant {
 pub struct Workload {
     pub(super) assertion: TokenSource,
     pub(super) client: Option<ClientIdentity>,
+    issuer: Option<String>,
 }
 
 impl Workload {
     /// Uses this token of the platform.
     pub fn token(assertion: impl Into<Secret>) -> Self {
-        Self { assertion: TokenSource::fixed(assertion.into()), client: None }
+        Self { assertion: TokenSource::fixed(assertion.into()), client: None, issuer: None }
     }
 
     /// Asks for a token of the platform each time one is needed.
@@ -137,13 +166,21 @@ impl Workload {
         F: Fn() -> T + Send + Sync + 'static,
         T: Future<Output = Result<Secret, Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
     {
-        Self { assertion: TokenSource::from_fn(assertion), client: None }
+        Self { assertion: TokenSource::from_fn(assertion), client: None, issuer: None }
     }
 
     /// Sets the client id. Default: none is sent.
     #[must_use]
     pub fn client(mut self, id: impl Into<String>) -> Self {
         self.client = Some(ClientIdentity::public(id));
+        self
+    }
+
+    /// Sets the only authorization server that gets the token of the platform. Default: any that the MCP server names, so set it for MCP servers
+    /// that you do not trust.
+    #[must_use]
+    pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
+        self.issuer = Some(issuer.into());
         self
     }
 }

@@ -234,7 +234,7 @@ impl OAuth {
         self.with(|options| options.profile = profile.into())
     }
 
-    /// Time before the end of a token at which it is renewed in the background. Default: 5 minutes.
+    /// Time before the end of a token at which it is renewed in the background; at most half of its lifetime. Default: 5 minutes.
     #[must_use]
     pub fn refresh_ahead(self, time: Duration) -> Self {
         self.with(|options| options.refresh_ahead = time)
@@ -277,6 +277,7 @@ impl OAuth {
     ///
     /// # Errors
     /// When the URL is invalid, or no token can be obtained.
+    #[doc(alias = "get_token")]
     pub async fn token(&self, server: impl AsRef<str>) -> Result<Secret, OAuthError> {
         self.server_login(server.as_ref())?.token().await
     }
@@ -318,6 +319,7 @@ impl OAuth {
     ///
     /// # Errors
     /// When the store fails.
+    #[doc(alias = "get_token_info")]
     pub async fn status(&self, server: impl AsRef<str>) -> Result<Option<LoginStatus>, OAuthError> {
         self.server_login(server.as_ref())?.status().await
     }

@@ -16,7 +16,7 @@ use crate::dpop::DpopKey;
 use crate::error::{OAuthError, OAuthErrorKind};
 use crate::flow::{self, IdTokenExchange, TokenParameters};
 use crate::login::LoginKind;
-use crate::metadata::{AuthorizationServerMetadata, TokenResponse};
+use crate::metadata::{AuthorizationServerMetadata, TokenResponse, printable};
 use crate::scopes::{add_scopes, choose_scopes};
 use crate::secret::Secret;
 use crate::store::{LoginLock, StoreError, StoredClient, StoredLogin};
@@ -98,16 +98,12 @@ impl ServerLogin {
             self.check_scopes(changes, scopes)?;
         }
         let mut lock = self.lock_store().await?;
-        let stored = lock.load().await?;
-        let current = self.current.load_full();
+        let stored = self.load_locked(&mut *lock).await?;
         if let Some(stored) = &stored
-            && !matches!(cause, Cause::Login { .. })
-            && current.as_ref().is_none_or(|token| token.login.access_token != stored.access_token)
-            && !is_expired(stored)
-            && matches!(cause, Cause::Rejected { .. })
+            && self.is_satisfied_by(cause, stored)
         {
             // Another process has logged in or renewed the token.
-            return self.publish(stored.clone());
+            return self.publish(stored.clone(), true);
         }
         let issuer = stored.as_ref().map(|stored| stored.issuer.as_str());
         let metadata_url = challenge.and_then(|challenge| challenge.get("resource_metadata"));
@@ -125,7 +121,7 @@ impl ServerLogin {
             && stored.refresh_token.is_some()
         {
             match self.refresh_stored(&mut *lock, stored.clone()).await {
-                Ok(renewed) => return self.publish(renewed),
+                Ok(()) => return Ok(()),
                 Err(error) if error.is_transient() => return Err(error),
                 Err(error) => tracing::debug!(%error, "the refresh token is not accepted; a login is needed"),
             }
@@ -156,8 +152,23 @@ impl ServerLogin {
             }
             grant => self.obtain_by_grant(grant, &discovery, scopes, challenge, key).await?,
         };
-        lock.save(&login).await?;
-        self.publish(login)
+        match self.adopt(&mut *lock, login).await {
+            // For a login that the user demands, the store is the point.
+            Err(error) if matches!(cause, Cause::Login { .. }) => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns `true` if a login in the store is another than the current one, and has what is needed.
+    fn is_satisfied_by(&self, cause: &Cause, stored: &StoredLogin) -> bool {
+        let current = self.current.load();
+        let is_other = current.as_ref().is_none_or(|token| token.login.access_token != stored.access_token);
+        let fits = match cause {
+            Cause::Rejected { .. } => true,
+            Cause::MissingScopes { scopes, .. } => scopes.iter().all(|scope| stored.requested_scopes.contains(scope)),
+            Cause::Login { .. } => false,
+        };
+        is_other && fits && !is_expired(stored)
     }
 
     /// Refuses to request scopes again that were requested in vain.
@@ -198,29 +209,35 @@ impl ServerLogin {
         key: Option<Secret>,
     ) -> Result<StoredLogin, OAuthError> {
         let metadata = &discovery.server;
+        if let Some(issuer) = grant.issuer()
+            && issuer != metadata.issuer
+        {
+            let reason = format!("is not {}, which the credentials of the client are for", printable(issuer));
+            return Err(OAuthError::unsupported(&metadata.issuer, reason));
+        }
         let resource = self.resource(discovery);
         let dpop = self.dpop_key(discovery, challenge, key)?;
         let scope = scopes.join(" ");
-        let parameters = TokenParameters::new().scope(&*scope).resource(resource.as_deref()).proof(dpop.as_ref());
+        let parameters = TokenParameters::new().scope(&*scope).resource(resource.as_deref()).proof(dpop.as_deref());
         let (client, response) = match grant {
-            Grant::ClientCredentials(ClientCredentials { client }) => {
+            Grant::ClientCredentials(ClientCredentials { client, .. }) => {
                 let response = flow::client_credentials(&self.fetcher, metadata, client, &parameters).await?;
                 (Some(client), response)
             }
             Grant::Enterprise(enterprise) => {
                 let assertion = self.identity_assertion(enterprise, discovery, &scope).await?;
                 let client = enterprise.client.as_ref();
-                let parameters = TokenParameters::new().scope(&*scope).proof(dpop.as_ref());
+                let parameters = TokenParameters::new().scope(&*scope).proof(dpop.as_deref());
                 (client, flow::jwt_bearer(&self.fetcher, metadata, client, &assertion, &parameters).await?)
             }
-            Grant::Workload(Workload { assertion, client }) => {
+            Grant::Workload(Workload { assertion, client, .. }) => {
                 let (assertion, client) = (assertion.get().await?, client.as_ref());
                 (client, flow::jwt_bearer(&self.fetcher, metadata, client, &assertion, &parameters).await?)
             }
             Grant::Person => return Err(self.login_required()),
         };
         let client = StoredClient::new(&metadata.issuer, client.map(ClientIdentity::id).unwrap_or_default());
-        Ok(self.stored_login(discovery, client, scopes, response, dpop.as_ref()))
+        Ok(self.stored_login(discovery, client, scopes, response, dpop.as_deref()))
     }
 
     /// Exchanges the ID token of a person for an assertion of the identity provider (ID-JAG).
@@ -258,7 +275,7 @@ impl ServerLogin {
         discovery: &Discovery,
         challenge: Option<&Challenge>,
         stored: Option<Secret>,
-    ) -> Result<Option<DpopKey>, OAuthError> {
+    ) -> Result<Option<Arc<DpopKey>>, OAuthError> {
         let is_asked = challenge.is_some_and(|challenge| challenge.is_scheme("DPoP"))
             || discovery.resource.as_ref().is_some_and(|it| it.dpop_bound_access_tokens_required == Some(true))
             || stored.is_some();
@@ -271,10 +288,10 @@ impl ServerLogin {
         match (is_wanted, stored) {
             (false, _) => Ok(None),
             (true, Some(stored)) => {
-                let key = DpopKey::from_secret(&stored);
+                let key = DpopKey::from_secret(&stored).map(Arc::new);
                 key.map(Some).map_err(|error| self.error(OAuthErrorKind::Store(Arc::new(error))))
             }
-            (true, None) => DpopKey::generate_for(algorithms).map(Some).ok_or_else(|| {
+            (true, None) => DpopKey::generate_for(algorithms).map(|key| Some(Arc::new(key))).ok_or_else(|| {
                 let reason = "lists no algorithm for DPoP that is supported (ES256, EdDSA, ES384)";
                 OAuthError::unsupported(&discovery.server.issuer, reason)
             }),

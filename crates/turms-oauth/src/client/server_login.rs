@@ -19,13 +19,14 @@ use super::authorizer::describe;
 use super::current_token::CurrentToken;
 use super::oauth::{LoginStatus, OAuthOptions};
 use super::obtain::Cause;
+use super::refresh::Renewal;
 use crate::dpop::DpopKey;
 use crate::error::{OAuthError, OAuthErrorKind};
 use crate::fetch::{FetchStep, Fetcher};
 use crate::flow::{self, TokenKind};
 use crate::metadata::AuthorizationServerMetadata;
 use crate::secret::Secret;
-use crate::store::{LoginKey, StoredLogin};
+use crate::store::{LoginKey, LoginLock, StoreError, StoredLogin};
 
 /// The login at one server.
 pub(super) struct ServerLogin {
@@ -39,6 +40,8 @@ pub(super) struct ServerLogin {
     pub(super) next_serial: AtomicU64,
     /// Number of finished attempts to obtain a token.
     pub(super) attempts: AtomicU64,
+    /// Number of finished attempts to renew a token.
+    pub(super) renewals: AtomicU64,
     pub(super) changes: Mutex<Changes>,
     pub(super) is_refreshing_early: AtomicBool,
     pub(super) early_refresh_failed: parking_lot::Mutex<Option<Instant>>,
@@ -49,6 +52,8 @@ pub(super) struct ServerLogin {
 pub(super) struct Changes {
     /// The last attempt, if it failed: its number, its error, and its time if a person was asked.
     pub(super) failure: Option<(u64, OAuthError, Option<Instant>)>,
+    /// The last renewal, if it failed: its number, its error, and its time.
+    pub(super) renewal_failure: Option<(u64, OAuthError, Instant)>,
     /// Scopes that were requested and were still missing afterwards.
     pub(super) missing: Vec<(Vec<String>, Instant)>,
 }
@@ -65,6 +70,7 @@ impl ServerLogin {
             loaded: OnceCell::new(),
             next_serial: AtomicU64::new(1),
             attempts: AtomicU64::new(0),
+            renewals: AtomicU64::new(0),
             changes: Mutex::default(),
             is_refreshing_early: AtomicBool::new(false),
             early_refresh_failed: parking_lot::Mutex::default(),
@@ -77,8 +83,8 @@ impl ServerLogin {
         match &*current {
             Some(token) if token.is_expired() && request.purpose != RequestPurpose::Close => None,
             Some(token) => {
-                if token.is_due(self.options.refresh_ahead) && request.purpose != RequestPurpose::Close {
-                    self.refresh_early(token.serial);
+                if request.purpose != RequestPurpose::Close {
+                    self.refresh_if_due(token);
                 }
                 Some(token.credentials(request))
             }
@@ -97,7 +103,7 @@ impl ServerLogin {
             return Ok(credentials);
         }
         let serial = self.current.load().as_ref().map(|token| token.serial);
-        match self.renew(serial).await {
+        match self.renew(serial, Renewal::Needed).await {
             Ok(()) => {}
             Err(error) if error.is_transient() => return Err(error),
             // The rejection of the request leads to another login.
@@ -111,7 +117,7 @@ impl ServerLogin {
         serial.is_some() && serial == self.current.load().as_ref().map(|token| token.serial)
     }
 
-    /// Keeps the nonce of a response for the next proof. Returns `true` if it is new.
+    /// Keeps the nonce of a response for the next proof. Returns `true` if it has one, and proofs are used.
     pub(super) fn keep_nonce(&self, url: &Url, headers: &HeaderMap) -> bool {
         let current = self.current.load();
         let dpop = current.as_ref().and_then(|token| token.dpop.as_ref());
@@ -133,7 +139,9 @@ impl ServerLogin {
             issuer: login.map(|login| login.issuer.clone()).unwrap_or_default(),
             resource: login.and_then(|login| login.resource.clone()),
             scopes: login.map(|login| login.scopes.clone()).unwrap_or_default(),
-            response: describe(challenge),
+            // Some servers repeat the token in the description.
+            response: describe(challenge)
+                .map(|text| login.map_or(text.clone(), |login| text.replace(login.access_token.expose(), "[..]"))),
         })
     }
 
@@ -158,15 +166,39 @@ impl ServerLogin {
             if let Some(login) = self.options.store.load(&self.key).await?
                 && self.current.load().is_none()
             {
-                self.publish(login)?;
+                self.publish(login, true)?;
             }
             Ok(())
         };
         self.loaded.get_or_try_init(load).await.map(|()| ())
     }
 
+    /// Returns the login in the store, or the current one if it could not be saved and is newer.
+    pub(super) async fn load_locked(&self, lock: &mut dyn LoginLock) -> Result<Option<StoredLogin>, OAuthError> {
+        let stored = lock.load().await?;
+        let current = self.current.load();
+        let is_older = |login: &StoredLogin| stored.as_ref().is_none_or(|it| it.obtained_at < login.obtained_at);
+        Ok(match &*current {
+            Some(token) if !token.is_saved && is_older(&token.login) => Some(token.login.clone()),
+            _ => stored,
+        })
+    }
+
+    /// Saves a login and makes it the current one. A token that cannot be saved is used all the same: the one before it is spent.
+    pub(super) async fn adopt(&self, lock: &mut dyn LoginLock, login: StoredLogin) -> Result<(), StoreError> {
+        let saved = lock.save(&login).await;
+        if let Err(error) = &saved {
+            tracing::warn!(error = %turms_core::__internal::error_chain(error), "cannot save a login; it is lost when this process ends");
+        }
+        // Fails only for tokens that headers cannot have, which are checked when they arrive.
+        if let Err(error) = self.publish(login, saved.is_ok()) {
+            tracing::warn!(%error, "a new token cannot be used");
+        }
+        saved
+    }
+
     /// Makes a login the current one.
-    pub(super) fn publish(&self, login: StoredLogin) -> Result<(), OAuthError> {
+    pub(super) fn publish(&self, login: StoredLogin, is_saved: bool) -> Result<(), OAuthError> {
         let dpop = self.stored_key(&login)?;
         let scheme = if dpop.is_some() { "DPoP" } else { "Bearer" };
         let authorization = HeaderValue::try_from(format!("{scheme} {}", login.access_token.expose()));
@@ -177,13 +209,19 @@ impl ServerLogin {
         })?;
         authorization.set_sensitive(true);
         let serial = self.next_serial.fetch_add(1, Ordering::Relaxed);
-        self.current.store(Some(Arc::new(CurrentToken { serial, login, authorization, dpop })));
+        self.current.store(Some(Arc::new(CurrentToken { serial, login, authorization, dpop, is_saved })));
         Ok(())
     }
 
-    pub(super) fn stored_key(&self, login: &StoredLogin) -> Result<Option<DpopKey>, OAuthError> {
+    /// Returns the key of a login. That of the current token is shared, because it knows the nonces and the clock of the servers.
+    pub(super) fn stored_key(&self, login: &StoredLogin) -> Result<Option<Arc<DpopKey>>, OAuthError> {
+        if let Some(token) = &*self.current.load()
+            && token.login.dpop_key == login.dpop_key
+        {
+            return Ok(token.dpop.clone());
+        }
         let key = login.dpop_key.as_ref().map(DpopKey::from_secret).transpose();
-        key.map_err(|error| self.error(OAuthErrorKind::Store(Arc::new(error))))
+        key.map(|key| key.map(Arc::new)).map_err(|error| self.error(OAuthErrorKind::Store(Arc::new(error))))
     }
 
     pub(super) fn forget(&self, serial: Option<u64>) {
@@ -195,12 +233,8 @@ impl ServerLogin {
         self.load().await?;
         let current = self.current.load_full();
         match current {
-            Some(token) if !token.is_expired() => {
-                if token.is_due(self.options.refresh_ahead) {
-                    self.refresh_early(token.serial);
-                }
-            }
-            Some(token) => match self.renew(Some(token.serial)).await {
+            Some(token) if !token.is_expired() => self.refresh_if_due(&token),
+            Some(token) => match self.renew(Some(token.serial), Renewal::Needed).await {
                 Ok(()) => {}
                 Err(error) if error.is_transient() => return Err(error),
                 Err(_) => self.obtain_unasked(Cause::Rejected { sent: Some(token.serial) }).await?,
@@ -227,7 +261,7 @@ impl ServerLogin {
     pub(super) async fn refresh_now(self: &Arc<Self>) -> Result<Secret, OAuthError> {
         self.load().await?;
         let serial = self.current.load().as_ref().map(|token| token.serial);
-        self.renew(serial).await?;
+        self.renew(serial, Renewal::Demanded).await?;
         self.access_token()
     }
 

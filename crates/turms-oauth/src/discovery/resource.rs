@@ -27,6 +27,7 @@ const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 ///
 /// # Errors
 /// When a document cannot be fetched, is invalid, lists no authorization server, or is about another server.
+#[doc(alias = "fetch_protected_resource_metadata")]
 pub async fn discover_resource(
     fetcher: &Fetcher,
     server: &Url,

@@ -31,6 +31,7 @@ const PROTOCOL_VERSION: (HeaderName, HeaderValue) =
 ///
 /// # Errors
 /// When there is no document, it is invalid, or it belongs to another issuer.
+#[doc(alias = "discover_server_metadata")]
 pub async fn discover_server(fetcher: &Fetcher, issuer: &str) -> Result<AuthorizationServerMetadata, OAuthError> {
     let mut problem = None;
     for url in well_known_urls(issuer)? {

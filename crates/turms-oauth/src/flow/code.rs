@@ -88,6 +88,8 @@ impl AuthorizationRequest {
 /// # Errors
 /// When the server has no authorization endpoint or does not announce PKCE with S256, the endpoint is not a URL that the fetcher may
 /// reach, or the redirect URI is neither on loopback nor HTTPS.
+#[doc(alias = "start_authorization_flow")]
+#[doc(alias = "build_authorization_url")]
 pub fn authorization_url(
     fetcher: &Fetcher,
     metadata: &AuthorizationServerMetadata,
@@ -210,6 +212,7 @@ fn invalid(reason: &'static str) -> OAuthError {
 /// # Errors
 /// When the issuer (RFC 9207) or the state differs, the login was denied, or there is no code. If the issuer or the state differs, the
 /// error of the callback is not shown.
+#[doc(alias = "validate_authorization_response")]
 pub fn check_callback(
     metadata: &AuthorizationServerMetadata,
     state: &Secret,
@@ -277,6 +280,7 @@ impl CodeExchange {
 ///
 /// # Errors
 /// When the request fails, the server rejects the code, or the token has a type that cannot be used.
+#[doc(alias = "exchange_code_for_token")]
 pub async fn exchange_code(
     fetcher: &Fetcher,
     metadata: &AuthorizationServerMetadata,

@@ -27,6 +27,7 @@ use crate::secret::Secret;
 /// # Errors
 /// When the request fails, or the server rejects the refresh token
 /// ([`is_invalid_grant`](OAuthError::is_invalid_grant)).
+#[doc(alias = "refresh_token")]
 pub async fn refresh(
     fetcher: &Fetcher,
     metadata: &AuthorizationServerMetadata,
@@ -58,6 +59,7 @@ pub async fn refresh(
 ///
 /// # Errors
 /// When the request fails, or the server rejects it.
+#[doc(alias = "client_credentials_flow")]
 pub async fn client_credentials(
     fetcher: &Fetcher,
     metadata: &AuthorizationServerMetadata,

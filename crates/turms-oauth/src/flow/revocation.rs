@@ -33,6 +33,7 @@ pub enum TokenKind {
 ///
 /// # Errors
 /// When the server has no endpoint for it, or the request fails.
+#[doc(alias = "revoke_token")]
 pub async fn revoke(
     fetcher: &Fetcher,
     metadata: &AuthorizationServerMetadata,

@@ -114,8 +114,8 @@ impl TokenRequest<'_> {
         Ok((response, token))
     }
 
-    /// Posts fields with the client's credentials and a proof, and returns a success. If the server demands a nonce, repeats the request
-    /// once with new credentials and a new proof.
+    /// Posts fields with the client's credentials and a proof, and returns a success. If the server demands a nonce, or its clock
+    /// differs, repeats the request once with new credentials and a new proof.
     pub(super) async fn post(
         &self,
         endpoint: &str,
@@ -123,24 +123,32 @@ impl TokenRequest<'_> {
         proof: Option<&DpopKey>,
     ) -> Result<FetchResponse, OAuthError> {
         let url = self.fetcher.check(self.step, endpoint)?;
-        let mut has_nonce = false;
+        let (mut has_nonce, mut is_corrected) = (false, false);
         loop {
             let credentials = self.client.map(|client| client.credentials(self.metadata)).transpose()?;
             let credentials = credentials.unwrap_or_default();
             let mut headers = credentials.headers.clone();
+            let nonce = proof.and_then(|key| key.nonce(&url));
             if let Some(key) = proof {
-                let proof = key.proof(&Method::POST, &url, None, key.nonce(&url).as_deref());
+                let proof = key.proof(&Method::POST, &url, None, nonce.as_deref());
                 headers.insert(DPOP, HeaderValue::try_from(proof).expect("a token is valid in a header"));
             }
             let mut form = fields.to_vec();
             form.extend(credentials.form.iter().map(|(name, value)| (*name, value.expose())));
             let response = self.fetcher.post_form(self.step, endpoint, &form, headers).await?;
-            let is_new = proof.is_some_and(|key| key.observe(&url, &response.headers));
-            let Some(error) = error_response(&response, &form, credentials.header_secret.as_ref()) else {
+            // The key may have learned this nonce from another response meanwhile: the one that was sent counts.
+            let is_new = proof.is_some_and(|key| key.observe(&url, &response.headers) && key.nonce(&url) != nonce);
+            let Some(error) = error_response(&response, &form, &credentials.header_secrets) else {
                 return if response.status.is_success() { Ok(response) } else { Err(response.status_error().into()) };
             };
             if error.error == "use_dpop_nonce" && is_new && !has_nonce {
                 has_nonce = true;
+                continue;
+            }
+            // The clocks may differ.
+            let may_correct = error.error == "invalid_dpop_proof" && !is_corrected;
+            if may_correct && proof.is_some_and(|key| key.correct_clock(&response.headers)) {
+                is_corrected = true;
                 continue;
             }
             return Err(OAuthError::new(OAuthErrorKind::Response {
@@ -190,11 +198,29 @@ const PUBLIC_FIELDS: [&str; 10] = [
     "token_type_hint",
 ];
 
+/// Codes of errors that a client acts on. A secret that is a part of one, such as "client", does not change it.
+const KNOWN_ERRORS: [&str; 14] = [
+    "access_denied",
+    "authorization_pending",
+    "expired_token",
+    "invalid_client",
+    "invalid_dpop_proof",
+    "invalid_grant",
+    "invalid_request",
+    "invalid_scope",
+    "invalid_target",
+    "server_error",
+    "slow_down",
+    "temporarily_unavailable",
+    "unauthorized_client",
+    "use_dpop_nonce",
+];
+
 /// Returns the error response. Some servers send it with status 200. Values of the request that are secret are removed.
 fn error_response(
     response: &FetchResponse,
     form: &[(&str, &str)],
-    header_secret: Option<&Secret>,
+    header_secrets: &[Secret],
 ) -> Option<OAuthErrorResponse> {
     let members: Map<String, Value> = response.any_json().ok()?;
     if response.status.is_success() && members.contains_key("access_token") {
@@ -202,8 +228,10 @@ fn error_response(
     }
     let mut error = OAuthErrorResponse::deserialize(Value::Object(members)).ok()?;
     let secrets = form.iter().filter(|(name, _)| !PUBLIC_FIELDS.contains(name)).map(|(_, value)| *value);
-    for secret in secrets.chain(header_secret.map(Secret::expose)).filter(|secret| secret.len() >= 4) {
-        for text in [Some(&mut error.error), error.error_description.as_mut(), error.error_uri.as_mut()] {
+    let is_known = KNOWN_ERRORS.contains(&&*error.error);
+    for secret in secrets.chain(header_secrets.iter().map(Secret::expose)).filter(|secret| secret.len() >= 4) {
+        let code = Some(&mut error.error).filter(|_| !is_known);
+        for text in [code, error.error_description.as_mut(), error.error_uri.as_mut()] {
             if let Some(text) = text.filter(|text| text.contains(secret)) {
                 *text = text.replace(secret, "[..]");
             }

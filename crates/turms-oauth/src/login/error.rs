@@ -51,7 +51,7 @@ pub enum LoginError {
     #[error("the callback belongs to another login: its state differs")]
     State,
     /// The function passed to `Login::with` failed.
-    #[error("login failed: {0}")]
+    #[error("the login of the application failed")]
     Custom(#[source] Arc<dyn Error + Send + Sync>),
 }
 

@@ -40,7 +40,7 @@ pub enum StoreError {
         source: Arc<io::Error>,
     },
     /// Another error, of a store that is not part of this crate.
-    #[error("login store: {0}")]
+    #[error("the login store failed")]
     Other(#[source] Arc<dyn Error + Send + Sync>),
 }
 
