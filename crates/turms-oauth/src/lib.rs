@@ -1,5 +1,24 @@
 //! Authorization for the Model Context Protocol.
 //!
+//! - **Clients**: [`OAuth`] logs in at any number of servers, keeps and renews their tokens, and authorizes the requests of an
+//!   `HttpConnector` or a `WsConnector`. [`OAuth::token`] and [`OAuth::layer`] are for other HTTP clients.
+//! - **Servers**: [`TokenGuard`] checks the tokens of requests.
+//! - **Each step alone**, as a function:
+//!
+//! | step | function |
+//! |---|---|
+//! | find the authorization server | [`discover`], [`discover_resource`], [`discover_server`] |
+//! | register the client | [`register`] |
+//! | create a PKCE verifier and its challenge | [`pkce()`] |
+//! | build the URL that a person opens | [`authorization_url`] |
+//! | check the callback | [`check_callback`] |
+//! | exchange the code | [`exchange_code`] |
+//! | log in with a device code | [`device_authorization`], [`wait_for_device_token`] |
+//! | refresh | [`refresh()`] |
+//! | log in as a program | [`client_credentials`], [`jwt_bearer`] |
+//! | exchange an ID token of an enterprise | [`exchange_id_token`] |
+//! | revoke | [`revoke`] |
+//!
 //! # Features
 //!
 //! | feature | default | enables |
@@ -102,3 +121,7 @@ pub mod __internal {
     #[cfg(feature = "guard")]
     pub use crate::guard::GuardClock;
 }
+
+#[cfg(all(doctest, feature = "client", feature = "remote"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

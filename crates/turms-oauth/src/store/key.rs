@@ -143,3 +143,34 @@ impl std::fmt::Debug for KeySource {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEX: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1F";
+
+    #[test]
+    fn keys_are_read_in_hexadecimal_and_in_base64() {
+        let key = from_text(HEX).unwrap();
+        assert!(key.iter().enumerate().all(|(at, byte)| at == usize::from(*byte)));
+        let base64 = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
+        for text in [base64.to_owned(), format!("{base64}=\n"), to_text(&key).to_uppercase()] {
+            assert_eq!(*from_text(&text).unwrap(), *key, "{text}");
+        }
+        let bytes = [0xfb; KEY_BYTES];
+        for engine in [base64::engine::general_purpose::STANDARD, base64::engine::general_purpose::URL_SAFE] {
+            assert_eq!(*from_text(&engine.encode(bytes)).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn an_invalid_key_is_explained_without_showing_it() {
+        for text in ["", "s3cret!", "czNjcmV0", &HEX[1..]] {
+            let error = from_variable(text.into()).unwrap_err().to_string();
+            assert!(error.contains("TURMS_KEY must be 32 bytes in base64 or hexadecimal"), "{error}");
+            assert!(text.is_empty() || !error.contains(text), "{error}");
+        }
+        assert!(from_variable("czNjcmV0".into()).unwrap_err().to_string().contains("it has 6 bytes"));
+    }
+}

@@ -136,3 +136,26 @@ impl<K: Eq + std::hash::Hash> LockTable<K> {
         lock.lock_owned().await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::contract;
+
+    #[tokio::test]
+    async fn the_contract_is_kept() {
+        let store = MemoryStore::new();
+        contract::check(&store).await;
+        contract::check_shared(&store, &store.clone()).await;
+        contract::check_lock_timeout(&store.lock_timeout(Duration::from_millis(20))).await;
+    }
+
+    #[tokio::test]
+    async fn unused_locks_are_forgotten() {
+        let table = LockTable::default();
+        for number in 0..100 {
+            drop(table.lock(number).await);
+        }
+        assert!(table.0.lock().len() <= 1);
+    }
+}

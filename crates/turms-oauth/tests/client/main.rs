@@ -1,0 +1,18 @@
+//! The client side over real sockets: with the development server and a guarded MCP server, and with scripted servers for what real ones
+//! do not do.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod attacks;
+mod browser;
+mod dpop;
+mod fetching;
+mod flows;
+mod functions;
+mod logins;
+mod machines;
+mod renewal;
+mod scopes;
+mod script;
+mod secrets;
+mod tokens;
+mod world;
