@@ -26,6 +26,7 @@
 //! | `client` | yes | logins, token stores, each flow as functions |
 //! | `guard` | yes | checks of tokens, with keys at hand |
 //! | `remote` | yes | a guard that fetches keys and introspects tokens; enables `guard` |
+//! | `keyring` | | the key of the [`FileStore`] in the keyring of the system; enables `client` |
 //! | `dev` | | an authorization server for development and tests |
 //! | `proxy` | | an authorization server in front of a provider without dynamic registration; enables `client` and `remote` |
 

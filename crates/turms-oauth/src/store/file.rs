@@ -77,8 +77,10 @@ impl FileStore {
         self.key_source(KeySource::Given(Zeroizing::new(key)))
     }
 
-    /// Takes the key from the keyring of the operating system, and stores a new one there if needed. An error of the keyring is an error
-    /// of the store; there is no other key instead.
+    /// Takes the key from the keyring of the operating system, and stores a new one there if needed: Keychain on macOS, Credential Manager
+    /// on Windows, the Secret Service on others. The logins themselves stay in files, as some keyrings take little data.
+    ///
+    /// An error of the keyring, such as a machine without a Secret Service, is an error of the store: there is no other key instead.
     #[cfg(feature = "keyring")]
     #[must_use]
     pub fn keyring(self) -> Self {

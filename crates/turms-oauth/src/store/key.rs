@@ -13,6 +13,8 @@ use zeroize::Zeroizing;
 
 use super::StoreError;
 use super::directory::Directory;
+#[cfg(feature = "keyring")]
+use super::system_keyring;
 
 /// Environment variable with the key.
 pub(crate) const KEY_VARIABLE: &str = "TURMS_KEY";
@@ -49,7 +51,7 @@ impl KeySource {
                 None => read_file(directory),
             },
             #[cfg(feature = "keyring")]
-            Self::Keyring => keyring::find(directory),
+            Self::Keyring => system_keyring::find(directory),
         }
     }
 
@@ -75,7 +77,7 @@ impl KeySource {
         match self {
             Self::Given(_) | Self::Environment => directory.write(KEY_FILE, to_text(&key).as_bytes())?,
             #[cfg(feature = "keyring")]
-            Self::Keyring => keyring::save(directory, &key)?,
+            Self::Keyring => system_keyring::save(directory, &key)?,
         }
         Ok(key)
     }

@@ -13,6 +13,8 @@ mod file;
 mod key;
 mod memory;
 mod record;
+#[cfg(feature = "keyring")]
+mod system_keyring;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -398,3 +398,25 @@ fn the_directory_is_that_of_the_user() {
     let error = directory(&[]).unwrap_err().to_string();
     assert!(error.ends_with("is not set; set it, or use FileStore::at"), "{error}");
 }
+
+/// There is no service for the keyring at this address. With another address, the entries of the user would be changed.
+#[cfg(all(feature = "keyring", target_os = "linux"))]
+#[tokio::test]
+async fn a_machine_without_a_keyring_gets_an_error_that_says_what_to_do() {
+    const MARK: &str = "TURMS_TEST_KEYRING";
+    if std::env::var_os(MARK).is_none() {
+        // The address of the service is read once in a process.
+        let test = "store::file::tests::a_machine_without_a_keyring_gets_an_error_that_says_what_to_do";
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test]).env(MARK, "1").env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/none/bus");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        return;
+    }
+    let directory = TestDirectory::new();
+    let store = FileStore::at(directory.path()).keyring();
+    let error = store.lock(&key("")).await.unwrap().save(&login("token")).await.unwrap_err().to_string();
+    assert!(error.contains("the keyring of the system cannot be used: "), "{error}");
+    assert!(error.ends_with("FileStore::key, or the environment variable TURMS_KEY"), "{error}");
+    assert!(directory.names().iter().all(|name| name.ends_with(".lock")), "{:?}", directory.names());
+}
