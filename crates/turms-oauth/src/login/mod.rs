@@ -162,7 +162,7 @@ impl Login {
         self
     }
 
-    /// Sets the timeout of a login. Default: 5 min.
+    /// Sets the timeout of a login. A login with a device code ends when its code expires instead. Default: 5 min.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;

@@ -14,7 +14,7 @@ use turms_testkit::within;
 use url::Url;
 
 use crate::script::{Reply, Script, get, provider};
-use crate::world::{World, chain, open};
+use crate::world::{World, call, chain, dev, open};
 
 const URL: &str = "TURMS_TEST_URL";
 
@@ -217,6 +217,17 @@ async fn a_person_enters_a_device_code() {
     let registration = server.at("/register")[0].json();
     assert_eq!(registration["grant_types"][0], "urn:ietf:params:oauth:grant-type:device_code");
     assert!(registration.get("redirect_uris").is_none(), "{registration}");
+}
+
+#[tokio::test]
+async fn a_device_calls_a_tool() {
+    let world = World::with(dev().device_interval(Duration::from_secs(1))).await;
+    let auth = world.oauth().login(Login::device().show(|_| {}));
+    let client = world.connect(&auth).await;
+    assert_eq!(call(&client, "whoami").await.unwrap(), "alice");
+    world.expire_at_server();
+    assert_eq!(call(&client, "whoami").await.unwrap(), "alice");
+    assert_eq!((world.dev.requests("/device_authorization"), world.dev.grants("refresh_token")), (1, 1));
 }
 
 #[tokio::test]

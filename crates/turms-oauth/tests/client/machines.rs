@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use turms_oauth::dev::DevClient;
+use turms_oauth::dev::{DevClient, DevServer};
 use turms_oauth::{
-    Algorithm, ClientCredentials, ClientIdentity, Enterprise, Jwk, JwkSet, Jws, OAuth, Secret, SigningKey, Workload,
+    Algorithm, AuthorizationRequest, Callback, ClientCredentials, ClientIdentity, CodeExchange, Enterprise, Fetcher,
+    Jwk, JwkSet, Jws, OAuth, Secret, SigningKey, TokenParameters, Workload, authorization_url, check_callback,
+    discover_server, exchange_code, pkce, random_token,
 };
 use turms_testkit::eventually;
 
 use crate::script::{Received, Reply, Script, provider, server_metadata};
-use crate::world::{World, call, chain, dev};
+use crate::world::{World, call, chain, dev, open};
 
 #[tokio::test]
 async fn a_program_logs_in_with_its_secret() {
@@ -184,6 +186,49 @@ async fn an_id_token_of_an_enterprise_is_exchanged_for_a_token() {
     assert_eq!(bearer.field("assertion").as_deref(), Some("id-jag-1"));
     assert_eq!(bearer.basic().as_deref(), Some("agent:s3cret"));
     assert!(bearer.field("subject_token").is_none(), "the ID token leaves the enterprise");
+}
+
+/// Logs alice in at the identity provider of her enterprise.
+async fn id_token(idp: &DevServer) -> Secret {
+    let fetcher = Fetcher::for_server(&idp.issuer().parse().unwrap());
+    let metadata = discover_server(&fetcher, idp.issuer()).await.unwrap();
+    let (pkce, state, redirect) = (pkce(), random_token(), "http://127.0.0.1/callback");
+    let request = AuthorizationRequest::new("agent", redirect, &state, &pkce).scopes(["openid"]);
+    let url = authorization_url(&fetcher, &metadata, &request).unwrap();
+    let callback = Callback::parse(&open(&url).await.unwrap()).unwrap();
+    let exchange = CodeExchange::new(check_callback(&metadata, &state, &callback).unwrap(), redirect, &pkce);
+    let (client, parameters) = (ClientIdentity::public("agent"), TokenParameters::new());
+    exchange_code(&fetcher, &metadata, &client, &exchange, &parameters).await.unwrap().id_token.unwrap()
+}
+
+#[tokio::test]
+async fn a_member_of_an_enterprise_calls_a_tool_without_another_login() {
+    let idp = DevServer::builder()
+        .client(DevClient::public("agent").redirect_uri("http://127.0.0.1/callback"))
+        .auto_approve("alice")
+        .bind("127.0.0.1:0")
+        .await
+        .unwrap();
+    let client = DevClient::with_secret("agent", "s3cret");
+    let world = World::with(dev().client(client).identity_provider(idp.issuer(), idp.jwk_set())).await;
+    let grant = Enterprise::new(idp.issuer(), id_token(&idp).await.expose())
+        .identity_provider_client(ClientIdentity::public("agent"))
+        .client("agent", "s3cret");
+    let client = world.connect(&OAuth::new("agent").grant(grant)).await;
+    assert_eq!(call(&client, "whoami").await.unwrap(), "alice");
+    assert_eq!(world.browser.windows(), 0);
+}
+
+#[tokio::test]
+async fn a_workload_calls_a_tool_with_the_token_of_its_platform() {
+    let key = SigningKey::generate(Algorithm::Es256).unwrap();
+    let platform = "https://platform.example.com";
+    let world = World::with(dev().workload_issuer(platform, JwkSet::new([key.public_jwk()]))).await;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let claims = json!({ "iss": platform, "sub": "pod-1", "aud": world.dev.issuer(), "exp": now + 600 });
+    let token = key.sign(&[("typ", json!("JWT"))], &claims);
+    let client = world.connect(&OAuth::new("job").grant(Workload::token(token))).await;
+    assert_eq!(call(&client, "whoami").await.unwrap(), "pod-1");
 }
 
 #[tokio::test]
