@@ -63,7 +63,8 @@ pub async fn discover(
         return server::discover_legacy(fetcher, server).await;
     };
     let issuers = &resource.authorization_servers;
-    let preferred = preferred_issuer.and_then(|preferred| issuers.iter().find(|issuer| *issuer == preferred));
+    let preferred =
+        preferred_issuer.and_then(|preferred| issuers.iter().find(|issuer| server::is_same_issuer(issuer, preferred)));
     let Some(issuer) = preferred.or_else(|| issuers.first()) else {
         return Err(resource::invalid("`authorization_servers` is empty"));
     };

@@ -16,7 +16,8 @@ const OPENID: &str = "/.well-known/openid-configuration";
 const PROTOCOL_VERSION: (HeaderName, HeaderValue) =
     (HeaderName::from_static("mcp-protocol-version"), HeaderValue::from_static("2025-03-26"));
 
-/// Fetches the metadata of an authorization server. The issuer in it must be the same text.
+/// Fetches the metadata of an authorization server. The issuer in it must be the same text; only the slash after a host without a path
+/// does not count, as common software adds it to URLs.
 ///
 /// ```no_run
 /// use turms_oauth::{Fetcher, discover_server};
@@ -40,7 +41,7 @@ pub async fn discover_server(fetcher: &Fetcher, issuer: &str) -> Result<Authoriz
             continue;
         }
         match response.json::<AuthorizationServerMetadata>() {
-            Ok(metadata) if metadata.issuer == issuer => return Ok(metadata),
+            Ok(metadata) if is_same_issuer(&metadata.issuer, issuer) => return Ok(metadata),
             Ok(metadata) => return Err(other_issuer(issuer, &metadata.issuer)),
             // 5xx says nothing about the other locations.
             Err(error) if error.is_transient() => return Err(error.into()),
@@ -49,6 +50,14 @@ pub async fn discover_server(fetcher: &Fetcher, issuer: &str) -> Result<Authoriz
     }
     let missing = || OAuthError::metadata(STEP, format!("{} has no metadata", printable(issuer)));
     Err(problem.map_or_else(missing, Into::into))
+}
+
+/// Returns `true` for the same identifier. An origin is the same with and without a slash: both have the same documents, so that neither
+/// can pass for another issuer. Servers on the first Python SDK add the slash to each issuer that they list.
+pub(super) fn is_same_issuer(one: &str, other: &str) -> bool {
+    let is_root = |issuer: &str| Url::parse(issuer).is_ok_and(|url| url.path() == "/");
+    let bare = |issuer: &str| issuer.strip_suffix('/').unwrap_or(issuer).to_owned();
+    one == other || (is_root(one) && is_root(other) && bare(one) == bare(other))
 }
 
 fn other_issuer(expected: &str, found: &str) -> OAuthError {
@@ -144,6 +153,30 @@ mod tests {
             "",
         ] {
             assert!(!is_at_origin(issuer, &server), "{issuer}");
+        }
+    }
+
+    #[test]
+    fn issuers_are_the_same_text_except_for_the_slash_of_an_origin() {
+        for (one, other) in [("https://h", "https://h"), ("https://h/", "https://h"), ("https://h/a", "https://h/a")] {
+            assert!(is_same_issuer(one, other) && is_same_issuer(other, one), "{one} {other}");
+        }
+        for other in
+            ["https://h/a/", "https://h", "https://H/a", "https://h:443/a", "http://h/a", "https://h/a?", "https://h//"]
+        {
+            assert!(!is_same_issuer("https://h/a", other) && !is_same_issuer(other, "https://h/a"), "{other}");
+        }
+        for other in [
+            "https://h.example",
+            "https://H",
+            "https://h:443",
+            "http://h",
+            "https://h//",
+            "https://h/?",
+            "https://h/#",
+            "x",
+        ] {
+            assert!(!is_same_issuer("https://h", other) && !is_same_issuer(other, "https://h"), "{other}");
         }
     }
 
