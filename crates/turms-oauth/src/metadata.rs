@@ -132,14 +132,14 @@ pub struct ClientMetadata {
     /// Home page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_uri: Option<String>,
-    /// URLs that codes are sent to.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// URLs that codes are sent to. Sent even if empty: OpenID Connect requires the member.
+    #[serde(default)]
     pub redirect_uris: Vec<String>,
     /// Grant types.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grant_types: Vec<String>,
-    /// Response types.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Response types. Sent even if empty: without the member, they are `code` (RFC 7591, 2).
+    #[serde(default)]
     pub response_types: Vec<String>,
     /// Way to authenticate at the token endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]

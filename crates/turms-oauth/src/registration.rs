@@ -131,7 +131,18 @@ fn is_about_redirect_uri(error: &OAuthErrorResponse) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+
+    #[test]
+    fn a_registration_without_redirects_says_so() {
+        let mut request = ClientMetadata::new("robot", "");
+        request.redirect_uris.clear();
+        request.grant_types = vec!["urn:ietf:params:oauth:grant-type:device_code".to_owned()];
+        let sent: Value = serde_json::to_value(request.completed(&server(None))).unwrap();
+        assert_eq!((&sent["redirect_uris"], &sent["response_types"]), (&json!([]), &json!([])));
+    }
 
     fn server(methods: Option<&[&str]>) -> AuthorizationServerMetadata {
         AuthorizationServerMetadata {
