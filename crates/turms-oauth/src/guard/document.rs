@@ -78,7 +78,7 @@ impl Resource {
 /// ```
 /// # fn example(guard: turms_oauth::TokenGuard, mcp: turms_http::HttpService) -> axum::Router {
 /// axum::Router::new()
-///     .route_service(guard.metadata_path(), guard.documents())
+///     .route_service(&guard.metadata_path(), guard.documents())
 ///     .nest_service("/mcp", mcp.guard(guard))
 /// # }
 /// ```
