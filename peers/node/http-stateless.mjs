@@ -3,11 +3,11 @@
 // http-stateless.mjs [port]
 
 import { createServer } from 'node:http';
-import { Readable } from 'node:stream';
 
 import { createMcpHandler, inputRequired, inputResponse, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 
+import { serveFetch } from './fetch-server.mjs';
 import * as memo from './memo.mjs';
 import { greetTool, listen, offer, thinkTool } from './offer.mjs';
 
@@ -48,22 +48,4 @@ function offerAskingTools(server) {
 
 const handler = createMcpHandler(build, { onerror: (error) => console.error(error) });
 
-/** What `@modelcontextprotocol/node` does for frameworks, as far as it is needed here. */
-async function answer(req, res) {
-    const gone = new AbortController();
-    res.on('close', () => gone.abort());
-    const bare = req.method === 'GET' || req.method === 'DELETE';
-    const request = new Request(`http://${req.headers.host}${req.url}`, {
-        method: req.method,
-        headers: req.headers,
-        body: bare ? undefined : Readable.toWeb(req),
-        duplex: 'half',
-        signal: gone.signal
-    });
-    const response = await handler.fetch(request);
-    res.writeHead(response.status, Object.fromEntries(response.headers)).flushHeaders();
-    if (response.body) Readable.fromWeb(response.body).on('error', () => res.destroy()).pipe(res);
-    else res.end();
-}
-
-listen(createServer((req, res) => answer(req, res).catch(() => res.destroy())));
+listen(createServer(serveFetch((request) => handler.fetch(request))));

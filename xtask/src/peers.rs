@@ -35,7 +35,10 @@ fn node_packages(versions: &str) -> Packages {
         stamp: home.join("node_modules/installed"),
         tool: versions.to_owned(),
         manifests: ["package.json", "package-lock.json", ".npmrc"].map(|name| home.join(name)).into(),
-        commands: vec![program::command(&format!("npm ci --prefix {TARGET}/node"))],
+        commands: vec![
+            program::command(&format!("npm ci --prefix {TARGET}/node")),
+            program::command(&format!("node {TARGET}/node/chromium.mjs")),
+        ],
     }
 }
 

@@ -1,0 +1,25 @@
+// What `@modelcontextprotocol/node` does for frameworks, as far as it is needed here.
+
+import { Readable } from 'node:stream';
+
+/** Makes a listener of `node:http` of a function from requests to responses. */
+export function serveFetch(answer) {
+    return (req, res) => respond(answer, req, res).catch(() => res.destroy());
+}
+
+async function respond(answer, req, res) {
+    const gone = new AbortController();
+    res.on('close', () => gone.abort());
+    const bare = req.method === 'GET' || req.method === 'DELETE';
+    const request = new Request(`http://${req.headers.host}${req.url}`, {
+        method: req.method,
+        headers: req.headers,
+        body: bare ? undefined : Readable.toWeb(req),
+        duplex: 'half',
+        signal: gone.signal
+    });
+    const response = await answer(request);
+    res.writeHead(response.status, Object.fromEntries(response.headers)).flushHeaders();
+    if (response.body) Readable.fromWeb(response.body).on('error', () => res.destroy()).pipe(res);
+    else res.end();
+}

@@ -1,0 +1,16 @@
+// A client of the handshake era that logs in, on the official TypeScript SDK v1.
+//
+// login-handshake.mjs <url>
+
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+
+import { report } from './login.mjs';
+
+function open(authProvider) {
+    const client = new Client({ name: 'node-login-handshake', version: '1.0.0' });
+    return { client, transport: new StreamableHTTPClientTransport(new URL(process.argv[2]), { authProvider }) };
+}
+
+// Asked for more scopes, this SDK uses its refresh token, which does not bring any.
+await report({ open, stepsUp: false });
