@@ -10,6 +10,7 @@ mod flows;
 mod functions;
 mod logins;
 mod machines;
+mod peers;
 mod renewal;
 mod scopes;
 mod script;
