@@ -18,7 +18,7 @@ const CLIENT_METADATA: &str = "https://conformance-test.local/client-metadata.js
 
 /// Returns the authorizer for a scenario with the MCP server at this address.
 pub(crate) async fn authorizer(scenario: &str, address: &str) -> Result<OAuth, Box<dyn Error>> {
-    let oauth = OAuth::new("turms-conformance").login(Login::with(follow_redirect));
+    let oauth = OAuth::new("turms-conformance").login(Login::with(follow_redirect)).no_proxy();
     if scenario == "auth/basic-cimd" {
         return Ok(oauth.client_metadata(CLIENT_METADATA));
     }
@@ -103,5 +103,5 @@ impl Context {
 /// Returns the issuer that the MCP server names.
 async fn issuer_of(address: &str) -> Result<String, Box<dyn Error>> {
     let server = address.parse()?;
-    Ok(discover(&Fetcher::for_server(&server), &server, None, None).await?.server.issuer)
+    Ok(discover(&Fetcher::for_server(&server).no_proxy(), &server, None, None).await?.server.issuer)
 }

@@ -16,7 +16,7 @@ use turms::{Client, ClientBuilder};
 async fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().next_back().ok_or("usage: conformance-client ADDRESS")?;
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
-    let mut connector = HttpConnector::new(&address)?;
+    let mut connector = HttpConnector::new(&address)?.no_proxy();
     if scenario.starts_with("auth/") {
         connector = connector.authorizer(auth::authorizer(&scenario, &address).await?);
     }

@@ -49,7 +49,8 @@ fn the_server_says_where_it_listens_and_ends_with_its_input() {
 async fn the_authorization_server_prints_its_issuer_and_ends_with_its_input() {
     let (mut server, mut output, issuer) = start_program(AUTHORIZATION_SERVER, &[]);
     let issuer = issuer.trim_end();
-    let metadata = discover_server(&Fetcher::for_server(&issuer.parse().unwrap()), issuer).await.unwrap();
+    let fetcher = Fetcher::for_server(&issuer.parse().unwrap()).no_proxy();
+    let metadata = discover_server(&fetcher, issuer).await.unwrap();
     assert_eq!(metadata.issuer, issuer);
 
     drop(server.stdin.take());
