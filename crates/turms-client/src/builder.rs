@@ -133,7 +133,7 @@ impl ClientBuilder {
     }
 
     /// Timeout for the response to a call that progress does not renew. It does not apply to subscriptions, nor to the
-    /// time that a task takes. Default: 60 minutes, or the timeout of the call if that is longer.
+    /// time that a task takes. Default: 1 h; at least the timeout of the call.
     pub fn max_duration(mut self, duration: Duration) -> Self {
         self.settings.timeouts.max_duration = Some(duration);
         self
@@ -146,7 +146,7 @@ impl ClientBuilder {
     }
 
     /// Maximum number of steps for validating structured content against the output schema of its tool. A result that
-    /// needs more fails the call. Default: 25 million, which take about 0.1 s.
+    /// needs more fails the call. Default: 25 million; they take about 0.1 s.
     pub fn max_validation_steps(mut self, steps: u64) -> Self {
         self.settings.max_validation_steps = steps;
         self
@@ -501,5 +501,32 @@ impl ConnectClient for ClientBuilder {
 impl fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientBuilder").field("info", &self.settings.info).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, count, time, when};
+
+        let it = ClientBuilder::new("client", "1");
+        let settings = &it.settings;
+        let max_duration = settings.timeouts.request(&crate::call::options::Options::DEFAULT).max_timeout.unwrap();
+        let code = [
+            ("ClientBuilder::protocol_versions", when(matches!(settings.choice, VersionChoice::Auto), "all")),
+            ("ClientBuilder::version_cache", when(settings.version_cache.is_shared(), "one cache for the process")),
+            ("ClientBuilder::probe_timeout", time(settings.probe_timeout)),
+            ("ClientBuilder::handshake_timeout", time(settings.handshake_timeout)),
+            ("ClientBuilder::connect_timeout", time(it.connect_timeout)),
+            ("ClientBuilder::timeout", time(settings.timeouts.timeout)),
+            ("ClientBuilder::max_duration", time(max_duration)),
+            ("ClientBuilder::max_input_rounds", count(settings.max_input_rounds)),
+            ("ClientBuilder::max_validation_steps", count(settings.max_validation_steps)),
+            ("ClientBuilder::log_level", when(settings.log_level.is_none(), "that of the server")),
+        ];
+        assert_documented(include_str!("builder.rs"), &code);
     }
 }

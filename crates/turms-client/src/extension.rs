@@ -176,3 +176,22 @@ pub(crate) fn call(extensions: &[Arc<dyn ClientExtension>], request: Request) ->
         None => Box::pin(std::future::ready(Err(ErrorObject::method_not_found(&method).into()))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        struct Prices;
+        impl ClientExtension for Prices {
+            fn id(&self) -> &str {
+                "com.example/prices"
+            }
+        }
+        let code = [("ClientExtension::settings", when(Prices.settings().is_empty(), "none"))];
+        assert_documented(include_str!("extension.rs"), &code);
+    }
+}

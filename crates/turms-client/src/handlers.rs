@@ -340,7 +340,7 @@ fn check_tool_messages(messages: &[SamplingMessage]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use turms_proto::types::{
-        BooleanField, FormSchema, NumberField, NumberKind, StringField, ToolResultContent, ToolUse,
+        BooleanField, FormSchema, NumberField, NumberKind, StringField, ToolResultContent, ToolUseContent,
     };
 
     use turms_core::CancellationToken;
@@ -400,7 +400,8 @@ mod tests {
 
     #[test]
     fn tool_uses_and_results_must_match() {
-        let used = || SamplingMessage::assistant(Content::ToolUse(Box::new(ToolUse::new("1", "add", Object::new()))));
+        let used =
+            || SamplingMessage::assistant(Content::ToolUse(Box::new(ToolUseContent::new("1", "add", Object::new()))));
         let result = |id: &str| Content::ToolResult(Box::new(ToolResultContent::new(id, Vec::new())));
         assert!(check_tool_messages(&[used(), SamplingMessage::user(result("1"))]).is_ok());
         assert!(check_tool_messages(&[used()]).is_ok());

@@ -192,4 +192,26 @@ mod tests {
         let delays: std::collections::HashSet<_> = (0..50).map(|_| backoff.delay(3)).collect();
         assert!(delays.len() > 10);
     }
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, count, time, when};
+
+        let backoff = Backoff::new();
+        let check = HealthCheck::every(SECOND);
+        let breaker = CircuitBreaker::new();
+        let retry = RetryPolicy::new();
+        let code = [
+            ("Backoff::initial_delay", time(backoff.initial_delay)),
+            ("Backoff::max_delay", time(backoff.max_delay)),
+            ("Backoff::max_attempts", when(backoff.max_attempts.is_none(), "no maximum")),
+            ("HealthCheck::timeout", time(check.timeout)),
+            ("HealthCheck::max_failures", count(check.max_failures)),
+            ("CircuitBreaker::failure_threshold", count(breaker.failure_threshold)),
+            ("CircuitBreaker::reset_timeout", time(breaker.reset_timeout)),
+            ("RetryPolicy::max_retries", count(retry.max_retries)),
+            ("RetryPolicy::budget", format!("{} and {}", retry.ratio, retry.reserve)),
+        ];
+        assert_documented(include_str!("reconnect.rs"), &code);
+    }
 }

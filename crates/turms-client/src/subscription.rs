@@ -374,7 +374,7 @@ fn is_empty(filter: &SubscriptionFilter) -> bool {
 type Forward = Arc<dyn Fn(Notification, bool) + Send + Sync>;
 
 /// The open listen streams of a client, with the filter that the server has acknowledged for each. A server sends a change on every stream
-/// whose filter has it; the oldest of them publishes the event.
+/// with a matching filter; the oldest of them publishes the event.
 #[derive(Debug, Default)]
 pub(crate) struct ListenStreams(Mutex<ListenTable>);
 
@@ -449,7 +449,7 @@ type Acknowledge = oneshot::Sender<Result<SubscriptionFilter, CallError>>;
 #[derive(Default)]
 struct OnAcknowledged {
     acknowledge: Option<Acknowledge>,
-    /// The handler whose caches are cleared, because changes were missed since the last stream.
+    /// The handler with the caches to clear, because changes were missed since the last stream.
     stale: Option<Arc<IncomingHandler>>,
     broken: Option<BrokenStream>,
     /// `true` if the server has acknowledged the filter.
@@ -519,7 +519,7 @@ async fn run_stream(
     }
 }
 
-/// Maximum delay before a stream is opened again whose credentials were rejected.
+/// Maximum delay before a stream with rejected credentials is opened again.
 const UNAUTHORIZED_DELAY: Duration = Duration::from_secs(60);
 
 fn invalid(problem: impl fmt::Display) -> CallError {

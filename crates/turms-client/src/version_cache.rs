@@ -41,6 +41,11 @@ impl VersionCache {
         SHARED.clone()
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::ptr_eq(&self.0, &Self::shared().0)
+    }
+
     /// Returns the dialect of a server, by its [identity](turms_core::Connector::identity).
     #[must_use]
     pub fn dialect(&self, server: &str) -> Option<Dialect> {

@@ -14,7 +14,7 @@ use turms_proto::{EncodeError, Notification, Object, RawJson, format_duration};
 use crate::__internal::debug_error;
 use crate::cancellation::CancellationToken;
 use crate::clock::{CallClock, ClockPauses};
-use crate::connection::OpenFailure;
+use crate::connection::HandshakeError;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, PeerError};
 use crate::service::{Request, ResponseFuture, Service};
@@ -34,7 +34,7 @@ pub struct OutgoingRequest {
     pub clock: CallClock,
     /// The receiver of what the server sends for this request before its response.
     pub observer: Option<Arc<dyn CallObserver>>,
-    /// The token whose reason is sent to the server if the future of the call is dropped.
+    /// The token with the reason that is sent to the server if the future of the call is dropped.
     pub cancellation: Option<CancellationToken>,
     /// `true` for a request that no caller waits for, such as a health check. Credentials for it are obtained without the user.
     pub is_background: bool,
@@ -101,7 +101,7 @@ impl OutgoingRequest {
         self
     }
 
-    /// Sets the token whose reason is sent to the server.
+    /// Sets the token with the reason that is sent to the server.
     #[must_use]
     pub fn cancellation(mut self, token: CancellationToken) -> Self {
         self.cancellation = Some(token);
@@ -463,7 +463,7 @@ pub struct ConnectContext {
     pub client: ClientOptions,
     /// The service that receives requests and notifications of the server.
     pub incoming: Arc<dyn Service>,
-    /// Pauses of the timeouts of connecting, for connectors whose authorizer works.
+    /// Pauses of the timeouts of connecting, for connectors with an authorizer at work.
     pub pauses: ClockPauses,
     /// `true` for an attempt that no caller waits for, such as a reconnection. Credentials for it are obtained without the user.
     pub is_background: bool,
@@ -673,11 +673,11 @@ impl ConnectError {
     }
 }
 
-impl From<OpenFailure> for ConnectError {
-    fn from(failure: OpenFailure) -> Self {
+impl From<HandshakeError> for ConnectError {
+    fn from(failure: HandshakeError) -> Self {
         match failure {
-            OpenFailure::Refused(OpenError::Closed) | OpenFailure::Closed => Self::Closed(CloseInfo::new()),
-            OpenFailure::Refused(error) => Self::Negotiation(error),
+            HandshakeError::Refused(OpenError::Closed) | HandshakeError::Closed => Self::Closed(CloseInfo::new()),
+            HandshakeError::Refused(error) => Self::Negotiation(error),
         }
     }
 }

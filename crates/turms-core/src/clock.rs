@@ -192,7 +192,7 @@ impl Drop for ClockPause<'_> {
     }
 }
 
-/// Pauses that any number of clocks follow, such as those of all calls that wait for a connection whose authorizer works.
+/// Pauses that any number of clocks follow, such as those of all calls that wait for the authorizer of a connection.
 #[derive(Clone, Default)]
 pub struct ClockPauses(Arc<watch::Sender<PauseState>>);
 

@@ -137,3 +137,17 @@ impl IntoEndpoint for Endpoint {
         Ok(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        let info = EndpointInfo::new(Implementation::new("server", "1"));
+        let code = [("EndpointInfo::versions", when(info.versions == ProtocolVersion::ALL, "all"))];
+        assert_documented(include_str!("endpoint.rs"), &code);
+    }
+}

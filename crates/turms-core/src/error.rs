@@ -7,12 +7,12 @@ use std::io;
 use tokio::task::JoinError;
 use turms_proto::revision::{UnknownVersionError, UnsupportedFeatureError};
 use turms_proto::session::{OpenError, RequestError, SessionError};
-use turms_proto::types::{Base64Error, MissingCapabilityError, SkillProblem, ToolFailedError};
+use turms_proto::types::{Base64Error, MissingCapabilityError, SkillEntryError, ToolFailedError};
 use turms_proto::uri_template::TemplateError;
-use turms_proto::{CanonicalError, DecodeError, EncodeError, ErrorObject, InvalidMessage, SyntaxError};
+use turms_proto::{CanonicalError, DecodeError, EncodeError, ErrorObject, MessageError, SyntaxError};
 
 use crate::channel::ConnectError;
-use crate::connection::{ConnectionError, OpenFailure};
+use crate::connection::{ConnectionError, HandshakeError};
 use crate::peer::PeerError;
 use crate::registry::{RegisterError, RegistryError, ServiceCallError, ServiceNameError};
 use crate::service_error::ServiceError;
@@ -22,7 +22,7 @@ use crate::transport::SpawnError;
 /// The error of building and serving a server, and of a `main` that uses Turms.
 ///
 /// Every other error of Turms, [`io::Error`], tokio's [`JoinError`] and boxed errors convert into it by `?`. Operations have their own
-/// error types; this one is for reporting. `Debug` prints the message and a line for each cause, so that a program whose `main` returns
+/// error types; this one is for reporting. `Debug` prints the message and a line for each cause, so that a program with a `main` that returns
 /// it ends with sentences. `{:#?}` shows the fields.
 ///
 /// ```
@@ -75,7 +75,7 @@ impl Error {
         message: impl Into<String>,
         source: impl Into<Box<dyn StdError + Send + Sync>>,
     ) -> Self {
-        Self::new(kind, MessageError { message: message.into(), source: source.into() })
+        Self::new(kind, ErrorWithSource { message: message.into(), source: source.into() })
     }
 
     /// Returns the kind.
@@ -95,7 +95,7 @@ impl Error {
 /// A message with a cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-struct MessageError {
+struct ErrorWithSource {
     message: String,
     source: BoxError,
 }
@@ -128,7 +128,7 @@ pub fn debug_report(error: &(dyn StdError + 'static), f: &mut fmt::Formatter<'_>
     Ok(())
 }
 
-/// Implements `Debug` for an error: the message and a line for each cause, and all fields with `{:#?}`. A program whose `main` returns
+/// Implements `Debug` for an error: the message and a line for each cause, and all fields with `{:#?}`. A program with a `main` that returns
 /// the error then ends with sentences.
 ///
 /// Takes an enum with the fields of its variants, `debug_error! { PoolError { Unreachable { tried, last }, Timeout(limit), Closed } }`,
@@ -182,14 +182,14 @@ __into_error! {
     Connection: ConnectionError,
     Connection: ConnectError,
     Connection: OpenError,
-    Connection: OpenFailure,
+    Connection: HandshakeError,
     Connection: SpawnError,
     Other: Base64Error,
     Other: CanonicalError,
     Other: DecodeError,
     Other: EncodeError,
     Other: ErrorObject,
-    Other: InvalidMessage,
+    Other: MessageError,
     Other: JoinError,
     Other: MissingCapabilityError,
     Other: PeerError,
@@ -200,7 +200,7 @@ __into_error! {
     Other: ServiceError,
     Other: ServiceNameError,
     Other: SessionError,
-    Other: SkillProblem,
+    Other: SkillEntryError,
     Other: StoreError,
     Other: SyntaxError,
     Other: TemplateError,

@@ -70,7 +70,7 @@ pub use self::channel::{
     InboundStream, ObservedCall, OpenChannel, OutgoingRequest, TransportInfo,
 };
 pub use self::clock::{CallClock, ClockPause, ClockPauses};
-pub use self::connection::{Connection, ConnectionError, ConnectionHandle, OpenFailure};
+pub use self::connection::{Connection, ConnectionError, ConnectionHandle, HandshakeError};
 pub use self::context::{CallContext, Remote};
 pub use self::counters::{CountedRequest, Counters};
 pub use self::endpoint::{Endpoint, EndpointInfo, IntoEndpoint};

@@ -9,29 +9,29 @@ use turms_proto::{DEFAULT_BATCH_LIMIT, Lines};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Maximum length of a message in bytes (16 MiB). A longer one is discarded: if it is a response, its request fails with
+    /// Maximum length of a message in bytes. Default: 16 MiB. A longer one is discarded: if it is a response, its request fails with
     /// [`RequestError::TooLong`](turms_proto::session::RequestError::TooLong); if it is a request, it is refused. Over HTTP the body of a
     /// request also has a limit of its own.
     pub max_message_bytes: usize,
-    /// Maximum number of messages in a batch (100).
+    /// Maximum number of messages in a batch. Default: 100.
     pub max_batch: usize,
-    /// Maximum number of requests of the peer that run at once (1024). More wait; over HTTP, where the client can retry, they are refused.
+    /// Maximum number of requests of the peer that run at once. Default: 1024. More wait; over HTTP, where the client can retry, they are refused.
     pub max_in_flight: usize,
-    /// Maximum number of notification handlers that run at once (256). More notifications wait.
+    /// Maximum number of notification handlers that run at once. Default: 256. More notifications wait.
     pub max_notifications: usize,
-    /// Maximum number of requests and notifications that wait (16 384). More requests are refused, more notifications dropped.
+    /// Maximum number of requests and notifications that wait. Default: 16 384. More requests are refused, more notifications dropped.
     pub max_queued: usize,
-    /// Maximum number of bytes that waiting requests and notifications keep in memory (ids, methods, parameters; 64 MiB). More
-    /// requests are refused, more notifications dropped.
+    /// Maximum number of bytes that waiting requests and notifications keep in memory: ids, methods and parameters. Default: 64 MiB.
+    /// More requests are refused, more notifications dropped.
     pub max_queued_bytes: usize,
-    /// Maximum number of open subscriptions (256). More are refused.
+    /// Maximum number of open subscriptions. Default: 256. More are refused.
     pub max_subscriptions: usize,
-    /// Maximum number of bytes in the write buffer (1 MiB). When it is reached, handlers wait to send; when responses alone reach it, no more
-    /// requests are read.
+    /// Maximum number of bytes in the write buffer. Default: 1 MiB. When it is reached, handlers wait to send; when responses alone
+    /// reach it, no more requests are read.
     pub max_write_buffer_bytes: usize,
-    /// Timeout for a peer that does not read what is written to it (60 seconds).
+    /// Timeout for a peer that does not read what is written to it. Default: 1 min.
     pub write_timeout: Duration,
-    /// Timeout for running calls when the peer has disconnected or the server shuts down (2 seconds).
+    /// Timeout for running calls when the peer has disconnected or the server shuts down. Default: 2 s.
     pub drain_timeout: Duration,
 }
 
@@ -83,5 +83,30 @@ impl Limits {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, bytes, count, time};
+
+        let it = Limits::new();
+        let code = [
+            ("Limits::max_message_bytes", bytes(it.max_message_bytes)),
+            ("Limits::max_batch", count(it.max_batch)),
+            ("Limits::max_in_flight", count(it.max_in_flight)),
+            ("Limits::max_notifications", count(it.max_notifications)),
+            ("Limits::max_queued", count(it.max_queued)),
+            ("Limits::max_queued_bytes", bytes(it.max_queued_bytes)),
+            ("Limits::max_subscriptions", count(it.max_subscriptions)),
+            ("Limits::max_write_buffer_bytes", bytes(it.max_write_buffer_bytes)),
+            ("Limits::write_timeout", time(it.write_timeout)),
+            ("Limits::drain_timeout", time(it.drain_timeout)),
+        ];
+        assert_documented(include_str!("limits.rs"), &code);
     }
 }

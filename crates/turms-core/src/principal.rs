@@ -321,4 +321,19 @@ mod tests {
         );
         assert_eq!(error.into_object(), object);
     }
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        let ann = Principal::new("ann");
+        let code = [
+            ("Principal::with_scopes", when(ann.0.scopes.is_empty(), "none")),
+            ("Principal::with_issuer", when(ann.0.issuer.is_none(), "none")),
+            ("Principal::with_client_id", when(ann.0.client_id.is_none(), "none")),
+            ("Principal::with_expires_at", when(ann.0.expires_at.is_none(), "none")),
+            ("Principal::with_claims", when(ann.0.claims.is_empty(), "none")),
+        ];
+        assert_documented(include_str!("principal.rs"), &code);
+    }
 }

@@ -253,4 +253,13 @@ mod tests {
             assert_eq!(*state.0.lock(), [CloseReason::Idle]);
         }
     }
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        let session = SessionHandle::new(Peer::disconnected());
+        let code = [("SessionHandle::log_level", when(session.log_level() == LoggingLevel::Info, "info"))];
+        assert_documented(include_str!("session.rs"), &code);
+    }
 }

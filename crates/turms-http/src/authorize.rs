@@ -49,15 +49,15 @@ use crate::challenge::Challenge;
 #[doc(alias = "token")]
 #[doc(alias = "auth")]
 pub trait Authorizer: Send + Sync + 'static {
-    /// Returns the authorizer for one server. Called once per connector, with the URL of its server. Default: `None`, which uses this
-    /// authorizer.
+    /// Returns the authorizer for one server. Called once per connector, with the URL of its server. Default: `None`; this authorizer
+    /// is used.
     fn for_server(&self, url: &Url) -> Option<Arc<dyn Authorizer>> {
         let _ = url;
         None
     }
 
-    /// Returns the credentials for a request if they are available without waiting. Default: `None`, which calls
-    /// [`authorize`](Self::authorize).
+    /// Returns the credentials for a request if they are available without waiting. Default: `None`; then
+    /// [`authorize`](Self::authorize) is called.
     fn cached(&self, request: &AuthorizeRequest<'_>) -> Option<Credentials> {
         let _ = request;
         None
@@ -420,7 +420,7 @@ pub struct ServerAuthorizer {
 }
 
 impl ServerAuthorizer {
-    /// Default of the timeout.
+    /// The timeout, unless it is set.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
     /// Asks the authorizer for that of the server at `url`.
@@ -586,5 +586,31 @@ mod tests {
         for shown in [format!("{request:?}"), format!("{response:?}"), format!("{authorized:?}")] {
             assert!(shown.contains("https://example.com") && !shown.contains("s3cret"), "{shown}");
         }
+    }
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        struct NoCredentials;
+        impl Authorizer for NoCredentials {
+            fn authorize<'a>(
+                &'a self,
+                _: &'a AuthorizeRequest<'a>,
+            ) -> BoxFuture<'a, Result<Credentials, AuthorizeError>> {
+                Box::pin(async { Ok(Credentials::default()) })
+            }
+            fn rejected<'a>(&'a self, _: &'a UnauthorizedResponse) -> BoxFuture<'a, Result<Decision, AuthorizeError>> {
+                Box::pin(async { Ok(Decision::Fail) })
+            }
+        }
+        let url = Url::parse("https://example.com/mcp").unwrap();
+        let request = AuthorizeRequest::new(&Method::POST, &url);
+        let code = [
+            ("Authorizer::for_server", when(NoCredentials.for_server(&url).is_none(), "`None`")),
+            ("Authorizer::cached", when(NoCredentials.cached(&request).is_none(), "`None`")),
+            ("Authorizer::observes_responses", when(!NoCredentials.observes_responses(), "`false`")),
+        ];
+        assert_documented(include_str!("authorize.rs"), &code);
     }
 }

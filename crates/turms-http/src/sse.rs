@@ -6,7 +6,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct SseEvent {
-    /// The event type. `message` by default.
+    /// The event type; `message` if the event has none.
     pub event: Option<String>,
     /// The data. Empty for events that only carry an id.
     pub data: String,

@@ -62,8 +62,8 @@ pub use self::json::{
     SyntaxError, SyntaxErrorKind, decode, decode_strings, decode_value,
 };
 pub use self::jsonrpc::{
-    DEFAULT_BATCH_LIMIT, Envelope, Envelopes, ErrorCode, ErrorObject, Incoming, InvalidKind, InvalidMessage,
-    LineTooLong, Lines, Message, Notification, ProgressToken, Request, RequestId, Response,
+    DEFAULT_BATCH_LIMIT, Envelope, Envelopes, ErrorCode, ErrorObject, Incoming, LineTooLong, Lines, Message,
+    MessageError, MessageErrorKind, Notification, ProgressToken, Request, RequestId, Response,
 };
 pub use self::revision::{Ability, ProtocolVersion};
 

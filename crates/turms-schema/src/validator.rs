@@ -12,7 +12,7 @@ use crate::explain::{Explanation, not_of_format};
 use crate::instance::{Instance, ROOT};
 use crate::node::Nodes;
 
-/// A compiled JSON Schema. The dialect is declared by `$schema`. Default: 2020-12.
+/// A compiled JSON Schema. The dialect is declared by `$schema`; without it, the dialect is 2020-12.
 ///
 /// - Supports drafts 4, 6, 7, 2019-09 and 2020-12. Formats are checked; unknown formats are ignored.
 /// - Patterns are ECMA-262 regular expressions. For look-around and back-references (`(?!a)`, `\1`), see [`Trust`].
@@ -80,14 +80,14 @@ impl SchemaError {
 }
 
 impl Validator {
-    /// Maximum number of reported violations (8).
+    /// Maximum number of reported violations.
     pub const MAX_VIOLATIONS: usize = 8;
 
-    /// Maximum length of a value that should be checked on the current thread (64 KiB). Longer values should be
+    /// Maximum length of a value that should be checked on the current thread. Longer values should be
     /// checked on a separate thread, and may take [ten times](Self::LARGE_FACTOR) as many steps there.
     pub const MAX_INLINE_BYTES: usize = 64 << 10;
 
-    /// Factor for the maximum number of steps of values beyond [`Self::MAX_INLINE_BYTES`] (10).
+    /// Factor for the maximum number of steps of values beyond [`Self::MAX_INLINE_BYTES`].
     pub const LARGE_FACTOR: u64 = 10;
 
     /// Compiles a schema.

@@ -64,7 +64,7 @@ impl App {
         self
     }
 
-    /// Sets whether the host should draw a border around the page. By default the host decides.
+    /// Sets whether the host should draw a border around the page. Default: the host decides.
     pub fn prefers_border(mut self, border: bool) -> Self {
         self.meta.prefers_border = Some(border);
         self
@@ -198,5 +198,23 @@ impl ToolBuilder {
         change(&mut app);
         self.definition.meta.get_or_insert_default().set_tool_app(&app);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        let it = App::new("ui://a", "").meta;
+        let code = [
+            ("App::csp", when(it.csp.is_none(), "none")),
+            ("App::permissions", when(it.permissions.is_none(), "none")),
+            ("App::prefers_border", when(it.prefers_border.is_none(), "the host decides")),
+        ];
+        assert_documented(include_str!("app.rs"), &code);
     }
 }

@@ -145,7 +145,7 @@ impl ServerHandle {
         self.change_if(&Change::Resources, |catalog| catalog.remove_resource(uri))
     }
 
-    /// Notifies clients that a list has changed. The methods that add, replace and remove items do this by themselves.
+    /// Notifies clients that a list has changed. The methods that add, replace and remove items do this, too.
     pub fn notify_list_changed(&self, list: ListKind) {
         self.announce(&list.into());
     }
@@ -189,7 +189,7 @@ impl ServerHandle {
     }
 
     /// Shuts the server down. New requests are rejected. Running calls may finish within the time limit of
-    /// [`Server::limits`](crate::Server::limits) (default: two seconds) and fail after it. Then every connection is
+    /// [`Server::limits`](crate::Server::limits) and fail after it. Then every connection is
     /// closed. Over HTTP, the listener has its own time limit.
     pub fn shutdown(&self) {
         self.0.shutdown.begin();

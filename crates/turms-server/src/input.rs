@@ -12,7 +12,7 @@ use std::task::{Poll, Waker};
 
 use bytestring::ByteString;
 use turms_core::{CallResult, Payload, ServiceError};
-use turms_proto::types::{InputRequest, InputRequests, InputRequired, InputResponses, Meta};
+use turms_proto::types::{InputRequest, InputRequests, InputRequiredResult, InputResponses, Meta};
 use turms_proto::{ErrorObject, Object, RawJson};
 
 use crate::router::attach_server_info;
@@ -111,7 +111,7 @@ impl Round {
         if self.asked.is_empty() {
             return None;
         }
-        let mut round = InputRequired::new().input_requests(std::mem::take(&mut self.asked));
+        let mut round = InputRequiredResult::new().input_requests(std::mem::take(&mut self.asked));
         let carried: Object = [("answers", &self.answers), ("outcomes", &self.outcomes)]
             .into_iter()
             .map(|(name, part)| (name, RawJson::from(part.clone())))

@@ -49,14 +49,14 @@ impl<T: 'static> InputCall<T> {
 }
 
 impl<T> InputCall<T> {
-    /// Sets the key, which clients of 2026-07-28 and clients of a task receive. Default: the kind of the request with a
-    /// number, such as `elicit-1`. The handler must use the same keys each time it runs.
+    /// Sets the key, which clients of 2026-07-28 and clients of a task receive. Default: none; it is the kind of the
+    /// request with a number, such as `elicit-1`. The handler must use the same keys each time it runs.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.options.key = Some(key.into());
         self
     }
 
-    /// Sets the timeout for the response. Default: ten minutes, and none for a task. In 2026-07-28 the response comes
+    /// Sets the timeout for the response. Default: 10 min; none for a task. In 2026-07-28 the response comes
     /// with another request, which has to arrive within
     /// [`Server::request_state_ttl`](crate::Server::request_state_ttl) instead.
     pub fn timeout(mut self, timeout: Duration) -> Self {
@@ -152,5 +152,29 @@ impl<'a> IntoFuture for ProgressReport<'a> {
                 context.send_progress(params).await;
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, time, when};
+        use turms_proto::types::LoggingLevel;
+
+        let input = InputCall::<()>::new(|_| async { Ok(()) }).options;
+        let timeout = input.timeout.unwrap_or(crate::context::ASK_TIMEOUT);
+        let log = LogMessage::new(LoggingLevel::Info, turms_proto::RawJson::from(turms_proto::Object::new()));
+        let progress = ProgressParams::new("token", 1_i64);
+        let code = [
+            ("InputCall::key", when(input.key.is_none(), "none")),
+            ("InputCall::timeout", time(timeout)),
+            ("LogCall::logger", when(log.logger.is_none(), "none")),
+            ("ProgressReport::total", when(progress.total.is_none(), "unknown")),
+            ("ProgressReport::message", when(progress.message.is_none(), "none")),
+        ];
+        assert_documented(include_str!("input_call.rs"), &code);
     }
 }

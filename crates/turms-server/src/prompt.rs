@@ -152,7 +152,7 @@ impl PromptBuilder {
         self
     }
 
-    /// Adds the description of an argument. By default, the arguments are derived from the handler's type.
+    /// Adds the description of an argument. Without it, the arguments are derived from the handler's type.
     pub fn argument(mut self, argument: PromptArgument) -> Self {
         self.definition.arguments.get_or_insert_default().push(argument);
         self
@@ -167,8 +167,8 @@ impl PromptBuilder {
         self
     }
 
-    /// Sets the scopes that callers over a network need for this prompt and its completions. Default: none. A caller without them gets an error that names
-    /// them, with HTTP status 403. Calls over stdio and within the process are checked only if they have a principal.
+    /// Sets the scopes that callers over a network need for this prompt and its completions. Default: none. A caller without them gets
+    /// an error that names them, with HTTP status 403. Calls over stdio and within the process are checked only if they have a principal.
     pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.scopes = scopes.into_iter().map(Into::into).collect();
         self
@@ -296,4 +296,18 @@ impl<T: Into<Infallible>> IntoPrompt<Infallible> for T {
     }
 
     fn sealed(_: Seal) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        let it = Prompt::builder("greet");
+        let code = [("PromptBuilder::scopes", when(it.scopes.is_empty(), "none"))];
+        assert_documented(include_str!("prompt.rs"), &code);
+    }
 }

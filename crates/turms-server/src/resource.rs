@@ -309,8 +309,8 @@ impl ResourceBuilder {
         self
     }
 
-    /// Sets the scopes that callers over a network need for this resource: to read it, to subscribe to it, and to complete its variables. Default: none. A caller without them gets an error that names
-    /// them, with HTTP status 403. Calls over stdio and within the process are checked only if they have a principal.
+    /// Sets the scopes that callers over a network need for this resource: to read it, to subscribe to it, and to complete its
+    /// variables. Default: none. A caller without them gets an error that names them, with HTTP status 403. Calls over stdio and within the process are checked only if they have a principal.
     pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.scopes = scopes.into_iter().map(Into::into).collect();
         self
@@ -429,4 +429,26 @@ impl<T: Into<Infallible>> IntoResource<Infallible> for T {
     }
 
     fn sealed(_: Seal) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        let it = Resource::builder("note://todo");
+        let name = match &it.definition {
+            ResourceEntry::Resource(definition) => &definition.name,
+            ResourceEntry::Template(definition, _) => &definition.name,
+        };
+        let code = [
+            ("ResourceBuilder::name", when(name == "note://todo", "the URI")),
+            ("ResourceBuilder::cache", when(it.cache.is_none(), "not declared")),
+            ("ResourceBuilder::scopes", when(it.scopes.is_empty(), "none")),
+        ];
+        assert_documented(include_str!("resource.rs"), &code);
+    }
 }

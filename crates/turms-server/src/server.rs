@@ -336,7 +336,7 @@ impl Server {
         self
     }
 
-    /// Sets the lifetime of the request state: the maximum time between two input rounds. Default: one hour.
+    /// Sets the lifetime of the request state: the maximum time between two input rounds. Default: 1 h.
     pub fn request_state_ttl(mut self, lifetime: Duration) -> Self {
         self.seal_lifetime = lifetime;
         self
@@ -355,7 +355,7 @@ impl Server {
     }
 
     /// Maximum number of steps for one validation of arguments or structured content against a JSON Schema. Default: 25
-    /// million, which take at most about 0.1 s. A step is a small unit of work, such as following a subschema or
+    /// million; they take at most about 0.1 s. A step is a small unit of work, such as following a subschema or
     /// comparing two values. Values that need more steps are rejected. Values of more than 64 KiB are validated on a
     /// separate thread and may take ten times as many steps.
     pub fn max_validation_steps(self, steps: u64) -> Self {
@@ -375,7 +375,7 @@ impl Server {
     }
 
     /// Hides items from callers without their scopes, as [`Server::visible_if`] does: they are not listed, and calling them fails as for
-    /// unknown ones. Default: they are listed, so that a client can learn which scopes to ask for.
+    /// unknown ones. Default: they are listed; a client can then learn which scopes to ask for.
     pub fn hide_without_scope(self) -> Self {
         self.visible_if(|item, context| check_scopes(item.scopes(), context).is_ok())
     }
@@ -495,7 +495,7 @@ impl Server {
     }
 
     /// Sets the handler for methods that are not registered. It receives the name of the method and its parameters, and
-    /// returns the result, an [`ErrorObject`] or a [`ServiceError`]. Default: a method-not-found error, which is
+    /// returns the result, an [`ErrorObject`] or a [`ServiceError`]. Default: none; the response is
     /// [`ServiceError::method_not_found`].
     pub fn fallback<P, R, E, F, Fut>(mut self, handler: F) -> Self
     where
@@ -554,7 +554,7 @@ impl Server {
     }
 
     /// Sets the handler for notifications that are not registered. It receives the name of the notification and its
-    /// parameters. Default: they are ignored.
+    /// parameters. Default: none; they are ignored.
     pub fn notification_fallback<P, F, Fut>(mut self, handler: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -701,5 +701,35 @@ pub trait Handlers: Send + Sync + 'static {
 impl<H: Handlers> Handlers for Arc<H> {
     fn register(self: Arc<Self>, server: Server) -> Server {
         H::register(Self::clone(&self), server)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, count, time, when};
+
+        let it = Server::new("server", "1");
+        let (lists, settings) = (&it.settings.lists, &it.settings);
+        let is_uncached = lists.ttl_ms == 0 && lists.scope == CacheScope::Private;
+        let code = [
+            ("Server::protocol_versions", when(it.info.versions == ProtocolVersion::ALL, "all")),
+            ("Server::page_size", count(lists.page_size)),
+            ("Server::cache", when(is_uncached, "zero and private")),
+            ("Server::request_state_keys", when(it.request_state_keys.is_empty(), "a random key per process")),
+            ("Server::request_state_ttl", time(it.seal_lifetime)),
+            ("Server::max_validation_steps", count(it.handle.max_validation_steps())),
+            ("Server::visible_if", when(settings.visible.is_none(), "all items")),
+            ("Server::hide_without_scope", when(settings.visible.is_none(), "they are listed")),
+            ("Server::forward_tracing", when(!settings.forward_tracing, "off")),
+            ("Server::fallback", when(settings.fallback.is_none(), "none")),
+            ("Server::on_session_start", when(settings.on_session_start.is_empty(), "none")),
+            ("Server::on_session_end", when(settings.on_session_end.is_empty(), "none")),
+            ("Server::notification_fallback", when(settings.notification_fallback.is_none(), "none")),
+        ];
+        assert_documented(include_str!("server.rs"), &code);
     }
 }

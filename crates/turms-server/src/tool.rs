@@ -484,3 +484,20 @@ impl<T: Into<Infallible>> IntoTool<Infallible> for T {
 
     fn sealed(_: Seal) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        let it = Tool::builder("add");
+        let code = [
+            ("ToolBuilder::task_ttl", when(it.task_ttl.is_none(), "[`TaskOptions::ttl`](crate::TaskOptions::ttl)")),
+            ("ToolBuilder::scopes", when(it.scopes.is_empty(), "none")),
+        ];
+        assert_documented(include_str!("tool.rs"), &code);
+    }
+}

@@ -192,3 +192,24 @@ impl fmt::Debug for TestClientBuilder {
         f.debug_struct("TestClientBuilder").field("client", &self.client).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        let server = turms_server::Server::new("server", "1");
+        let builder = TestClient::builder(server);
+        let has_principal = builder.extensions.get::<Principal>().is_some();
+        let client = builder.connect().await.unwrap();
+        let version = client.protocol_version().unwrap();
+        let code = [
+            ("TestClientBuilder::protocol_version", when(version == ProtocolVersion::LATEST, "the newest")),
+            ("TestClientBuilder::principal", when(!has_principal, "none")),
+        ];
+        assert_documented(include_str!("lib.rs"), &code);
+    }
+}

@@ -41,7 +41,7 @@ struct UserIdArguments {
 
 #[derive(Deserialize, JsonSchema)]
 struct GreetingArguments {
-    /// whom to greet
+    /// Name to greet
     name: String,
     /// how often
     times: Option<u8>,

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use turms_core::transport::memory;
 use turms_core::{
-    CallContext, Connection, ConnectionHandle, Limits, NotifyFuture, OpenFailure, Payload, PeerError, Request,
+    CallContext, Connection, ConnectionHandle, HandshakeError, Limits, NotifyFuture, Payload, PeerError, Request,
     ResponseFuture, Service,
 };
 use turms_proto::method::{Method, Notification as NotificationMethod};
@@ -20,7 +20,7 @@ use turms_proto::session::{ClientOptions, Negotiated, RequestError, RequestOptio
 use turms_proto::types::{
     CallTool, CallToolParams, CallToolResult, ClientCapabilities, CreateMessage, CreateMessageParams,
     CreateMessageResult, Elicit, ElicitParams, ElicitResult, ElicitationCapability, Implementation, InputRequest,
-    InputRequired, ListRoots, ListRootsResult, Outcome, Root, RootsCapability, SamplingCapability, key,
+    InputRequiredResult, ListRoots, ListRootsResult, Outcome, Root, RootsCapability, SamplingCapability, key,
 };
 use turms_proto::{Ability, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
 
@@ -202,7 +202,12 @@ impl TestClient {
     ///
     /// # Errors
     /// If the server does not support the revision.
-    pub async fn over<R, W>(reader: R, writer: W, version: ProtocolVersion, script: Script) -> Result<Self, OpenFailure>
+    pub async fn over<R, W>(
+        reader: R,
+        writer: W,
+        version: ProtocolVersion,
+        script: Script,
+    ) -> Result<Self, HandshakeError>
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
@@ -362,7 +367,7 @@ impl TestClient {
         params
     }
 
-    fn answer_round(&self, params: &mut Object, round: InputRequired) -> Result<(), TestError> {
+    fn answer_round(&self, params: &mut Object, round: InputRequiredResult) -> Result<(), TestError> {
         let mut answers = Object::new();
         for (name, question) in round.input_requests.unwrap_or_default() {
             let answer = self.script.answer(question).map_err(|error| TestError::Server(Box::new(error)))?;

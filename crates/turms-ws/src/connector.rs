@@ -342,4 +342,20 @@ mod tests {
         assert!(connector.headers.values().all(HeaderValue::is_sensitive), "{:?}", connector.headers);
         assert!(!format!("{:?}", connector.headers).contains("very-secret"));
     }
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, bytes, time};
+
+        let it = WsConnector::new("wss://example.com/mcp").unwrap();
+        let interval = it.heartbeat.interval.unwrap();
+        let code = [
+            ("WsConnector::authorize_timeout", time(it.authorize_timeout)),
+            ("WsConnector::connect_timeout", time(it.connect_timeout)),
+            ("WsConnector::ping_interval", time(interval)),
+            ("WsConnector::ping_timeout", time(it.heartbeat.timeout)),
+            ("WsConnector::max_message_bytes", bytes(it.limits.max_message_bytes)),
+        ];
+        assert_documented(include_str!("connector.rs"), &code);
+    }
 }

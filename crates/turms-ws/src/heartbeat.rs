@@ -123,4 +123,16 @@ mod tests {
         let action = tokio::time::timeout(Duration::from_secs(86_400), poll_fn(|task| heartbeat.poll(task))).await;
         assert!(action.is_err());
     }
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, time};
+
+        let it = HeartbeatOptions::default();
+        let code = [
+            ("HeartbeatOptions::interval", time(it.interval.unwrap())),
+            ("HeartbeatOptions::timeout", time(it.timeout)),
+        ];
+        assert_documented(include_str!("heartbeat.rs"), &code);
+    }
 }

@@ -53,7 +53,7 @@ struct WsServiceSettings {
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl WsService {
-    /// Default maximum number of connections: 10 000.
+    /// The maximum number of connections, unless it is set.
     pub const DEFAULT_MAX_CONNECTIONS: u32 = 10_000;
 
     /// Creates a service for an endpoint.
@@ -70,7 +70,7 @@ impl WsService {
     }
 
     /// Sets the allowed hosts: `example.com` with any port, `example.com:8443` with that port. Default: loopback hosts
-    /// (`localhost`, `127.0.0.1`, `[::1]`), which this replaces. They are compared with the `Host` header. There are no
+    /// (`localhost`, `127.0.0.1`, `[::1]`); this replaces them. They are compared with the `Host` header. There are no
     /// wildcards.
     ///
     /// This prevents web pages from accessing a local server by DNS rebinding. It is not authentication: other clients
@@ -88,8 +88,8 @@ impl WsService {
         self
     }
 
-    /// Sets the origins whose web pages may use the server, in the form of the `Origin` header:
-    /// `https://app.example.com`. Default: loopback origins, which this replaces.
+    /// Sets the origins of web pages that may use the server, in the form of the `Origin` header:
+    /// `https://app.example.com`. Default: loopback origins; this replaces them.
     #[doc(alias = "origin")]
     pub fn allowed_origins<S: Into<String>>(mut self, origins: impl IntoIterator<Item = S>) -> Self {
         self.settings_mut().access.set_origins(origins);
@@ -330,3 +330,37 @@ pub trait ServeWs: IntoEndpoint + Sized {
 }
 
 impl<S: IntoEndpoint> ServeWs for S {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use http::header::ORIGIN;
+        use http::uri::Authority;
+        use http::{HeaderMap, HeaderValue};
+        use turms_defaults::{assert_documented, count, time, when};
+
+        let endpoint = turms_server::Server::new("server", "1").into_endpoint().unwrap();
+        let it = WsService::new(endpoint).settings;
+        let interval = it.heartbeat.interval.unwrap();
+        let allows_host = |host| it.access.check(&HeaderMap::new(), Some(&Authority::from_static(host))).is_ok();
+        let allows_origin = |origin| {
+            let headers = HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static(origin))]);
+            it.access.check(&headers, Some(&Authority::from_static("localhost"))).is_ok()
+        };
+        let loopback_hosts =
+            ["localhost", "127.0.0.1", "[::1]"].into_iter().all(allows_host) && !allows_host("example.com");
+        let loopback_origins = allows_origin("http://localhost:3000") && !allows_origin("https://example.com");
+        let code = [
+            ("WsService::allowed_hosts", when(loopback_hosts, "loopback hosts (`localhost`, `127.0.0.1`, `[::1]`)")),
+            ("WsService::allowed_origins", when(loopback_origins, "loopback origins")),
+            ("WsService::guard", when(!it.guard.is_some(), "none")),
+            ("WsService::ping_interval", time(interval)),
+            ("WsService::ping_timeout", time(it.heartbeat.timeout)),
+            ("WsService::max_connections", count(it.max_connections)),
+        ];
+        assert_documented(include_str!("service.rs"), &code);
+    }
+}

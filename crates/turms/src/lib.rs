@@ -144,8 +144,8 @@ pub mod types {
 pub mod jsonrpc {
     #[doc(inline)]
     pub use turms_proto::jsonrpc::{
-        ErrorCode, ErrorObject, InvalidKind, InvalidMessage, Message, Notification, ProgressToken, Request, RequestId,
-        Response,
+        ErrorCode, ErrorObject, Message, MessageError, MessageErrorKind, Notification, ProgressToken, Request,
+        RequestId, Response,
     };
 }
 
@@ -184,8 +184,8 @@ pub mod transport {
     pub use turms_core::{
         BoxFuture, CallClock, CallObserver, Channel, ChannelControl, ClockPause, ClockPauses, CloseInfo, CloseReason,
         ConnectContext, ConnectError, Connection, ConnectionError, ConnectionHandle, Connector, CountedRequest,
-        Counters, DropCause, InboundStream, Limits, ObservedCall, OpenChannel, OpenFailure, OutgoingRequest, PeerError,
-        PeerTransport, ServerUrl, TransportInfo, TransportKind, UrlTransport,
+        Counters, DropCause, HandshakeError, InboundStream, Limits, ObservedCall, OpenChannel, OutgoingRequest,
+        PeerError, PeerTransport, ServerUrl, TransportInfo, TransportKind, UrlTransport,
     };
     #[doc(inline)]
     pub use turms_proto::session::{

@@ -1,4 +1,4 @@
-//! What programs can name, and what converts into what.
+//! Names of the façade, conversions of errors, and their texts.
 
 /// Checks that an error converts into the error of `main`.
 const fn converts<E>()
@@ -13,26 +13,26 @@ fn every_error_converts_into_the_error_of_main() {
     converts::<tokio::task::JoinError>();
     converts::<Box<dyn std::error::Error + Send + Sync>>();
     {
-        use turms::jsonrpc::{ErrorObject, InvalidMessage};
+        use turms::jsonrpc::{ErrorObject, MessageError};
         use turms::layer::{PeerError, ServiceError};
         use turms::registry::{RegisterError, RegistryError, ServiceCallError, ServiceNameError};
-        use turms::transport::{ConnectError, ConnectionError, OpenError, OpenFailure};
+        use turms::transport::{ConnectError, ConnectionError, HandshakeError, OpenError};
         use turms::transport::{RequestError, SessionError, SpawnError};
         use turms::types::{
-            Base64Error, CanonicalError, DecodeError, EncodeError, MissingCapabilityError, SkillProblem,
+            Base64Error, CanonicalError, DecodeError, EncodeError, MissingCapabilityError, SkillEntryError,
         };
         use turms::types::{SyntaxError, TemplateError, ToolFailedError, UnknownVersionError, UnsupportedFeatureError};
 
-        (converts::<ErrorObject>(), converts::<InvalidMessage>());
+        (converts::<ErrorObject>(), converts::<MessageError>());
         (converts::<PeerError>(), converts::<ServiceError>());
         (converts::<RegisterError>(), converts::<RegistryError>());
         (converts::<ServiceCallError>(), converts::<ServiceNameError>());
         (converts::<ConnectError>(), converts::<ConnectionError>(), converts::<SpawnError>());
-        (converts::<OpenError>(), converts::<OpenFailure>());
+        (converts::<OpenError>(), converts::<HandshakeError>());
         (converts::<RequestError>(), converts::<SessionError>());
         (converts::<Base64Error>(), converts::<CanonicalError>(), converts::<SyntaxError>());
         (converts::<DecodeError>(), converts::<EncodeError>());
-        (converts::<MissingCapabilityError>(), converts::<SkillProblem>(), converts::<ToolFailedError>());
+        (converts::<MissingCapabilityError>(), converts::<SkillEntryError>(), converts::<ToolFailedError>());
         (converts::<TemplateError>(), converts::<UnknownVersionError>(), converts::<UnsupportedFeatureError>());
         converts::<turms::store::StoreError>();
     }
@@ -119,6 +119,30 @@ fn debug_of_an_error_is_a_line_for_each_cause_and_all_fields_in_the_long_form() 
     assert!(fields.contains("connection refused"), "{fields}");
     let error = turms::client::GroupError::Connect(error);
     assert_eq!(format!("{error:?}"), "cannot reach http://example.com/\ncaused by: connection refused");
+}
+
+#[cfg(all(feature = "client", feature = "http-server"))]
+#[tokio::test]
+async fn the_text_of_an_error_names_the_target_the_failure_and_the_cause() {
+    use turms::Tool;
+
+    let tool = || Tool::builder("add").handler_sync(|| "3");
+    let server = turms::Server::new("shop", "1.0.0").tool(tool()).build().unwrap();
+    let client = turms::Client::builder("test", "1.0.0").connect_service(server).await.unwrap();
+    let error = client.call_tool("nope", ()).await.unwrap_err();
+    let text = r#"tools/call "nope": error response from server: unknown tool "nope" (-32602 invalid params)"#;
+    assert_eq!(format!("{error:?}"), text);
+    assert_eq!(error.error_response().map(|error| error.code), Some(turms::jsonrpc::ErrorCode::INVALID_PARAMS));
+
+    let error = turms::Server::new("shop", "1.0.0").tool(tool()).tool(tool()).build().unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with(r#"cannot build server "shop": tool "add": "#) && !text.ends_with('.'), "{text}");
+
+    let listener = turms::http::Listener::bind("127.0.0.1:0").await.unwrap();
+    let error = turms::http::Listener::bind(listener.address()).await.err().unwrap();
+    let text = format!("{error:?}");
+    assert!(text.starts_with(&format!("cannot listen on {}\ncaused by: ", listener.address())), "{text}");
+    assert_eq!(error.kind(), turms::ErrorKind::Bind);
 }
 
 /// `turms::Result` has defaults for both of its types.

@@ -351,6 +351,26 @@ impl CallError {
         }
     }
 
+    /// Returns `true` if the server requires other credentials. For several servers: if all errors are of this kind.
+    #[must_use]
+    pub fn is_unauthorized(&self) -> bool {
+        match &self.0.kind {
+            CallErrorKind::Unauthorized(_) => true,
+            CallErrorKind::NoServer(NoServerCause::Failed(failures)) => {
+                failures.iter().all(|(_, error)| error.is_unauthorized())
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns `true` if the request was not sent, and may succeed later: there was no connection, or the circuit breaker is open.
+    #[must_use]
+    pub fn is_retriable(&self) -> bool {
+        let is_temporary =
+            self.is_disconnected() || self.is_timeout() || matches!(self.0.kind, CallErrorKind::CircuitOpen(_));
+        is_temporary && self.0.delivery == Delivery::NotSent
+    }
+
     /// Returns `true` if the transport failed and the connection is still open.
     pub(crate) fn is_transport(&self) -> bool {
         matches!(self.0.kind, CallErrorKind::Transport(_))
@@ -488,6 +508,31 @@ mod tests {
         );
         assert_eq!(error.into_error_object(), ErrorObject::invalid_params("no such resource"));
     }
+
+    #[test]
+    fn predicates_say_what_a_program_can_do() {
+        let source = Arc::new(std::io::Error::other("invalid token"));
+        let unauthorized = CallError::not_sent("ping", CallErrorKind::Unauthorized(source));
+        assert_eq!(format!("{unauthorized:?}"), "ping: not authorized\ncaused by: invalid token");
+        assert!(unauthorized.is_unauthorized() && !unauthorized.is_retriable());
+
+        let open = CallError::not_sent("ping", CallErrorKind::CircuitOpen(Duration::from_secs(10)));
+        assert_eq!(open.to_string(), "ping: not sent: circuit breaker is open for another 10 s");
+        assert!(open.is_retriable() && !open.is_unauthorized());
+
+        assert!(CallError::of_peer("ping", PeerError::Closed).is_retriable());
+        let sent = CallError::of_peer("ping", PeerError::Request(RequestError::TimedOut(Duration::from_secs(30))));
+        assert!(!sent.is_retriable());
+
+        let several = CallErrorKind::NoServer(NoServerCause::Several);
+        let several = CallError::not_sent("prompts/get \"x\"", several);
+        assert_eq!(
+            several.to_string(),
+            "prompts/get \"x\": several servers are connected; use `ClientGroup::client(name)`"
+        );
+        assert!(!several.is_retriable());
+    }
+
     #[test]
     fn failures_of_many_servers_are_told_one_by_one() {
         let dead = |why: &str| {

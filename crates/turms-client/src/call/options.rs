@@ -77,7 +77,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    const DEFAULT: Self = Self {
+    pub(crate) const DEFAULT: Self = Self {
         timeout: Timeout::Default,
         max_duration: None,
         on_progress: None,

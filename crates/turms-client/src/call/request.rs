@@ -36,7 +36,7 @@ pub(crate) struct CallRequest {
 }
 
 impl CallRequest {
-    /// Creates a request whose response is always complete.
+    /// Creates a request with a response that is always complete.
     pub(crate) fn new<M: Method>(params: M::Params) -> Self
     where
         M::Params: Clone,
@@ -44,7 +44,7 @@ impl CallRequest {
         Self::typed::<M>(params, decode::complete::<M::Result>)
     }
 
-    /// Creates a request whose response may be input requests or a task.
+    /// Creates a request with a response that may be input requests or a task.
     pub(crate) fn multi_round<M, T>(params: M::Params) -> Self
     where
         M: Method<Result = Outcome<T>>,

@@ -266,7 +266,7 @@ pub enum EntryErrorKind {
     /// `${userHome}` without a home folder.
     #[error("${{userHome}} needs a home folder, and there is none")]
     NoHome,
-    /// `${workspaceFolder}` without a workspace folder, or one whose name is not Unicode.
+    /// `${workspaceFolder}` without a workspace folder, or one with a name that is not Unicode.
     #[error("${{workspaceFolder}} needs a workspace folder, and there is none")]
     NoWorkspaceFolder,
     /// `${input:…}`, for which an editor prompts the user.

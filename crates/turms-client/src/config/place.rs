@@ -97,7 +97,7 @@ impl fmt::Display for ConfigScope {
     }
 }
 
-/// The operating systems whose programs keep their settings in different folders.
+/// The operating systems, which have different folders for settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Platform {

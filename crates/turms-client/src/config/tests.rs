@@ -535,3 +535,15 @@ fn a_configuration_can_be_shared_between_threads() {
     shared::<ConfigError>();
     shared::<EntryError>();
 }
+
+#[test]
+fn defaults_are_as_documented() {
+    use turms_defaults::{assert_documented, when};
+
+    let config = McpConfig::parse(r#"{"mcpServers": {"x": {"command": "${PATH}"}}}"#).unwrap();
+    let entry = config.server("x").unwrap().unwrap();
+    let is_of_process =
+        matches!(&entry.target, ServerTarget::Command { program, .. } if *program == std::env::var("PATH").unwrap());
+    let code = [("McpConfig::variables", when(is_of_process, "the environment of this process"))];
+    assert_documented(include_str!("mod.rs"), &code);
+}

@@ -149,7 +149,7 @@ impl ClientGroupBuilder {
         self
     }
 
-    /// Sets the timeout for connecting to a server. Default: 1 minute.
+    /// Sets the timeout for connecting to a server. Default: 1 min.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
@@ -193,5 +193,27 @@ impl fmt::Debug for ClientGroupBuilder {
             .field("servers", &self.servers.keys())
             .field("naming", &self.naming)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, count, time, when};
+
+        let it = ClientGroupBuilder::new(Client::builder("app", "1"));
+        let code = [
+            (
+                "ClientGroupBuilder::separator",
+                when(matches!(&it.naming, Naming::Prefixed { separator } if separator == "_"), "`_`"),
+            ),
+            ("ClientGroupBuilder::info", when(it.info.is_none(), "those of the client")),
+            ("ClientGroupBuilder::max_concurrent_connects", count(it.max_concurrent_connects)),
+            ("ClientGroupBuilder::connect_timeout", time(it.connect_timeout)),
+        ];
+        assert_documented(include_str!("builder.rs"), &code);
     }
 }

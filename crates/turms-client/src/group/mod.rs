@@ -90,7 +90,7 @@ use turms_proto::session::ConnectionStatus;
 /// - **Lists** are the concatenated lists of all servers. A server that fails to list is left out; the call fails only
 ///   if all servers fail. The call does not wait for a server that is reconnecting.
 /// - **Tools and prompts** have the name of their server and a separator as a prefix: `math_add`. Resources keep their
-///   URIs. A call goes to the server whose prefix matches; if several match, their lists decide.
+///   URIs. A call goes to the server with the matching prefix; if several match, their lists decide.
 /// - **Resources** are read from the server that lists them or has a matching template. If there is none, the servers
 ///   with resources are tried one after the other. Subscribing to a resource works the same.
 /// - **Pings** and notifications go to all servers; the log level goes to all servers that declare logging. The error
@@ -173,7 +173,7 @@ impl ClientGroup {
         self.shared.connect(&name).await
     }
 
-    /// Connects to a server that could not be reached, or whose connection has closed. Does nothing if the server is
+    /// Connects to a server that could not be reached, or has disconnected. Does nothing if the server is
     /// connected or its client is already reconnecting.
     ///
     /// The log level and the resource subscriptions of the [client of the group](ClientGroup::as_client) are restored.

@@ -176,7 +176,7 @@ impl GroupShared {
         self.locate(uri, timeout, [&resource, &template]).await
     }
 
-    /// Returns the server that lists a template, or a resource whose URI is the same string.
+    /// Returns the server that lists a template, or a resource with the same string as its URI.
     pub(super) async fn locate_template(&self, uri: &str, timeout: Timeout) -> Result<Location, CallError> {
         let template = |lists: &ListCache| lists.has(ListKind::Templates, uri);
         let resource = |lists: &ListCache| lists.has(ListKind::Resources, uri);

@@ -94,7 +94,7 @@ impl Part {
     }
 }
 
-/// Subscribes to a resource whose server is not known, at all servers that acknowledge it.
+/// Subscribes to a resource of an unknown server, at all servers that acknowledge it.
 async fn listen_to_all(uri: &str, members: Vec<MemberRef>, options: &CallOptions) -> Vec<(Part, Subscription)> {
     let filter = SubscriptionFilter::new().resource_subscriptions([uri.to_owned()]);
     let parts = members.into_iter().map(|member| Part { member, filter: filter.clone() }.listen(options));

@@ -4,7 +4,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use turms_core::CancellationToken;
 use turms_proto::revision::raise_url_elicitation;
-use turms_proto::types::{InputRequests, InputRequired, Outcome};
+use turms_proto::types::{InputRequests, InputRequiredResult, Outcome};
 use turms_proto::{Ability, EncodeError, Object, RawJson};
 
 use super::CallService;
@@ -89,7 +89,7 @@ impl<S: CallService> InputRounds<S> {
     async fn next_params(
         &self,
         call: &CallRequest,
-        required: InputRequired,
+        required: InputRequiredResult,
         round: usize,
     ) -> Result<CallParams, CallError> {
         let requests = required.input_requests.unwrap_or_default();
@@ -226,7 +226,7 @@ mod tests {
 
     fn required(_: &CallRequest) -> Result<CallOutput, CallError> {
         let form = ElicitParams::Form(ElicitForm::new("Who?", FormSchema::new()));
-        let mut required = InputRequired::new().request_state("s");
+        let mut required = InputRequiredResult::new().request_state("s");
         required.input_requests = Some([("q".to_owned(), InputRequest::from(form))].into_iter().collect());
         Ok(CallOutput { generation: 7, ..CallOutput::new(Outcome::InputRequired(Box::new(required))) })
     }

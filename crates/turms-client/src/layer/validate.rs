@@ -49,7 +49,7 @@ impl<S: CallService, L: CallService> ValidateOutput<S, L> {
         Self { inner, lists, tools, state }
     }
 
-    /// Validates a result that is large, or whose tool must be looked up.
+    /// Validates a result that is large, or has a tool that must be looked up.
     async fn check(&self, call: &CallRequest, result: &CallToolResult) -> Result<(), CallError> {
         let name = call.name().unwrap_or_default();
         match self.look_up(call).await {

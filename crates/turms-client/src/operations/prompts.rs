@@ -49,7 +49,7 @@ impl Client {
 
 impl Call<Completion> {
     /// Sets the arguments that are known already: anything that serializes to a JSON object of strings, or `()`. A field that is
-    /// `None` is not sent. Default: none.
+    /// `None` is not sent.
     pub fn arguments(self, known: impl Serialize) -> Self {
         self.map_request(|request| {
             let mut params: CompleteParams = request.params_as()?;

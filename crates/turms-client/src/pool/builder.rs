@@ -151,3 +151,23 @@ impl fmt::Debug for PoolBuilder {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, count, time, when};
+
+        let it = PoolBuilder::new();
+        let check = it.check.unwrap();
+        let code = [
+            ("PoolBuilder::strategy", when(it.strategy == PoolStrategy::RoundRobin, "[`PoolStrategy::RoundRobin`]")),
+            ("PoolBuilder::health_check", format!("every {}", time(check.interval))),
+            ("PoolBuilder::acquire_timeout", time(it.acquire_timeout)),
+            ("PoolBuilder::max_validation_steps", count(it.max_validation_steps)),
+        ];
+        assert_documented(include_str!("builder.rs"), &code);
+    }
+}

@@ -125,13 +125,13 @@ impl ConnectionHandle {
     ///
     /// # Errors
     /// If the handshake failed or the connection closed.
-    pub async fn opened(&self) -> Result<Arc<Negotiated>, OpenFailure> {
+    pub async fn opened(&self) -> Result<Arc<Negotiated>, HandshakeError> {
         let mut state = self.state.clone();
         let opened = state.wait_for(|state| state.opened.is_some()).await;
         match opened.ok().and_then(|state| state.opened.clone()) {
             Some(Ok(opened)) => Ok(opened),
-            Some(Err(error)) => Err(OpenFailure::Refused(error)),
-            None => Err(OpenFailure::Closed),
+            Some(Err(error)) => Err(HandshakeError::Refused(error)),
+            None => Err(HandshakeError::Closed),
         }
     }
 
@@ -210,7 +210,7 @@ impl ConnectionHandle {
 /// Error of a handshake.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenFailure {
+pub enum HandshakeError {
     /// The client and the server could not agree.
     #[error(transparent)]
     Refused(OpenError),

@@ -222,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// A buffer whose reference count shows whether it is still shared.
+    /// A buffer with a reference count that shows whether it is still shared.
     struct Buffer(Vec<u8>, #[expect(dead_code, reason = "held")] Arc<()>);
 
     impl AsRef<[u8]> for Buffer {

@@ -26,7 +26,7 @@ use turms_proto::session::{ClientOptions, Session};
 use turms_proto::{ErrorObject, Lines, ProtocolVersion, RequestId};
 
 use self::calls::FinishedCall;
-pub use self::handle::{ConnectionHandle, OpenFailure};
+pub use self::handle::{ConnectionHandle, HandshakeError};
 use self::handle::{ConnectionSignal, ConnectionState, SessionCommand, WaitingCaller};
 use self::in_flight::InFlight;
 use self::timer::DeadlineTimer;
@@ -188,7 +188,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self
     }
 
-    /// Attaches values that the calls of one line see, one for each line, for readers whose lines have different senders.
+    /// Attaches values that the calls of one line see, one for each line, for readers with lines of different senders.
     #[doc(hidden)]
     #[must_use]
     pub fn with_line_extensions(mut self, extensions: LineExtensions) -> Self {

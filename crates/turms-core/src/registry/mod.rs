@@ -159,7 +159,7 @@ pub struct ServiceCallOptions {
 }
 
 impl ServiceCallOptions {
-    /// Default timeout for the response: 30 s.
+    /// The timeout for the response, unless it is set.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
     /// Sets the timeout for the response; `None` for no timeout.
@@ -180,5 +180,19 @@ impl ServiceCallOptions {
 impl Default for ServiceCallOptions {
     fn default() -> Self {
         Self { timeout: Some(Self::DEFAULT_TIMEOUT), meta: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, time};
+
+        let timeout = ServiceCallOptions::default().timeout.unwrap();
+        let code = [("ServiceCallOptions::timeout", time(timeout))];
+        assert_documented(include_str!("mod.rs"), &code);
     }
 }

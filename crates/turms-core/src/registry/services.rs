@@ -221,3 +221,18 @@ impl<T> fmt::Debug for ServiceCallFuture<'_, T> {
         f.debug_struct("ServiceCallFuture").field("name", &self.name).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, time};
+
+        let services = ServiceRegistry::local();
+        let call = services.call("a", "ping", turms_proto::RawJson::from(turms_proto::Object::new()));
+        let code = [("ServiceCall::timeout", time(call.options.timeout.unwrap()))];
+        assert_documented(include_str!("services.rs"), &code);
+    }
+}

@@ -69,7 +69,7 @@ pub struct HttpConnector {
 const DEFAULT_USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("turms/", env!("CARGO_PKG_VERSION")));
 
 impl HttpConnector {
-    /// Default of [`max_concurrent_responses`](Self::max_concurrent_responses).
+    /// The value of [`max_concurrent_responses`](Self::max_concurrent_responses), unless it is set.
     pub const DEFAULT_MAX_CONCURRENT_RESPONSES: usize = 32;
 
     /// Connects to the server at this URL. A user and a password in it are sent as an `Authorization` header.
@@ -161,7 +161,7 @@ impl HttpConnector {
         self
     }
 
-    /// Maximum number of responses to requests of the server that are posted at once in a session. Default: 32, minimum: 1. When
+    /// Maximum number of responses to requests of the server that are posted at once in a session. Default: 32; minimum: 1. When
     /// it is reached, the client stops reading the server's streams until the server accepts one of them.
     #[must_use]
     pub fn max_concurrent_responses(mut self, responses: usize) -> Self {
@@ -176,8 +176,8 @@ impl HttpConnector {
         self
     }
 
-    /// Timeout for the next bytes of the server, on any stream; after it the connection counts as broken. Default: none, because
-    /// a stream may be silent for long, and each request has a timeout.
+    /// Timeout for the next bytes of the server, on any stream; after it the connection counts as broken. Default: none; a
+    /// stream may be silent for long, and each request has a timeout.
     #[must_use]
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = Some(timeout);
@@ -398,5 +398,25 @@ impl fmt::Debug for HttpConnector {
             .field("server", &origin(&self.url))
             .field("transport", &self.transport)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, bytes, count, time, when};
+
+        let it = HttpConnector::new("https://example.com/mcp").unwrap();
+        let code = [
+            ("HttpConnector::authorize_timeout", time(it.authorize_timeout)),
+            ("HttpConnector::max_message_bytes", bytes(it.max_message_bytes)),
+            ("HttpConnector::max_concurrent_responses", count(it.max_concurrent_responses)),
+            ("HttpConnector::connect_timeout", time(it.dial.timeout)),
+            ("HttpConnector::read_timeout", when(it.read_timeout.is_none(), "none")),
+        ];
+        assert_documented(include_str!("connector.rs"), &code);
     }
 }

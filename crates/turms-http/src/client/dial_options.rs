@@ -22,7 +22,7 @@ use super::tls;
 pub struct DialOptions {
     proxies: Proxies,
     socket: Option<PathBuf>,
-    timeout: Duration,
+    pub(super) timeout: Duration,
     check: Option<Arc<AddressCheck>>,
     roots: Vec<CertificateDer<'static>>,
     /// The first option that is invalid.

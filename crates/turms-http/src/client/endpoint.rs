@@ -64,7 +64,7 @@ impl<'a> RequestScope<'a> {
         Self { purpose: RequestPurpose::Stream, ..self }
     }
 
-    /// The end of a session, whose time includes the authorizer.
+    /// The end of a session; its time includes the authorizer.
     pub(super) fn close() -> Self {
         Self { purpose: RequestPurpose::Close, clocks: &[], pauses: None }
     }
@@ -291,7 +291,7 @@ impl HttpEndpoint {
     ) -> Result<(), HttpError> {
         let SentResponse { mut response, was_authorized } = sent;
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
-        // A connection whose response is not read to the end cannot be reused.
+        // A connection cannot be reused if its response is not read to the end.
         let body = tokio::time::timeout(DRAIN_TIMEOUT, refusal_text(self, response)).await.unwrap_or_default();
         let retries = scope.paused(attempts.rejected(status, &headers, url, was_authorized)).await;
         if retries.map_err(|error| self.unauthorized(error))? {

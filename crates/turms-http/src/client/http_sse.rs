@@ -70,7 +70,7 @@ pub(super) async fn open(endpoint: Arc<HttpEndpoint>, cx: &ConnectContext) -> Re
     }
 }
 
-/// A channel whose calls stop their clocks while the authorizer works for any message: the messages of calls are not known to those
+/// A channel with calls that stop their clocks while the authorizer works for any message: the messages of calls are not known to those
 /// that post them.
 struct HttpSseChannel {
     channel: Arc<dyn Channel>,

@@ -212,7 +212,7 @@ impl ConnectAttempt {
 
     fn receive(
         &mut self,
-        incoming: Result<Incoming, turms_proto::InvalidMessage>,
+        incoming: Result<Incoming, turms_proto::MessageError>,
         request: &Request,
     ) -> Result<(), HttpError> {
         match incoming {

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use turms_proto::{ErrorObject, Incoming, InvalidMessage, Message};
+use turms_proto::{ErrorObject, Incoming, Message, MessageError};
 
 use super::endpoint::{HttpEndpoint, Response, closed_connection};
 use super::error::HttpError;
@@ -167,7 +167,7 @@ impl ResponseEvents {
 }
 
 /// Returns the messages of an event; `None` if it only has an id or a retry time.
-pub(super) fn messages(event: SseEvent, max_batch: usize) -> Option<Result<Incoming, InvalidMessage>> {
+pub(super) fn messages(event: SseEvent, max_batch: usize) -> Option<Result<Incoming, MessageError>> {
     let is_message = event.event.as_deref().is_none_or(|kind| kind == "message");
     (is_message && !event.data.is_empty()).then(|| Incoming::decode(event.data, max_batch))
 }

@@ -229,7 +229,7 @@ impl StatelessChannel {
 }
 
 fn decode_response(
-    incoming: Result<Incoming, turms_proto::InvalidMessage>,
+    incoming: Result<Incoming, turms_proto::MessageError>,
     sent: &SentRequest<'_>,
 ) -> Result<RawJson, PeerError> {
     let invalid_message = |problem: &str| Err(HttpError::Message(problem.to_owned()).into());

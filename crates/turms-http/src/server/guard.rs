@@ -54,8 +54,8 @@ use super::http1::RawHead;
 #[doc(alias = "authentication")]
 #[doc(alias = "bearer")]
 pub trait Guard: Send + Sync + 'static {
-    /// Checks a request without waiting, if that is possible, such as by a cache of verified tokens. Default: `None`, which calls
-    /// [`Guard::check`].
+    /// Checks a request without waiting, if that is possible, such as by a cache of verified tokens. Default: `None`; then
+    /// [`Guard::check`] is called.
     fn check_cached(&self, request: &GuardRequest<'_>) -> Option<Result<Principal, GuardRejection>> {
         let _ = request;
         None
@@ -375,5 +375,30 @@ mod tests {
         assert_eq!((request.path(), request.query()), ("/mcp", Some("token=secret")));
         assert_eq!(request.header_values(&http::header::AUTHORIZATION).collect::<Vec<_>>(), [b"secret"]);
         assert!(!format!("{request:?}").contains("secret"));
+    }
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        struct Open;
+        impl Guard for Open {
+            fn check<'a>(&'a self, _: &'a GuardRequest<'a>) -> BoxFuture<'a, Result<Principal, GuardRejection>> {
+                Box::pin(async { Ok(Principal::new("ann")) })
+            }
+            fn insufficient_scope(&self, _: Option<&Principal>, _: &[String]) -> Option<HeaderValue> {
+                None
+            }
+        }
+        let head = http::Request::new(()).into_parts().0;
+        let cached = Open.check_cached(&GuardRequest::new(&head));
+        let document = GuardDocument::json("{}").cache_control.unwrap();
+        let code = [
+            ("Guard::check_cached", when(cached.is_none(), "`None`")),
+            ("Guard::document", when(Open.document("/").is_none(), "none")),
+            ("Guard::ends_streams_on_expiry", when(Open.ends_streams_on_expiry(), "`true`")),
+            ("GuardDocument::cache_control", format!("`{}`", document.to_str().unwrap())),
+        ];
+        assert_documented(include_str!("guard.rs"), &code);
     }
 }

@@ -36,7 +36,7 @@ pub trait HttpHandler: Send + Sync + 'static {
         body: Result<Bytes, BodyError>,
     ) -> impl Future<Output = Response<HttpBody>> + Send;
 
-    /// Returns the response to bytes that are not a valid request. Default: plain text.
+    /// Returns the response to bytes that are not a valid request: the reason as plain text.
     fn reject(&self, status: StatusCode, reason: String) -> Response<HttpBody> {
         let mut response = Response::new(HttpBody::whole(reason));
         *response.status_mut() = status;

@@ -170,19 +170,19 @@ impl Listener {
         self
     }
 
-    /// Timeout for the head of a request, and for an idle connection. Default: 30 seconds.
+    /// Timeout for the head of a request, and for an idle connection. Default: 30 s.
     pub fn header_timeout(mut self, timeout: Duration) -> Self {
         self.acceptor.limits.header_timeout = bounded(timeout);
         self
     }
 
-    /// Timeout for a client that does not read the response. Default: 60 seconds.
+    /// Timeout for a client that does not read the response. Default: 1 min.
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
         self.acceptor.limits.write_timeout = bounded(timeout);
         self
     }
 
-    /// Timeout for requests in flight after the shutdown has begun. Default: 10 seconds.
+    /// Timeout for requests in flight after the shutdown has begun. Default: 10 s.
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.drain_timeout = bounded(timeout);
         self
@@ -400,6 +400,22 @@ mod tests {
         let task = shutdown.run(http1::serve(connection, handler));
         let (size, max) = (size_of_val(&task), 2432);
         assert!(size <= max, "{size} bytes, more than {max}");
+    }
+
+    #[tokio::test]
+    async fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, count, time, when};
+
+        let it = Listener::bind("127.0.0.1:0").await.unwrap();
+        let limits = it.acceptor.limits;
+        let code = [
+            ("Listener::with_graceful_shutdown", when(it.shutdown.is_none(), "none")),
+            ("Listener::max_connections", count(it.max_connections)),
+            ("Listener::header_timeout", time(limits.header_timeout)),
+            ("Listener::write_timeout", time(limits.write_timeout)),
+            ("Listener::drain_timeout", time(it.drain_timeout)),
+        ];
+        assert_documented(include_str!("listener.rs"), &code);
     }
 }
 

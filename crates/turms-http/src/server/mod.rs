@@ -169,7 +169,7 @@ impl HttpService {
     }
 
     /// Sets the allowed hosts: `example.com` with any port, `example.com:8443` with that port. Default: loopback hosts
-    /// (`localhost`, `127.0.0.1`, `[::1]`), which this replaces. They are compared with the `Host` header. There are no
+    /// (`localhost`, `127.0.0.1`, `[::1]`); this replaces them. They are compared with the `Host` header. There are no
     /// wildcards.
     ///
     /// This prevents web pages from accessing a local server by DNS rebinding. It is not authentication: other clients
@@ -187,8 +187,8 @@ impl HttpService {
         self.with(|options| options.access.set_any_host())
     }
 
-    /// Sets the origins whose web pages may use the server, in the form of the `Origin` header:
-    /// `https://app.example.com`. Default: loopback origins, which this replaces. Pages can read the responses only
+    /// Sets the origins of web pages that may use the server, in the form of the `Origin` header:
+    /// `https://app.example.com`. Default: loopback origins; this replaces them. Pages can read the responses only
     /// with [`HttpService::cors`].
     #[doc(alias = "origin")]
     #[must_use]
@@ -225,13 +225,13 @@ impl HttpService {
         self.with(|options| options.max_body_bytes = bytes)
     }
 
-    /// Timeout for reading a request body. Default: 30 seconds.
+    /// Timeout for reading a request body. Default: 30 s.
     #[must_use]
     pub fn body_timeout(self, timeout: Duration) -> Self {
         self.with(|options| options.body_timeout = options::bounded(timeout))
     }
 
-    /// Interval of keep-alive comments on idle event streams. Default: 15 seconds.
+    /// Interval of keep-alive comments on idle event streams. Default: 15 s.
     #[must_use]
     pub fn keep_alive_interval(self, period: Duration) -> Self {
         self.with(|options| options.keep_alive = options::bounded(period))
@@ -450,4 +450,39 @@ fn unreadable_version(head: &McpHeaders<'_>, id: Option<&RequestId>) -> HttpResp
 /// Creates a header value from trusted text.
 fn header_value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use http::header::ORIGIN;
+        use http::uri::Authority;
+        use http::{HeaderMap, HeaderValue};
+        use turms_defaults::{assert_documented, bytes, count, time, when};
+
+        let it = HttpOptions::default();
+        let allows_host = |host| it.access.check(&HeaderMap::new(), Some(&Authority::from_static(host))).is_ok();
+        let allows_origin = |origin| {
+            let headers = HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static(origin))]);
+            it.access.check(&headers, Some(&Authority::from_static("localhost"))).is_ok()
+        };
+        let loopback_hosts =
+            ["localhost", "127.0.0.1", "[::1]"].into_iter().all(allows_host) && !allows_host("example.com");
+        let loopback_origins = allows_origin("http://localhost:3000") && !allows_origin("https://example.com");
+        let code = [
+            ("HttpService::allowed_hosts", when(loopback_hosts, "loopback hosts (`localhost`, `127.0.0.1`, `[::1]`)")),
+            ("HttpService::allowed_origins", when(loopback_origins, "loopback origins")),
+            ("HttpService::cors", when(!it.cors, "off")),
+            ("HttpService::guard", when(!it.guard.is_some(), "none")),
+            ("HttpService::max_body_bytes", bytes(it.max_body_bytes)),
+            ("HttpService::body_timeout", time(it.body_timeout)),
+            ("HttpService::keep_alive_interval", time(it.keep_alive)),
+            ("HttpService::max_streams", count(it.max_streams)),
+            ("HttpService::without_http_sse", when(it.http_sse, "enabled")),
+        ];
+        assert_documented(include_str!("mod.rs"), &code);
+    }
 }

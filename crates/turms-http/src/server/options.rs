@@ -72,8 +72,12 @@ pub struct SessionOptions {
 }
 
 impl SessionOptions {
-    /// Default of [`SessionOptions::max_sessions`].
+    /// The maximum, unless it is set.
     const DEFAULT_MAX_SESSIONS: usize = 50_000;
+
+    /// The limits of the event store in memory.
+    const SESSION_EVENT_BYTES: usize = 4 * 1024 * 1024;
+    const EVENT_BYTES: usize = 256 * 1024 * 1024;
 
     /// Creates the default options: sessions are stored in memory and expire after 30 minutes of inactivity.
     pub fn new() -> Self {
@@ -84,7 +88,7 @@ impl SessionOptions {
             event_retention: Duration::from_secs(5 * 60),
             session_store: None,
             memory: OnceLock::new(),
-            event_store: Arc::new(MemoryEventStore::new(4 * 1024 * 1024, 256 * 1024 * 1024)),
+            event_store: Arc::new(MemoryEventStore::new(Self::SESSION_EVENT_BYTES, Self::EVENT_BYTES)),
             start: OnceLock::new(),
         }
     }
@@ -131,7 +135,7 @@ impl SessionOptions {
         }
     }
 
-    /// Idle timeout of a session. Default: 30 minutes. Open streams and running calls count as activity.
+    /// Idle timeout of a session. Default: 30 min. Open streams and running calls count as activity.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = bounded(timeout);
         self
@@ -149,13 +153,14 @@ impl SessionOptions {
         self
     }
 
-    /// Retention of the events of a closed stream, for clients that resume it. Default: 5 minutes.
+    /// Retention of the events of a closed stream, for clients that resume it. Default: 5 min.
     pub fn event_retention(mut self, retention: Duration) -> Self {
         self.event_retention = bounded(retention);
         self
     }
 
-    /// Sets the session store, so that other processes can take over sessions; an `Arc` of a store is a store, too. Default: in memory.
+    /// Sets the session store, so that other processes can take over sessions; an `Arc` of a store is a store, too. Default: in
+    /// memory.
     pub fn session_store(mut self, store: impl SessionStore) -> Self {
         self.session_store = Some(Arc::new(store));
         self
@@ -187,5 +192,28 @@ impl fmt::Debug for SessionOptions {
             .field("idle_timeout", &self.idle_timeout)
             .field("max_sessions", &self.max_sessions)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, bytes, count, time, when};
+
+        let it = SessionOptions::new();
+        let (session, all) = (SessionOptions::SESSION_EVENT_BYTES, SessionOptions::EVENT_BYTES);
+        let store = format!("in memory, {} per session and {} in all", bytes(session), bytes(all));
+        let code = [
+            ("SessionOptions::idle_timeout", time(it.idle_timeout)),
+            ("SessionOptions::max_sessions", count(it.max_sessions)),
+            ("SessionOptions::max_streams", count(it.max_streams)),
+            ("SessionOptions::event_retention", time(it.event_retention)),
+            ("SessionOptions::session_store", when(it.session_store.is_none(), "in memory")),
+            ("SessionOptions::event_store", store),
+        ];
+        assert_documented(include_str!("options.rs"), &code);
     }
 }

@@ -187,7 +187,7 @@ pub(super) fn overloaded(status: StatusCode, id: Option<&RequestId>, message: im
     retry_later(status, id, code, message)
 }
 
-/// Creates an error response with `Retry-After` for a server that shuts down or whose store fails.
+/// Creates an error response with `Retry-After` for a server that shuts down or has a failing store.
 pub(super) fn unavailable(id: Option<&RequestId>, message: impl Into<String>) -> HttpResponse {
     retry_later(StatusCode::SERVICE_UNAVAILABLE, id, ErrorCode::UNAVAILABLE, message)
 }

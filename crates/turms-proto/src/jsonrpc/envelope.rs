@@ -49,18 +49,18 @@ pub enum Envelopes<'a> {
     /// One message.
     One(Envelope<'a>),
     /// A JSON array of messages, each valid or invalid on its own. Batches exist only in 2025-03-26.
-    Batch(Vec<Result<Envelope<'a>, InvalidMessage>>),
+    Batch(Vec<Result<Envelope<'a>, MessageError>>),
 }
 
 /// Error for text that is not a valid JSON-RPC message of MCP.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{error}")]
 #[non_exhaustive]
-pub struct InvalidMessage {
+pub struct MessageError {
     /// The id, if it could be read.
     pub id: Option<RequestId>,
     /// Kind of the message, as far as it could be determined.
-    pub kind: InvalidKind,
+    pub kind: MessageErrorKind,
     /// The error to respond with, if the message requires a response.
     pub error: Box<ErrorObject>,
 }
@@ -68,7 +68,7 @@ pub struct InvalidMessage {
 /// Kind of an invalid message, as far as it could be determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum InvalidKind {
+pub enum MessageErrorKind {
     /// Not JSON, not an object, or an object without `method`, `result` and `error`.
     Unreadable,
     /// A request.
@@ -79,19 +79,19 @@ pub enum InvalidKind {
     Response,
 }
 
-impl InvalidMessage {
+impl MessageError {
     /// Returns `true` if an error response must be sent.
     #[must_use]
     pub fn expects_response(&self) -> bool {
-        matches!(self.kind, InvalidKind::Unreadable | InvalidKind::Request)
+        matches!(self.kind, MessageErrorKind::Unreadable | MessageErrorKind::Request)
     }
 
     fn unreadable(error: ErrorObject) -> Self {
-        Self { id: None, kind: InvalidKind::Unreadable, error: Box::new(error) }
+        Self { id: None, kind: MessageErrorKind::Unreadable, error: Box::new(error) }
     }
 }
 
-impl From<SyntaxError> for InvalidMessage {
+impl From<SyntaxError> for MessageError {
     fn from(error: SyntaxError) -> Self {
         Self::unreadable(ErrorObject::parse_error(format!("not valid JSON: {error}")))
     }
@@ -104,7 +104,7 @@ impl<'a> Envelopes<'a> {
     ///
     /// # Errors
     /// If the text as a whole is invalid. Invalid messages in an array are reported individually.
-    pub fn decode(bytes: &'a [u8], max_batch: usize) -> Result<Self, InvalidMessage> {
+    pub fn decode(bytes: &'a [u8], max_batch: usize) -> Result<Self, MessageError> {
         let text = std::str::from_utf8(bytes)
             .map_err(|error| SyntaxError { offset: error.valid_up_to(), kind: SyntaxErrorKind::InvalidUtf8 })?;
         Self::from_text(text, max_batch).map(|(envelopes, _, _)| envelopes)
@@ -112,10 +112,7 @@ impl<'a> Envelopes<'a> {
 
     /// Also returns the line breaks of the text, and the layout of the parameters of a single message.
     #[inline]
-    pub(crate) fn from_text(
-        text: &'a str,
-        max_batch: usize,
-    ) -> Result<(Self, LineBreaks, ParamsLayout), InvalidMessage> {
+    pub(crate) fn from_text(text: &'a str, max_batch: usize) -> Result<(Self, LineBreaks, ParamsLayout), MessageError> {
         let mut scanner = Scanner::new(text);
         scanner.skip_space();
         let (envelopes, layout) = if scanner.peek() == Some(b'[') {
@@ -129,7 +126,7 @@ impl<'a> Envelopes<'a> {
 }
 
 #[inline]
-fn one<'a>(scanner: &mut Scanner<'a>) -> Result<(Envelope<'a>, ParamsLayout), InvalidMessage> {
+fn one<'a>(scanner: &mut Scanner<'a>) -> Result<(Envelope<'a>, ParamsLayout), MessageError> {
     let mut fields = Fields::default();
     let is_object = fields.scan(scanner)?;
     scanner.finish()?;
@@ -139,29 +136,26 @@ fn one<'a>(scanner: &mut Scanner<'a>) -> Result<(Envelope<'a>, ParamsLayout), In
     Ok((fields.classify()?, fields.layout))
 }
 
-fn batch<'a>(
-    scanner: &mut Scanner<'a>,
-    limit: usize,
-) -> Result<Vec<Result<Envelope<'a>, InvalidMessage>>, InvalidMessage> {
+fn batch<'a>(scanner: &mut Scanner<'a>, limit: usize) -> Result<Vec<Result<Envelope<'a>, MessageError>>, MessageError> {
     // Check the whole array first: an incomplete batch is invalid as a whole.
     let mut elements = Vec::new();
     scanner.enter_array();
     while let Some(element) = scanner.next_element(elements.is_empty(), 1)? {
         if elements.len() == limit {
             let message = format!("a batch may hold at most {limit} messages");
-            return Err(InvalidMessage::unreadable(ErrorObject::invalid_request(message)));
+            return Err(MessageError::unreadable(ErrorObject::invalid_request(message)));
         }
         elements.push(element);
     }
     scanner.finish()?;
     if elements.is_empty() {
-        return Err(InvalidMessage::unreadable(ErrorObject::invalid_request("a batch must not be empty")));
+        return Err(MessageError::unreadable(ErrorObject::invalid_request("a batch must not be empty")));
     }
     Ok(elements.into_iter().map(|element| one(&mut Scanner::new(element)).map(|(envelope, _)| envelope)).collect())
 }
 
-fn not_an_object() -> InvalidMessage {
-    InvalidMessage::unreadable(ErrorObject::invalid_request("a message must be a JSON object"))
+fn not_an_object() -> MessageError {
+    MessageError::unreadable(ErrorObject::invalid_request("a message must be a JSON object"))
 }
 
 /// The members of a message, as text.
@@ -212,7 +206,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn classify(&self) -> Result<Envelope<'a>, InvalidMessage> {
+    fn classify(&self) -> Result<Envelope<'a>, MessageError> {
         if let Some(name) = self.duplicate {
             return Err(self.invalid(format!("member \"{name}\" appears twice")));
         }
@@ -229,7 +223,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn call(&self, method: &'a str) -> Result<Envelope<'a>, InvalidMessage> {
+    fn call(&self, method: &'a str) -> Result<Envelope<'a>, MessageError> {
         let Some(method) = string(method) else {
             return Err(self.invalid("member \"method\" must be a string"));
         };
@@ -251,14 +245,14 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn success(&self, result: &'a str) -> Result<Envelope<'a>, InvalidMessage> {
+    fn success(&self, result: &'a str) -> Result<Envelope<'a>, MessageError> {
         match self.id.and_then(RequestId::from_json) {
             Some(id) => Ok(Envelope::Success { id, result }),
             None => Err(self.invalid("a response needs the id of its request")),
         }
     }
 
-    fn failure(&self, error: &'a str) -> Result<Envelope<'a>, InvalidMessage> {
+    fn failure(&self, error: &'a str) -> Result<Envelope<'a>, MessageError> {
         let id = match self.id {
             None | Some("null") => None,
             Some(id) => match RequestId::from_json(id) {
@@ -272,16 +266,16 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn invalid(&self, message: impl Into<String>) -> InvalidMessage {
+    fn invalid(&self, message: impl Into<String>) -> MessageError {
         let kind = match (self.method, self.result.or(self.error), self.id) {
-            (Some(_), _, Some(_)) => InvalidKind::Request,
-            (Some(_), _, None) => InvalidKind::Notification,
-            (None, Some(_), _) => InvalidKind::Response,
-            (None, None, _) => InvalidKind::Unreadable,
+            (Some(_), _, Some(_)) => MessageErrorKind::Request,
+            (Some(_), _, None) => MessageErrorKind::Notification,
+            (None, Some(_), _) => MessageErrorKind::Response,
+            (None, None, _) => MessageErrorKind::Unreadable,
         };
         // With duplicate ids, it is unknown which one is meant.
         let id = if self.duplicate == Some("id") { None } else { self.id.and_then(RequestId::from_json) };
-        InvalidMessage { id, kind, error: Box::new(ErrorObject::invalid_request(message)) }
+        MessageError { id, kind, error: Box::new(ErrorObject::invalid_request(message)) }
     }
 }
 
@@ -295,14 +289,14 @@ fn string(value: &str) -> Option<Cow<'_, str>> {
 mod tests {
     use super::*;
 
-    fn decode_one(text: &str) -> Result<Envelope<'_>, InvalidMessage> {
+    fn decode_one(text: &str) -> Result<Envelope<'_>, MessageError> {
         match Envelopes::decode(text.as_bytes(), 8)? {
             Envelopes::One(envelope) => Ok(envelope),
             Envelopes::Batch(_) => panic!("a batch: {text}"),
         }
     }
 
-    fn refused(text: &str) -> (i64, InvalidKind, Option<RequestId>) {
+    fn refused(text: &str) -> (i64, MessageErrorKind, Option<RequestId>) {
         let invalid = decode_one(text).expect_err(text);
         (invalid.error.code.0, invalid.kind, invalid.id)
     }
@@ -338,7 +332,7 @@ mod tests {
     #[test]
     fn what_is_not_json_is_a_parse_error() {
         for text in ["", "{", "{]", "nonsense", r#"{"jsonrpc":"2.0"} x"#, "[1", &"[".repeat(200)] {
-            assert_eq!(refused(text), (-32700, InvalidKind::Unreadable, None), "{text}");
+            assert_eq!(refused(text), (-32700, MessageErrorKind::Unreadable, None), "{text}");
         }
         let invalid = Envelopes::decode(b"{\"a\":\"\xff\"}", 8).unwrap_err();
         assert_eq!(invalid.error.message, "not valid JSON: invalid UTF-8 at byte 6");
@@ -346,7 +340,7 @@ mod tests {
 
     #[test]
     fn what_is_json_but_no_message_is_an_invalid_request_that_keeps_its_id() {
-        use InvalidKind::*;
+        use MessageErrorKind::*;
         for (text, kind, id) in [
             ("7", Unreadable, None),
             ("\"text\"", Unreadable, None),
@@ -375,7 +369,7 @@ mod tests {
     #[test]
     fn params_must_be_an_object() {
         let text = r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[1]}"#;
-        assert_eq!(refused(text), (-32602, InvalidKind::Request, Some(1.into())));
+        assert_eq!(refused(text), (-32602, MessageErrorKind::Request, Some(1.into())));
         let text = r#"{"jsonrpc":"2.0","method":"m","params":"x"}"#;
         assert!(!decode_one(text).unwrap_err().expects_response());
     }

@@ -1,7 +1,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::json::scanner::Scanner;
-use crate::jsonrpc::{InvalidKind, RequestId};
+use crate::jsonrpc::{MessageErrorKind, RequestId};
 
 /// Splits a byte stream into messages, one per line (basic/transports, "stdio").
 ///
@@ -40,7 +40,7 @@ pub struct LineTooLong {
     /// Id of the message, if it is near the beginning or end of the line.
     pub id: Option<RequestId>,
     /// Kind of the message, as far as it could be determined. JSON without a method counts as a response.
-    pub kind: InvalidKind,
+    pub kind: MessageErrorKind,
 }
 
 /// State of a line over the limit while the rest of it is discarded.
@@ -99,10 +99,10 @@ impl OversizedLine {
         let last = if self.is_json { LastMembers::read(&tail) } else { LastMembers::default() };
         let id = self.id.take().or(last.id);
         let kind = match (self.is_json, self.has_method || last.has_method, &id) {
-            (false, ..) => InvalidKind::Unreadable,
-            (true, true, Some(_)) => InvalidKind::Request,
-            (true, true, None) => InvalidKind::Notification,
-            (true, false, _) => InvalidKind::Response,
+            (false, ..) => MessageErrorKind::Unreadable,
+            (true, true, Some(_)) => MessageErrorKind::Request,
+            (true, true, None) => MessageErrorKind::Notification,
+            (true, false, _) => MessageErrorKind::Response,
         };
         Some(LineTooLong { limit: self.limit, id, kind })
     }
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_line_over_the_limit_is_refused_and_the_next_is_served() {
-        let oversized = || Err(LineTooLong { limit: 4, id: None, kind: InvalidKind::Unreadable });
+        let oversized = || Err(LineTooLong { limit: 4, id: None, kind: MessageErrorKind::Unreadable });
         assert_eq!(read(&[b"12345\nab\n"], 4), [oversized(), Ok(Bytes::from("ab"))]);
         assert_eq!(read(&[b"123456", b"7", b"8\nab"], 4), [oversized(), Ok(Bytes::from("ab"))]);
         assert_eq!(read(&[b"1234\r\n"], 4), [Ok(Bytes::from("1234"))]);
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn the_id_of_a_long_line_is_found_before_and_after_what_is_long() {
-        use InvalidKind::*;
+        use MessageErrorKind::*;
         let long = "x".repeat(500);
         let nested = r#"{"id":9}"#;
         for (line, id, kind) in [

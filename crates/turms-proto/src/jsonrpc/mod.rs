@@ -10,7 +10,7 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use self::envelope::{Envelope, Envelopes, InvalidKind, InvalidMessage};
+pub use self::envelope::{Envelope, Envelopes, MessageError, MessageErrorKind};
 pub use self::error::{ErrorCode, ErrorObject};
 pub use self::id::{ProgressToken, RequestId};
 pub use self::lines::{LineTooLong, Lines};
@@ -74,7 +74,7 @@ pub enum Incoming {
     /// One message.
     One(Message),
     /// An array of messages, each valid or invalid on its own. Batches exist only in 2025-03-26.
-    Batch(Vec<Result<Message, InvalidMessage>>),
+    Batch(Vec<Result<Message, MessageError>>),
 }
 
 impl Incoming {
@@ -82,7 +82,7 @@ impl Incoming {
     ///
     /// # Errors
     /// If the text as a whole is invalid.
-    pub fn decode(bytes: impl Into<Bytes>, max_batch: usize) -> Result<Self, InvalidMessage> {
+    pub fn decode(bytes: impl Into<Bytes>, max_batch: usize) -> Result<Self, MessageError> {
         Self::decode_bytes(bytes.into(), max_batch)
     }
 
@@ -95,7 +95,7 @@ impl Incoming {
         }
     }
 
-    fn decode_bytes(bytes: Bytes, max_batch: usize) -> Result<Self, InvalidMessage> {
+    fn decode_bytes(bytes: Bytes, max_batch: usize) -> Result<Self, MessageError> {
         let text = ByteString::try_from(bytes)
             .map_err(|error| SyntaxError { offset: error.valid_up_to(), kind: SyntaxErrorKind::InvalidUtf8 })?;
         let (envelopes, line_breaks, layout) = Envelopes::from_text(&text, max_batch)?;
@@ -114,11 +114,11 @@ impl Message {
     ///
     /// # Errors
     /// If the text is not a valid message, or is a batch.
-    pub fn decode(bytes: impl Into<Bytes>) -> Result<Self, InvalidMessage> {
+    pub fn decode(bytes: impl Into<Bytes>) -> Result<Self, MessageError> {
         match Incoming::decode(bytes, usize::MAX)? {
             Incoming::One(message) => Ok(message),
             Incoming::Batch(_) => {
-                Err(InvalidMessage { id: None, kind: InvalidKind::Unreadable, error: Box::new(unexpected_batch()) })
+                Err(MessageError { id: None, kind: MessageErrorKind::Unreadable, error: Box::new(unexpected_batch()) })
             }
         }
     }

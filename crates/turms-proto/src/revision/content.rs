@@ -1,7 +1,7 @@
 //! Translation of content. A block that a revision does not define becomes a text block that describes it.
 
 use super::{Ability, ProtocolVersion, Translate};
-use crate::types::{AudioContent, Blocks, Content, ResourceLink, ToolResultContent, ToolUse};
+use crate::types::{AudioContent, Blocks, Content, ResourceLink, ToolResultContent, ToolUseContent};
 
 impl Translate for Content {
     fn lower(&mut self, to: ProtocolVersion) {
@@ -43,7 +43,7 @@ fn describe_link(link: &ResourceLink) -> String {
     format!("[resource: {} <{}>]", link.title.as_deref().unwrap_or(&link.name), link.uri)
 }
 
-fn describe_call(call: &ToolUse) -> String {
+fn describe_call(call: &ToolUseContent) -> String {
     format!("[call of tool {}: {}]", call.name, call.input)
 }
 

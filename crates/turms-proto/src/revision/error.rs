@@ -3,7 +3,7 @@
 use super::{Ability, ProtocolVersion, Translate};
 use crate::json::Object;
 use crate::jsonrpc::{ErrorCode, ErrorObject};
-use crate::types::{ElicitParams, ElicitUrl, InputRequest, InputRequired, UrlElicitationRequired};
+use crate::types::{ElicitParams, ElicitUrl, InputRequest, InputRequiredResult, UrlElicitationRequired};
 
 impl Translate for ErrorObject {
     fn lower(&mut self, to: ProtocolVersion) {
@@ -36,13 +36,13 @@ pub fn unexpected_batch() -> ErrorObject {
 
 /// Converts error -32042 of 2025-11-25 to input requests: the URLs to visit before the request is retried.
 #[must_use]
-pub fn raise_url_elicitation(error: &ErrorObject) -> Option<InputRequired> {
+pub fn raise_url_elicitation(error: &ErrorObject) -> Option<InputRequiredResult> {
     if error.code != ErrorCode::URL_ELICITATION_REQUIRED {
         return None;
     }
     let required: UrlElicitationRequired = error.data_as()?.ok()?;
     let pages = required.elicitations.into_iter().enumerate();
-    Some(pages.fold(InputRequired::new(), |round, (index, mut page)| {
+    Some(pages.fold(InputRequiredResult::new(), |round, (index, mut page)| {
         let key = page.elicitation_id.take().unwrap_or_else(|| index.to_string());
         page.lower_members(ProtocolVersion::LATEST);
         round.with_request(key, ElicitParams::Url(page))
@@ -51,7 +51,7 @@ pub fn raise_url_elicitation(error: &ErrorObject) -> Option<InputRequired> {
 
 /// Creates error -32042 for a client of 2025-11-25 if all input requests are URLs; `None` otherwise.
 #[must_use]
-pub fn lower_url_elicitation(round: &InputRequired) -> Option<ErrorObject> {
+pub fn lower_url_elicitation(round: &InputRequiredResult) -> Option<ErrorObject> {
     let requests = round.input_requests.as_ref().filter(|requests| !requests.is_empty())?;
     let page = |(key, request): (&String, &InputRequest)| match request {
         InputRequest::Elicit(params) => match &**params {

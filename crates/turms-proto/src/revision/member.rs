@@ -100,7 +100,7 @@ pub const MEMBERS: &[&[MemberRange]] = &[
     types::Implementation::MEMBERS,
     types::InitializeParams::MEMBERS,
     types::InitializeResult::MEMBERS,
-    types::InputRequired::MEMBERS,
+    types::InputRequiredResult::MEMBERS,
     types::ListCapability::MEMBERS,
     types::ListPromptsResult::MEMBERS,
     types::ListResourceTemplatesResult::MEMBERS,
@@ -161,7 +161,7 @@ pub const MEMBERS: &[&[MemberRange]] = &[
     types::ToolExecution::MEMBERS,
     types::CallToolResult::MEMBERS,
     types::ToolResultContent::MEMBERS,
-    types::ToolUse::MEMBERS,
+    types::ToolUseContent::MEMBERS,
     types::UpdateTaskParams::MEMBERS,
     types::UrlElicitationRequired::MEMBERS,
 ];

@@ -40,7 +40,7 @@ impl<T: Translate> Translate for Outcome<T> {
     }
 }
 
-/// Converts a task to the format of 2025-11-25. There, a task whose tool failed is failed; in the extension, it is
+/// Converts a task to the format of 2025-11-25. There, a task is failed if its tool failed; in the extension, it is
 /// completed.
 #[must_use]
 pub fn core_task(task: &Task) -> CoreTask {

@@ -55,7 +55,7 @@ pub use self::running::Ticket;
 use self::running::{RequestKind, RunningRequests};
 pub use self::stats::ConnectionStats;
 use crate::jsonrpc::{
-    ErrorObject, Incoming, InvalidKind, InvalidMessage, LineTooLong, Message, Notification, Request, RequestId,
+    ErrorObject, Incoming, LineTooLong, Message, MessageError, MessageErrorKind, Notification, Request, RequestId,
     Response, encode,
 };
 use crate::method::{Method as _, Notification as _};
@@ -298,7 +298,7 @@ impl<T> Session<T> {
         Some(owner)
     }
 
-    /// As [`Session::cancel`], for a request whose time is over.
+    /// As [`Session::cancel`], for a request that has timed out.
     pub fn time_out(&mut self, id: &RequestId) -> Option<T> {
         let owner = self.cancel(id, Some("timed out"))?;
         self.stats.cancelled -= 1;
@@ -315,7 +315,7 @@ impl<T> Session<T> {
     }
 
     /// Processes one received transmission.
-    pub fn receive(&mut self, incoming: Result<Incoming, InvalidMessage>, now: Instant) {
+    pub fn receive(&mut self, incoming: Result<Incoming, MessageError>, now: Instant) {
         if self.status == ConnectionStatus::Closed {
             self.stats.ignored += 1;
             return;
@@ -329,7 +329,7 @@ impl<T> Session<T> {
 
     /// Processes one received transmission like [`Session::receive`], but returns a single request directly instead of
     /// as an [`Event::Request`].
-    pub fn receive_call(&mut self, incoming: Result<Incoming, InvalidMessage>, now: Instant) -> Option<Call> {
+    pub fn receive_call(&mut self, incoming: Result<Incoming, MessageError>, now: Instant) -> Option<Call> {
         match incoming {
             // Events of earlier messages come first.
             Ok(Incoming::One(Message::Request(request)))
@@ -352,7 +352,7 @@ impl<T> Session<T> {
 
     /// Processes a message that exceeds the size limit.
     ///
-    /// An own request whose id is in the message fails with [`RequestError::TooLong`]. If a client cannot determine
+    /// An own request fails if its id is in the message, with [`RequestError::TooLong`]. If a client cannot determine
     /// the id of a response, all its pending requests except subscriptions fail, because any of them may be the one
     /// with the response. A request from the peer is rejected; a notification is ignored.
     pub fn receive_too_long(&mut self, too_long: LineTooLong, now: Instant) {
@@ -364,10 +364,10 @@ impl<T> Session<T> {
         let (is_client, limit) = (matches!(self.side, Side::Client(_)), too_long.limit);
         let error = ErrorObject::invalid_request(too_long.to_string());
         match (too_long.kind, too_long.id) {
-            (InvalidKind::Response, Some(id)) if is_client || self.pending.get(&id).is_some() => {
+            (MessageErrorKind::Response, Some(id)) if is_client || self.pending.get(&id).is_some() => {
                 self.settle(&id, Err(RequestError::TooLong { limit }), now);
             }
-            (InvalidKind::Response, None) if is_client => {
+            (MessageErrorKind::Response, None) if is_client => {
                 let ids: Vec<_> = self.pending.ids().collect();
                 for id in ids {
                     if self.pending.get(&id).is_some_and(|request| !request.is_subscription) {
@@ -375,7 +375,7 @@ impl<T> Session<T> {
                     }
                 }
             }
-            (InvalidKind::Notification, _) => self.stats.ignored += 1,
+            (MessageErrorKind::Notification, _) => self.stats.ignored += 1,
             (_, id) => self.refuse(Response { id, outcome: Err(error) }, None),
         }
     }
@@ -550,7 +550,7 @@ impl<T> Session<T> {
         }
     }
 
-    fn receive_batch(&mut self, messages: Vec<Result<Message, InvalidMessage>>, now: Instant) {
+    fn receive_batch(&mut self, messages: Vec<Result<Message, MessageError>>, now: Instant) {
         if !self.agreed.is_some_and(|version| version.has(Ability::Batching)) {
             self.stats.parse_errors += 1;
             self.refuse(Response::without_id(unexpected_batch()), None);
@@ -579,10 +579,10 @@ impl<T> Session<T> {
         }
     }
 
-    fn receive_invalid(&mut self, invalid: InvalidMessage, batch: Option<u64>, now: Instant) {
+    fn receive_invalid(&mut self, invalid: MessageError, batch: Option<u64>, now: Instant) {
         self.stats.parse_errors += 1;
         // A message from a server with an id and nothing else may be meant as a response.
-        let may_be_response = matches!(self.side, Side::Client(_)) && invalid.kind == InvalidKind::Unreadable;
+        let may_be_response = matches!(self.side, Side::Client(_)) && invalid.kind == MessageErrorKind::Unreadable;
         match invalid.id {
             // Fail the pending request, which would otherwise wait for its timeout.
             Some(id) if may_be_response || !invalid.expects_response() => {

@@ -51,7 +51,7 @@ pub struct ClientOptions {
     pub capabilities: ClientCapabilities,
     /// Revisions that the client may use. Default: [`VersionChoice::Auto`].
     pub choice: VersionChoice,
-    /// Dialect of an earlier connection to this server, which saves the discovery. Default: `None`.
+    /// Dialect of an earlier connection to this server, which saves the discovery. Default: none.
     pub known: Option<Dialect>,
     /// Timeout for the response to `server/discover` before `initialize` is sent too. The first of the two responses
     /// decides the dialect. Default: 3 s.
@@ -434,4 +434,23 @@ impl Opening {
 fn send<M: Method>(kind: OpeningRequest, params: &M::Params, timeout: Duration) -> OpeningStep {
     let params = RawJson::encode(params).unwrap_or_else(|_| RawJson::from(Object::new()));
     OpeningStep::Send { kind, params, timeout }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, time, when};
+
+        let it = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
+        let code = [
+            ("ClientOptions::choice", when(matches!(it.choice, VersionChoice::Auto), "[`VersionChoice::Auto`]")),
+            ("ClientOptions::known", when(it.known.is_none(), "none")),
+            ("ClientOptions::probe_timeout", time(it.probe_timeout)),
+            ("ClientOptions::handshake_timeout", time(it.handshake_timeout)),
+        ];
+        assert_documented(include_str!("opening.rs"), &code);
+    }
 }

@@ -91,17 +91,17 @@ impl<T> PendingRequest<T> {
 pub struct RequestOptions {
     /// Timeout for the response, restarted by each progress notification. `None` for no timeout. Default: 30 s.
     pub timeout: Option<Duration>,
-    /// Timeout for the response that progress does not restart. `None` for no limit. Default: 1 hour.
+    /// Timeout for the response that progress does not restart. `None` for no limit. Default: 1 h.
     pub max_timeout: Option<Duration>,
     /// `true` to request progress notifications. Default: `false`.
     pub progress: bool,
 }
 
 impl RequestOptions {
-    /// Default timeout: 30 s.
+    /// The timeout, unless it is set.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// Default maximum timeout: 1 hour.
+    /// The maximum timeout, unless it is set.
     pub const DEFAULT_MAX_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
     /// Sets the timeout.
@@ -256,5 +256,23 @@ fn own_id(id: &RequestId) -> Option<i64> {
     match id {
         RequestId::Number(number) => Some(*number),
         RequestId::String(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, time, when};
+
+        let it = RequestOptions::default();
+        let code = [
+            ("RequestOptions::timeout", time(it.timeout.unwrap())),
+            ("RequestOptions::max_timeout", time(it.max_timeout.unwrap())),
+            ("RequestOptions::progress", when(!it.progress, "`false`")),
+        ];
+        assert_documented(include_str!("pending.rs"), &code);
     }
 }

@@ -78,7 +78,7 @@ pub struct AppPermissions {
 pub struct ToolAppMeta {
     /// URI of the app that shows the result of the tool.
     pub resource_uri: Option<String>,
-    /// Callers of the tool. Default: the model and apps.
+    /// Callers of the tool; if absent, the model and apps.
     pub visibility: Option<Vec<ToolAudience>>,
     /// Unknown members, kept as received.
     #[object(unknown)]

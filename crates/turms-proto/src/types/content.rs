@@ -160,7 +160,7 @@ impl From<Resource> for ResourceLink {
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "tool_use"))]
 #[non_exhaustive]
-pub struct ToolUse {
+pub struct ToolUseContent {
     /// Id of the tool call; the result refers to it.
     pub id: String,
     /// Name of the tool.
@@ -213,7 +213,7 @@ pub enum Content {
     /// A link to a resource.
     ResourceLink(Box<ResourceLink>),
     /// A tool call that the model requests.
-    ToolUse(Box<ToolUse>),
+    ToolUse(Box<ToolUseContent>),
     /// Result of such a tool call.
     ToolResult(Box<ToolResultContent>),
     /// A content block of an unknown type, kept as received.

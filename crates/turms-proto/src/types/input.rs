@@ -90,7 +90,7 @@ pub type InputResponses = Object;
 /// A result that asks for input. The client retries the request with the responses.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
-pub struct InputRequired {
+pub struct InputRequiredResult {
     /// Type of the result. Default: [`ResultType::InputRequired`].
     #[object(default = ResultType::InputRequired)]
     pub result_type: Option<ResultType>,
@@ -106,7 +106,7 @@ pub struct InputRequired {
     pub extra: Object,
 }
 
-impl InputRequired {
+impl InputRequiredResult {
     /// Adds an input request.
     #[must_use]
     pub fn with_request(mut self, key: impl Into<String>, request: impl Into<InputRequest>) -> Self {
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn questions_are_read_by_their_method() {
         let text = r#"{"resultType":"input_required","inputRequests":{"roots":{"method":"roots/list"},"who":{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://a.example"}}},"requestState":"s"}"#;
-        let round: InputRequired = crate::decode(text).unwrap();
+        let round: InputRequiredResult = crate::decode(text).unwrap();
         assert_eq!(round.input_requests.as_ref().unwrap()["roots"].method(), "roots/list");
         assert_eq!(serde_json::to_string(&round).unwrap(), text);
     }
@@ -133,5 +133,17 @@ mod tests {
         assert_eq!(error.to_string(), "unsupported input request \"tools/call\"");
         let error = crate::decode::<InputRequest>(r#"{"method":"sampling/createMessage"}"#).unwrap_err();
         assert_eq!(error.to_string(), "params: missing field \"messages\"");
+    }
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        let it = InputRequiredResult::new();
+        let code = [(
+            "InputRequiredResult::result_type",
+            when(it.result_type == Some(ResultType::InputRequired), "[`ResultType::InputRequired`]"),
+        )];
+        assert_documented(include_str!("input.rs"), &code);
     }
 }

@@ -156,3 +156,23 @@ notification!(
     /// `notifications/initialized`, until 2025-11-25.
     Initialized = "notifications/initialized", EmptyParams
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, count, when};
+
+        let discover_result = DiscoverResult::new(Vec::new(), ServerCapabilities::new());
+        let code = [
+            ("DiscoverResult::ttl_ms", count(discover_result.ttl_ms.unwrap())),
+            (
+                "DiscoverResult::cache_scope",
+                when(discover_result.cache_scope == Some(CacheScope::Private), "[`CacheScope::Private`]"),
+            ),
+        ];
+        assert_documented(include_str!("lifecycle.rs"), &code);
+    }
+}

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Object;
 use crate::object::{DecodeObject, decode_members, string_enum};
-use crate::types::{CreateTaskResult, InputRequired, Task};
+use crate::types::{CreateTaskResult, InputRequiredResult, Task};
 
 string_enum! {
     /// Type of a result. Absent before 2026-07-28, which means [`ResultType::Complete`].
@@ -29,7 +29,7 @@ pub enum Outcome<T> {
     /// The complete result.
     Complete(T),
     /// Input requests. The client responds to them and retries the request.
-    InputRequired(Box<InputRequired>),
+    InputRequired(Box<InputRequiredResult>),
     /// A running task (only `tools/call`, and only if both sides declared the extension).
     Task(Box<Task>),
     /// A task in the format of 2025-11-25. Raising converts it to [`Outcome::Task`].

@@ -187,3 +187,23 @@ notification!(
     /// `notifications/prompts/list_changed`.
     PromptListChanged = "notifications/prompts/list_changed", EmptyParams
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, count, when};
+
+        let list_prompts_result = ListPromptsResult::new(Vec::new());
+        let code = [
+            ("ListPromptsResult::ttl_ms", count(list_prompts_result.ttl_ms.unwrap())),
+            (
+                "ListPromptsResult::cache_scope",
+                when(list_prompts_result.cache_scope == Some(CacheScope::Private), "[`CacheScope::Private`]"),
+            ),
+        ];
+        assert_documented(include_str!("prompts.rs"), &code);
+    }
+}

@@ -275,3 +275,38 @@ notification!(
     /// `notifications/resources/updated`.
     ResourceUpdated = "notifications/resources/updated", ResourceParams
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, count, when};
+
+        let list_resources_result = ListResourcesResult::new(Vec::new());
+        let list_resource_templates_result = ListResourceTemplatesResult::new(Vec::new());
+        let read_resource_result = ReadResourceResult::new(Vec::new());
+        let code = [
+            ("ListResourcesResult::ttl_ms", count(list_resources_result.ttl_ms.unwrap())),
+            (
+                "ListResourcesResult::cache_scope",
+                when(list_resources_result.cache_scope == Some(CacheScope::Private), "[`CacheScope::Private`]"),
+            ),
+            ("ListResourceTemplatesResult::ttl_ms", count(list_resource_templates_result.ttl_ms.unwrap())),
+            (
+                "ListResourceTemplatesResult::cache_scope",
+                when(
+                    list_resource_templates_result.cache_scope == Some(CacheScope::Private),
+                    "[`CacheScope::Private`]",
+                ),
+            ),
+            ("ReadResourceResult::ttl_ms", count(read_resource_result.ttl_ms.unwrap())),
+            (
+                "ReadResourceResult::cache_scope",
+                when(read_resource_result.cache_scope == Some(CacheScope::Private), "[`CacheScope::Private`]"),
+            ),
+        ];
+        assert_documented(include_str!("resources.rs"), &code);
+    }
+}

@@ -174,7 +174,7 @@ string_enum! {
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ToolChoice {
-    /// The mode. Default: [`ToolChoiceMode::Auto`].
+    /// The mode; if absent, [`ToolChoiceMode::Auto`].
     pub mode: Option<ToolChoiceMode>,
     /// Unknown members, kept as received.
     #[object(unknown)]

@@ -115,8 +115,8 @@ impl Skill {
     ///
     /// # Errors
     /// If the entry violates a rule.
-    pub fn check(&self) -> Result<(), SkillProblem> {
-        let problem = |text: String| Err(SkillProblem(text));
+    pub fn check(&self) -> Result<(), SkillEntryError> {
+        let problem = |text: String| Err(SkillEntryError(text));
         let name = self.name().unwrap_or_default();
         if !is_skill_name(&name) {
             return problem(format!("{name:?} is not a name for a skill: {NAME_RULE}"));
@@ -166,7 +166,7 @@ impl Skill {
 /// Error for an invalid skill entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct SkillProblem(String);
+pub struct SkillEntryError(String);
 
 /// Description of valid skill names.
 const NAME_RULE: &str = "1 to 64 lowercase letters, digits and single hyphens, none of them at an end";
@@ -427,5 +427,26 @@ mod tests {
         for bad in ["", "-a", "a-", "a--b", "A", "ä", "a b", "a_b", &"a".repeat(65)] {
             assert!(!is_skill_name(bad), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, count, when};
+
+        let list_skills_result = ListSkillsResult::new(Vec::new());
+        let get_skill_result = GetSkillResult::new(Skill::new("skill://a/SKILL.md", Object::new()));
+        let code = [
+            ("ListSkillsResult::ttl_ms", count(list_skills_result.ttl_ms.unwrap())),
+            (
+                "ListSkillsResult::cache_scope",
+                when(list_skills_result.cache_scope == Some(CacheScope::Private), "[`CacheScope::Private`]"),
+            ),
+            ("GetSkillResult::ttl_ms", count(get_skill_result.ttl_ms.unwrap())),
+            (
+                "GetSkillResult::cache_scope",
+                when(get_skill_result.cache_scope == Some(CacheScope::Private), "[`CacheScope::Private`]"),
+            ),
+        ];
+        assert_documented(include_str!("skills.rs"), &code);
     }
 }

@@ -71,13 +71,13 @@ impl Tool {
 pub struct ToolAnnotations {
     /// Display name.
     pub title: Option<String>,
-    /// The tool does not modify its environment. Default: `false`.
+    /// The tool does not modify its environment; if absent, `false`.
     pub read_only_hint: Option<bool>,
-    /// The tool may perform destructive updates. Default: `true`.
+    /// The tool may perform destructive updates; if absent, `true`.
     pub destructive_hint: Option<bool>,
-    /// Repeated calls with the same arguments have no additional effect. Default: `false`.
+    /// Repeated calls with the same arguments have no additional effect; if absent, `false`.
     pub idempotent_hint: Option<bool>,
-    /// The tool interacts with external entities, such as web search. Default: `true`.
+    /// The tool interacts with external entities, such as web search; if absent, `true`.
     pub open_world_hint: Option<bool>,
     /// Unknown members, kept as received.
     #[object(unknown)]
@@ -433,5 +433,22 @@ mod tests {
         let result: CallToolResult = crate::decode(r#"{"content":[],"structuredContent":null}"#).unwrap();
         assert_eq!(result.structured_content, Some(RawJson::NULL));
         assert_eq!(serde_json::to_string(&result).unwrap(), r#"{"content":[],"structuredContent":null}"#);
+    }
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, count, when};
+
+        let tool = Tool::new("add");
+        let list_tools_result = ListToolsResult::new(Vec::new());
+        let code = [
+            ("Tool::input_schema", when(tool.input_schema.as_str() == r#"{"type":"object"}"#, "any object")),
+            ("ListToolsResult::ttl_ms", count(list_tools_result.ttl_ms.unwrap())),
+            (
+                "ListToolsResult::cache_scope",
+                when(list_tools_result.cache_scope == Some(CacheScope::Private), "[`CacheScope::Private`]"),
+            ),
+        ];
+        assert_documented(include_str!("tools.rs"), &code);
     }
 }

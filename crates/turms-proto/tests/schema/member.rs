@@ -65,7 +65,7 @@ static PLACES: &[(&str, &[&str])] = &[
     ("Implementation", &["Implementation"]),
     ("InitializeParams", &["InitializeRequestParams"]),
     ("InitializeResult", &["InitializeResult"]),
-    ("InputRequired", &["InputRequiredResult"]),
+    ("InputRequiredResult", &["InputRequiredResult"]),
     ("ListCapability", &["ServerCapabilities/prompts"]),
     ("ListCapability", &["ServerCapabilities/tools"]),
     ("ListPromptsResult", &["ListPromptsResult"]),
@@ -127,7 +127,7 @@ static PLACES: &[(&str, &[&str])] = &[
     ("ToolExecution", &["ToolExecution"]),
     ("CallToolResult", &["CallToolResult"]),
     ("ToolResultContent", &["ToolResultContent"]),
-    ("ToolUse", &["ToolUseContent"]),
+    ("ToolUseContent", &["ToolUseContent"]),
     ("UrlElicitationRequired", &["URLElicitationRequiredError/error/data"]),
 ];
 

@@ -77,7 +77,7 @@ pub(crate) static ROWS: &[Row] = &[
     notification::<types::Initialized>("InitializedNotification").may_add(PARAMS),
     question("InputRequest"),
     typed::<types::InputRequests>("InputRequests").sheds(&["/*"]).except(asks_for_roots_with_nothing),
-    typed::<types::InputRequired>("InputRequiredResult")
+    typed::<types::InputRequiredResult>("InputRequiredResult")
         .sheds(&["/inputRequests/*"])
         .except(asks_for_roots_with_nothing),
     row("InputResponse", codec::input_response),
@@ -206,7 +206,7 @@ pub(crate) static ROWS: &[Row] = &[
     typed::<types::ToolExecution>("ToolExecution"),
     notification::<types::ToolListChanged>("ToolListChangedNotification").may_add(PARAMS),
     typed::<types::ToolResultContent>("ToolResultContent"),
-    typed::<types::ToolUse>("ToolUseContent"),
+    typed::<types::ToolUseContent>("ToolUseContent"),
     envelope("URLElicitationRequiredError", codec::url_elicitation_error),
     request::<types::Unsubscribe>("UnsubscribeRequest"),
     typed::<types::ResourceParams>("UnsubscribeRequestParams"),

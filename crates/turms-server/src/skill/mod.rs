@@ -378,3 +378,22 @@ impl SkillError {
         &self.problem
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, count, when};
+
+        let it = Skills::new();
+        let is_uncached = it.style.ttl_ms == 0 && it.style.scope == CacheScope::Private;
+        let code = [
+            ("Skills::without_directory_read", when(it.directory_read, "enabled")),
+            ("Skills::page_size", count(it.style.page_size)),
+            ("Skills::cache", when(is_uncached, "zero and private")),
+        ];
+        assert_documented(include_str!("mod.rs"), &code);
+    }
+}

@@ -36,7 +36,7 @@ use crate::context::Context;
 use crate::router::{ToolRequest, attach_server_info};
 use crate::tool::{Tool, ToolFuture};
 
-/// The storage and limits of a server's tasks. By default, tasks are stored in memory for an hour.
+/// The storage and limits of a server's tasks.
 ///
 /// [`ToolBuilder::task`](crate::ToolBuilder::task) makes a tool run as a task.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl TaskOptions {
         self
     }
 
-    /// Sets the time to live of a task, counted from its creation. Default: one hour. A task that still runs then is
+    /// Sets the time to live of a task, counted from its creation. Default: 1 h. A task that still runs then is
     /// stopped. Clients of 2025-11-25 can request a shorter time.
     pub fn ttl(mut self, time: Duration) -> Self {
         self.keep = Some(time);
@@ -79,7 +79,7 @@ impl TaskOptions {
         self
     }
 
-    /// Sets the poll interval that is suggested to clients. Default: one second.
+    /// Sets the poll interval that is suggested to clients. Default: 1 s.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.poll_interval = interval;
         self
@@ -404,4 +404,23 @@ fn now() -> String {
     #[expect(clippy::disallowed_methods, reason = "clients are told when a task began and changed")]
     let now = std::time::SystemTime::now();
     humantime::format_rfc3339_millis(now).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, count, time, when};
+
+        let it = TaskOptions::new();
+        let code = [
+            ("TaskOptions::store", when(it.store.get().is_none(), "in memory")),
+            ("TaskOptions::ttl", time(it.keep.unwrap())),
+            ("TaskOptions::poll_interval", time(it.poll_interval)),
+            ("TaskOptions::max_running", count(it.max_running)),
+        ];
+        assert_documented(include_str!("mod.rs"), &code);
+    }
 }

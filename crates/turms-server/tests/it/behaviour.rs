@@ -250,7 +250,7 @@ async fn prompts_are_listed_and_made() {
         let arguments = list.prompts[0].arguments.as_ref().unwrap();
         assert_eq!(arguments[0].name, "name");
         assert_eq!((arguments[0].required, arguments[1].required), (Some(true), Some(false)));
-        assert_eq!(arguments[0].description.as_deref(), Some("whom to greet"));
+        assert_eq!(arguments[0].description.as_deref(), Some("Name to greet"));
         let get = async |arguments: &[(&str, &str)]| {
             let arguments = arguments.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             let params =

@@ -6,7 +6,7 @@ use turms_proto::revision::{
     lower_notification, lower_params, lower_result, raise_notification, raise_params, raise_result,
 };
 use turms_proto::{
-    DecodeError, Envelope, Envelopes, ErrorCode, Incoming, InvalidMessage, MAX_DEPTH, Message, ProtocolVersion, RawJson,
+    DecodeError, Envelope, Envelopes, ErrorCode, Incoming, MAX_DEPTH, Message, MessageError, ProtocolVersion, RawJson,
 };
 
 const BATCH_LIMIT: usize = 8;
@@ -31,7 +31,7 @@ pub fn envelope(data: &[u8]) {
     }
 }
 
-fn assert_agrees_with_serde_json(data: &[u8], read: &Result<Envelopes<'_>, InvalidMessage>) {
+fn assert_agrees_with_serde_json(data: &[u8], read: &Result<Envelopes<'_>, MessageError>) {
     let theirs = serde_json::from_slice::<&RawValue>(data);
     match read {
         Ok(_) => assert!(theirs.is_ok(), "{theirs:?}"),
@@ -53,7 +53,7 @@ fn assert_values_agree_with_serde_json(data: &[u8]) {
     }
 }
 
-fn assert_same_batch(envelopes: &[Result<Envelope<'_>, InvalidMessage>], messages: &[Result<Message, InvalidMessage>]) {
+fn assert_same_batch(envelopes: &[Result<Envelope<'_>, MessageError>], messages: &[Result<Message, MessageError>]) {
     assert_eq!(envelopes.len(), messages.len());
     for pair in envelopes.iter().zip(messages) {
         match pair {

@@ -125,7 +125,8 @@ impl ChildCommand {
         self
     }
 
-    /// Calls a function for each line of standard error. Default: lines are logged by [`tracing`] (target `turms::child`, level info).
+    /// Calls a function for each line of standard error. Default: none; the lines are logged by
+    /// [`tracing`] (target `turms::child`, level info).
     ///
     /// Lines are truncated to 8 KiB, and invalid UTF-8 is replaced. The function is called by the task that supervises the process and must
     /// not block.
@@ -141,7 +142,7 @@ impl ChildCommand {
         self
     }
 
-    /// Sets the maximum length of a message from the program in bytes (16 MiB). A longer one is discarded, and its call fails. Applies to
+    /// Sets the maximum length of a message from the program in bytes. Default: 16 MiB. A longer one is discarded, and its call fails. Applies to
     /// connections that this command opens.
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.max_message_bytes = bytes;
@@ -339,5 +340,19 @@ mod tests {
     #[test]
     fn control_characters_are_escaped() {
         assert_eq!(ChildCommand::new("\u{1b}[2J").to_string(), r#""\u{1b}[2J""#);
+    }
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, bytes, time, when};
+
+        let it = ChildCommand::new("sh");
+        let code = [
+            ("ChildCommand::on_stderr", when(it.on_stderr.is_none(), "none")),
+            ("ChildCommand::max_message_bytes", bytes(it.max_message_bytes)),
+            ("ChildCommand::exit_timeout", time(it.exit_timeout)),
+            ("ChildCommand::kill_timeout", time(it.kill_timeout)),
+        ];
+        assert_documented(include_str!("command.rs"), &code);
     }
 }

@@ -7,7 +7,7 @@ use turms_core::__internal::{dispatch, dispatch_notification, too_many_in_flight
 use turms_core::{BoxFuture, CallContext, ObservedCall, OutgoingRequest, Payload, Peer, PeerError, PeerTransport};
 use turms_proto::session::{Call, Event, RequestOptions, Session, Ticket};
 use turms_proto::types::{Meta, Progress};
-use turms_proto::{ErrorObject, Incoming, InvalidMessage, Message, Notification, RawJson, RequestId};
+use turms_proto::{ErrorObject, Incoming, Message, MessageError, Notification, RawJson, RequestId};
 
 use super::outgoing::wait_closed;
 use super::shared::{ResponseWaiter, SessionShared, SessionTask, now};
@@ -17,9 +17,9 @@ const MAX_CALLS: usize = 256;
 
 impl SessionShared {
     /// Handles a message that arrived on the stream of these requests; of none if it arrived on the standalone stream.
-    pub(super) async fn receive(&self, incoming: Result<Incoming, InvalidMessage>, stream_of: &[RequestId]) {
+    pub(super) async fn receive(&self, incoming: Result<Incoming, MessageError>, stream_of: &[RequestId]) {
         for event in self.with_session(|session| session.receive(incoming, now())) {
-            // The call whose stream it is, in case that the message belongs to it.
+            // The call of the stream, in case that the message belongs to it.
             let related = || match stream_of {
                 [id] => self.observer(id),
                 _ => None,

@@ -98,7 +98,7 @@ pub(super) async fn listen(shared: Arc<SessionShared>, opened: oneshot::Sender<(
     }
 }
 
-/// Maximum delay before a stream is opened again whose credentials were rejected.
+/// Maximum delay before a stream with rejected credentials is opened again.
 const UNAUTHORIZED_DELAY: Duration = Duration::from_secs(60);
 
 /// Reason for the end of reading a stream.

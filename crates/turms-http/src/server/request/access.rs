@@ -8,7 +8,7 @@ use turms_proto::header::HeaderLookup;
 use super::RequestHead;
 use super::headers::KnownHeader;
 
-/// The hosts that a server accepts, and the origins whose pages may use it. Default: loopback hosts with any port.
+/// The hosts that a server accepts, and the origins of pages that may use it. Without a list, these are loopback hosts with any port.
 ///
 /// This prevents web pages from accessing a local server, directly or by DNS rebinding. It is not authentication: other
 /// clients can send any `Host`.

@@ -117,7 +117,7 @@ impl SessionManager {
         here.is_some() || is_there
     }
 
-    /// Removes a session whose `initialize` was refused, here and from the store. It is not closed: the client may still read the
+    /// Removes a session after its `initialize` was refused, here and from the store. It is not closed: the client may still read the
     /// refusal, and the session ends with the stream of that.
     pub(super) async fn remove_if_refused(&self, session: &HttpSession) {
         if session.state.lock().protocol.agreed().is_some() {

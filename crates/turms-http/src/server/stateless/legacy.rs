@@ -10,7 +10,7 @@ use turms_proto::method::Method as _;
 use turms_proto::revision::{method_info, unexpected_batch, version_for_initialize};
 use turms_proto::session::Dialect;
 use turms_proto::types::{Initialize, Meta};
-use turms_proto::{Ability, ErrorObject, Incoming, InvalidMessage, Message, Notification, ProtocolVersion};
+use turms_proto::{Ability, ErrorObject, Incoming, Message, MessageError, Notification, ProtocolVersion};
 
 use crate::server::HttpState;
 use crate::server::request::context::HttpRequestInfo;
@@ -77,7 +77,7 @@ impl HttpState {
     /// Handles the requests of a batch one after the other. Their notifications are dropped.
     async fn call_batch(
         &self,
-        messages: Vec<Result<Message, InvalidMessage>>,
+        messages: Vec<Result<Message, MessageError>>,
         version: ProtocolVersion,
         info: &Arc<HttpRequestInfo>,
     ) -> HttpResponse {
