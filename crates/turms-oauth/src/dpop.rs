@@ -28,10 +28,10 @@ pub(crate) const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 /// Maximum length of a nonce, in bytes. Longer ones are ignored.
 const MAX_NONCE_LENGTH: usize = 1024;
 
-/// Maximum number of origins whose nonces are kept. A login has two: the authorization server and the MCP server.
+/// Maximum number of origins with stored nonces. A login has two: the authorization server and the MCP server.
 const MAX_NONCES: usize = 16;
 
-/// The key of a login whose tokens are bound to it. Keeps the newest nonce of each origin.
+/// The key that the tokens of a login are bound to. Keeps the newest nonce of each origin.
 ///
 /// ```
 /// use turms_oauth::DpopKey;

@@ -330,8 +330,8 @@ impl Fetcher {
         Self::with_options(options)
     }
 
-    /// Allows private and loopback addresses, and HTTP without TLS to them. Default: only if the MCP server is on loopback, and then
-    /// only loopback.
+    /// Allows private and loopback addresses, and HTTP without TLS to them. Default: no; loopback is allowed
+    /// if the MCP server is on loopback.
     #[must_use]
     pub fn allow_private_network(self) -> Self {
         self.change(|options| options.policy = NetworkPolicy::Private)
@@ -355,19 +355,19 @@ impl Fetcher {
         self.change(|options| options.max_redirects = redirects)
     }
 
-    /// Connects through this proxy, with its credentials in the URL. Default: the proxies of the system.
+    /// Connects through this proxy, with its credentials in the URL, instead of those of the system.
     #[must_use]
     pub fn proxy(self, url: impl AsRef<str>) -> Self {
         self.change(|options| options.dial.set_proxy(url.as_ref()))
     }
 
-    /// Connects without a proxy. Default: the proxies of the system.
+    /// Connects without a proxy, instead of those of the system.
     #[must_use]
     pub fn no_proxy(self) -> Self {
         self.change(|options| options.dial.set_no_proxy())
     }
 
-    /// Trusts the certificates of a PEM file, too. Default: those of the system.
+    /// Trusts the certificates of a PEM file in addition to those of the system.
     #[must_use]
     pub fn root_certificates(self, pem: impl AsRef<[u8]>) -> Self {
         self.change(|options| options.dial.add_root_certificates(pem.as_ref()))

@@ -138,7 +138,7 @@ pub enum JwsError {
     Claims,
 }
 
-/// A signed token whose signature is not yet checked.
+/// A signed token before its signature is checked.
 #[derive(Clone)]
 pub struct Jws<'a> {
     header: Map<String, Value>,

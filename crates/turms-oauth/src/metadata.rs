@@ -16,7 +16,7 @@ use crate::secret::Secret;
 pub struct ProtectedResourceMetadata {
     /// The identifier of the resource.
     pub resource: String,
-    /// The issuers whose tokens it accepts.
+    /// The issuers of the tokens that it accepts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub authorization_servers: Vec<String>,
     /// The scopes that basic use needs.
@@ -276,7 +276,7 @@ pub struct DeviceAuthorization {
     /// Lifetime of the codes.
     #[serde(default, deserialize_with = "seconds")]
     pub expires_in: Option<Duration>,
-    /// Interval between two requests. Default: 5 s.
+    /// Interval between two requests; 5 s if it is absent.
     #[serde(default, deserialize_with = "seconds")]
     pub interval: Option<Duration>,
 }

@@ -22,7 +22,7 @@ pub(crate) enum AddressClass {
 pub(crate) enum NetworkPolicy {
     /// Public addresses, with HTTPS only.
     Public,
-    /// Public addresses with HTTPS, and loopback with or without. For servers that are on loopback themselves.
+    /// Public addresses with HTTPS, and loopback with or without. For servers on loopback.
     Loopback,
     /// Public addresses with HTTPS, and private and loopback addresses with or without.
     Private,

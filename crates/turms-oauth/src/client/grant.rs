@@ -110,7 +110,7 @@ impl Enterprise {
         Self { identity_provider, token_endpoint: None, identity_client, id_token, client: None, issuer: None }
     }
 
-    /// Sets the token endpoint of the identity provider. Default: from its metadata.
+    /// Sets the token endpoint of the identity provider. Default: that of its metadata.
     #[must_use]
     pub fn token_endpoint(mut self, url: impl Into<String>) -> Self {
         self.token_endpoint = Some(url.into());
@@ -169,7 +169,7 @@ impl Workload {
         Self { assertion: TokenSource::from_fn(assertion), client: None, issuer: None }
     }
 
-    /// Sets the client id. Default: none is sent.
+    /// Sets the client id. Default: none.
     #[must_use]
     pub fn client(mut self, id: impl Into<String>) -> Self {
         self.client = Some(ClientIdentity::public(id));
@@ -218,5 +218,23 @@ impl TokenSource {
 impl fmt::Debug for TokenSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TokenSource(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        let enterprise = Enterprise::new("https://idp.example.com", "token");
+        let workload = Workload::token("token");
+        let code = [
+            ("Enterprise::token_endpoint", when(enterprise.token_endpoint.is_none(), "that of its metadata")),
+            ("Workload::client", when(workload.client.is_none(), "none")),
+        ];
+        assert_documented(include_str!("grant.rs"), &code);
     }
 }

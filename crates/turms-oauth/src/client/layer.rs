@@ -43,7 +43,7 @@ impl<S> Layer<S> for OAuthLayer {
     }
 }
 
-/// An HTTP client whose requests have tokens. Made by [`OAuthLayer`].
+/// An HTTP client that adds tokens to its requests. Made by [`OAuthLayer`].
 #[derive(Clone)]
 pub struct OAuthService<S> {
     inner: S,

@@ -180,7 +180,7 @@ impl OAuth {
         Self::with_options(options)
     }
 
-    /// Sets the store of tokens. Default: in memory.
+    /// Sets the store of tokens, instead of one in memory.
     #[must_use]
     pub fn store(self, store: impl TokenStore) -> Self {
         self.with(|options| options.store = Arc::new(store))
@@ -234,7 +234,7 @@ impl OAuth {
         self.with(|options| options.profile = profile.into())
     }
 
-    /// Time before the end of a token at which it is renewed in the background; at most half of its lifetime. Default: 5 minutes.
+    /// Time before the end of a token at which it is renewed in the background; at most half of its lifetime. Default: 5 min.
     #[must_use]
     pub fn refresh_ahead(self, time: Duration) -> Self {
         self.with(|options| options.refresh_ahead = time)
@@ -246,8 +246,8 @@ impl OAuth {
         self.with(|options| options.login_advice = Some(advice.into()))
     }
 
-    /// Allows metadata and authorization servers at private addresses, on loopback, and without TLS there. Default: HTTPS to public
-    /// addresses only; and loopback, if the MCP server itself is on loopback.
+    /// Allows metadata and authorization servers at private addresses, on loopback, and without TLS there. Default: public
+    /// addresses with HTTPS; and loopback, if the MCP server itself is on loopback.
     #[must_use]
     pub fn allow_private_network(self) -> Self {
         self.with(|options| options.network.is_private_allowed = true)
@@ -355,5 +355,37 @@ impl fmt::Debug for OAuth {
             .field("client_name", &options.client_name)
             .field("profile", &options.profile)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, time, when};
+
+        let client = OAuth::new("app");
+        let it = &client.0.options;
+        let is_system_proxy = matches!(it.network.proxy, ProxyOption::System);
+        let code = [
+            ("OAuth::proxy", when(is_system_proxy, "the proxies of the system")),
+            ("OAuth::no_proxy", when(is_system_proxy, "the proxies of the system")),
+            ("OAuth::scopes", when(it.scopes.is_empty(), "none")),
+            ("OAuth::client", when(it.clients.is_empty(), "dynamic registration")),
+            ("OAuth::login", when(format!("{:?}", it.login).contains("browser"), "[`Login::browser`]")),
+            ("OAuth::grant", when(matches!(it.grant, Grant::Person), "a person logs in")),
+            ("OAuth::dpop", when(it.dpop == Dpop::WhenAsked, "[`Dpop::WhenAsked`]")),
+            (
+                "OAuth::resource",
+                when(it.resource == ResourceParameter::FromMetadata, "[`ResourceParameter::FromMetadata`]"),
+            ),
+            ("OAuth::profile", when(it.profile.is_empty(), "none")),
+            ("OAuth::refresh_ahead", time(it.refresh_ahead)),
+            ("OAuth::login_advice", when(it.login_advice.is_none(), "none")),
+            ("OAuth::allow_private_network", when(!it.network.is_private_allowed, "public addresses with HTTPS")),
+        ];
+        assert_documented(include_str!("oauth.rs"), &code);
     }
 }

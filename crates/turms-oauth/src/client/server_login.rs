@@ -47,7 +47,7 @@ pub(super) struct ServerLogin {
     pub(super) early_refresh_failed: parking_lot::Mutex<Option<Instant>>,
 }
 
-/// What concurrent requests have to know of earlier changes.
+/// Results of earlier changes, for concurrent requests.
 #[derive(Default)]
 pub(super) struct Changes {
     /// The last attempt, if it failed: its number, its error, and its time if a person was asked.

@@ -172,8 +172,8 @@ impl DevServerBuilder {
         self
     }
 
-    /// Allows client ID metadata documents at addresses of private networks. Default: only public addresses, and loopback if the
-    /// issuer is on loopback.
+    /// Allows client ID metadata documents at addresses of private networks. Default: public addresses; and loopback, if
+    /// the issuer is on loopback.
     pub fn allow_private_network(mut self) -> Self {
         self.allows_private_network = true;
         self
@@ -197,7 +197,7 @@ impl DevServerBuilder {
         self
     }
 
-    /// Accepts assertions of workloads, whose platform is this issuer. Default: none.
+    /// Accepts assertions of workloads on the platform of this issuer. Default: none.
     pub fn workload_issuer(mut self, issuer: impl Into<String>, keys: JwkSet) -> Self {
         self.workload_issuers.push(TrustedIssuer { issuer: issuer.into(), keys });
         self
@@ -257,4 +257,45 @@ impl DevServerBuilder {
 
 fn texts<S: Into<String>>(texts: impl IntoIterator<Item = S>) -> Vec<String> {
     texts.into_iter().map(Into::into).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, time, when};
+
+        let it = DevServerBuilder::new();
+        let settings = &it.settings;
+        let asks = matches!(it.approval, Approval::Ask);
+        let code = [
+            ("DevServerBuilder::device_interval", time(it.device_interval)),
+            ("DevServerBuilder::issuer", when(it.issuer.is_none(), "`http://` and the bound address")),
+            ("DevServerBuilder::issuer_path", when(it.path.is_empty(), "none")),
+            ("DevServerBuilder::user", when(it.users.is_empty(), "none")),
+            ("DevServerBuilder::client", when(it.clients.is_empty(), "none")),
+            ("DevServerBuilder::scopes", when(settings.scopes.is_none(), "any scope is granted")),
+            ("DevServerBuilder::default_scopes", when(settings.default_scopes.is_none(), "all scopes")),
+            ("DevServerBuilder::resources", when(settings.resources.is_empty(), "any resource")),
+            ("DevServerBuilder::default_resource", when(settings.default_resource.is_none(), "the issuer")),
+            ("DevServerBuilder::auto_approve", when(asks, "a page asks")),
+            ("DevServerBuilder::auto_deny", when(asks, "a page asks")),
+            ("DevServerBuilder::access_token_lifetime", time(settings.access_token_lifetime)),
+            ("DevServerBuilder::refresh_token_lifetime", time(settings.refresh_token_lifetime)),
+            ("DevServerBuilder::code_lifetime", time(settings.code_lifetime)),
+            ("DevServerBuilder::refresh_tokens", when(settings.issues_refresh_tokens, "`true`")),
+            ("DevServerBuilder::opaque_tokens", when(!settings.has_opaque_tokens, "`false`")),
+            ("DevServerBuilder::dpop_nonces", when(!settings.needs_dpop_nonce, "`false`")),
+            ("DevServerBuilder::registration", when(it.has_registration, "`true`")),
+            ("DevServerBuilder::client_documents", when(it.has_documents, "`true`")),
+            ("DevServerBuilder::allow_private_network", when(!it.allows_private_network, "public addresses")),
+            ("DevServerBuilder::redirect_schemes", when(it.schemes.is_empty(), "`https`, and `http` for loopback")),
+            ("DevServerBuilder::signing_key", when(it.key.is_none(), "a new key for ES256")),
+            ("DevServerBuilder::identity_provider", when(it.identity_providers.is_empty(), "none")),
+            ("DevServerBuilder::workload_issuer", when(it.workload_issuers.is_empty(), "none")),
+        ];
+        assert_documented(include_str!("builder.rs"), &code);
+    }
 }

@@ -119,3 +119,25 @@ impl fmt::Debug for DevUser {
         f.debug_struct("DevUser").field("name", &self.name).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        let client = DevClient::public("app").0;
+        let user = DevUser::new("ann");
+        let code = [
+            ("DevClient::name", when(client.name.is_none(), "the id")),
+            ("DevClient::redirect_uri", when(client.redirect_uris.is_empty(), "none")),
+            ("DevClient::grant_types", when(client.grant_types.is_none(), "all")),
+            ("DevClient::scopes", when(client.scopes.is_none(), "all")),
+            ("DevClient::id_at", when(client.ids_elsewhere.is_empty(), "the same id")),
+            ("DevUser::password", when(user.password.is_none(), "none is asked for")),
+        ];
+        assert_documented(include_str!("client.rs"), &code);
+    }
+}

@@ -18,7 +18,7 @@ const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 pub(super) const GRANT_TYPES: [&str; 6] =
     ["authorization_code", "refresh_token", CLIENT_CREDENTIALS, DEVICE_CODE, TOKEN_EXCHANGE, JWT_BEARER];
 
-/// An issuer whose assertions are accepted.
+/// An issuer of accepted assertions.
 #[derive(Debug, Clone)]
 pub(super) struct TrustedIssuer {
     pub(super) issuer: String,

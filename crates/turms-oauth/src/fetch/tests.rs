@@ -1,4 +1,4 @@
-//! The checks before a request. Requests themselves are tested with real sockets in `tests/`.
+//! The checks before a request. Requests are tested with real sockets in `tests/`.
 
 use super::*;
 
@@ -36,4 +36,19 @@ fn an_error_shows_the_origin_only() {
         FetchErrorKind::Status(StatusCode::BAD_GATEWAY),
     );
     assert_eq!(error.to_string(), "token request from https://auth.example.com: status 502 Bad Gateway");
+}
+
+#[test]
+fn defaults_are_as_documented() {
+    use turms_defaults::{assert_documented, bytes, count, time, when};
+
+    let fetcher = Fetcher::for_server(&Url::parse("https://example.com/mcp").unwrap());
+    let it = &fetcher.0.options;
+    let code = [
+        ("Fetcher::allow_private_network", when(it.policy == NetworkPolicy::Public, "no")),
+        ("Fetcher::timeout", time(it.timeout)),
+        ("Fetcher::max_response_bytes", bytes(it.max_response_bytes)),
+        ("Fetcher::max_redirects", count(it.max_redirects)),
+    ];
+    assert_documented(include_str!("../fetch.rs"), &code);
 }

@@ -184,7 +184,7 @@ pub(super) fn invalid_token(response: &FetchResponse, step: FetchStep, reason: &
     OAuthError::new(OAuthErrorKind::InvalidToken { step, origin: response.origin(), reason: reason.to_owned() })
 }
 
-/// Fields whose values may be shown.
+/// Fields with values that may be shown.
 const PUBLIC_FIELDS: [&str; 10] = [
     "audience",
     "client_assertion_type",

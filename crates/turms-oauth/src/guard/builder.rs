@@ -148,13 +148,13 @@ impl TokenGuardBuilder {
         self
     }
 
-    /// Sets the tolerated difference of the clocks of the issuer and this server. Default: 60 s.
+    /// Sets the tolerated difference of the clocks of the issuer and this server. Default: 1 min.
     pub fn leeway(mut self, leeway: Duration) -> Self {
         self.leeway = leeway;
         self
     }
 
-    /// Sets the maximum length of a token, in bytes. Default: 8192.
+    /// Sets the maximum length of a token, in bytes. Default: 8 KiB.
     pub fn max_token_bytes(mut self, bytes: usize) -> Self {
         self.max_token_bytes = bytes;
         self
@@ -184,7 +184,7 @@ impl TokenGuardBuilder {
         self
     }
 
-    /// Sets the store of proofs of possession. Default: a [`MemoryReplayStore`] for 100 000 proofs.
+    /// Sets the store of proofs of possession, instead of a [`MemoryReplayStore`].
     pub fn replay_store(mut self, store: impl ReplayStore) -> Self {
         self.replays = Arc::new(store);
         self
@@ -220,7 +220,7 @@ impl TokenGuardBuilder {
         self
     }
 
-    /// Allows URLs of issuers on private networks and on this machine, also with `http://`, and a resource with `http://`. Default: only
+    /// Allows URLs of issuers on private networks and on this machine, also with `http://`, and a resource with `http://`. Default:
     /// public addresses with `https://`; loopback addresses if the resource itself is on loopback.
     pub fn allow_private_network(mut self) -> Self {
         self.allows_private_network = true;
@@ -521,4 +521,47 @@ pub enum GuardError {
     #[cfg(feature = "remote")]
     #[error(transparent)]
     Url(#[from] FetchError),
+}
+
+#[cfg(all(test, feature = "remote"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, bytes, count, time, when};
+
+        let it = TokenGuardBuilder::new("https://example.com/mcp".to_owned());
+        let remote = &it.remote;
+        let code = [
+            ("TokenGuardBuilder::scopes", when(it.scopes.is_empty(), "none")),
+            ("TokenGuardBuilder::implies", when(it.implied.is_empty(), "none")),
+            ("TokenGuardBuilder::audience", when(it.audiences.is_empty(), "none")),
+            ("TokenGuardBuilder::algorithms", when(it.algorithms == Algorithm::ALL, "[`Algorithm::ALL`]")),
+            ("TokenGuardBuilder::leeway", time(it.leeway)),
+            ("TokenGuardBuilder::max_token_bytes", bytes(it.max_token_bytes)),
+            ("TokenGuardBuilder::dpop", when(it.policy == DpopPolicy::Optional, "[`DpopPolicy::Optional`]")),
+            ("TokenGuardBuilder::dpop_window", time(it.proof_window)),
+            ("TokenGuardBuilder::dpop_nonces", when(it.nonce_key.is_none(), "no nonces")),
+            ("TokenGuardBuilder::dpop_nonce_lifetime", time(it.nonce_lifetime)),
+            ("TokenGuardBuilder::keep_streams_after_expiry", when(!it.keeps_streams, "they end")),
+            ("TokenGuardBuilder::token_cache_size", count(it.cache_size)),
+            ("TokenGuardBuilder::token_cache_ttl", time(it.token_ttl)),
+            ("TokenGuardBuilder::introspection_cache_ttl", time(it.introspection_ttl)),
+            ("TokenGuardBuilder::inactive_cache_ttl", time(it.inactive_ttl)),
+            (
+                "TokenGuardBuilder::allow_private_network",
+                when(!it.allows_private_network, "public addresses with `https://`"),
+            ),
+            ("TokenGuardBuilder::resource_name", when(it.name.is_none(), "none")),
+            ("TokenGuardBuilder::resource_documentation", when(it.documentation.is_none(), "none")),
+            ("TokenGuardBuilder::fetch_timeout", time(remote.timeout)),
+            ("TokenGuardBuilder::max_introspections", count(remote.max_introspections)),
+            ("TokenGuardBuilder::min_key_ttl", time(remote.min_lifetime)),
+            ("TokenGuardBuilder::max_key_ttl", time(remote.max_lifetime)),
+            ("TokenGuardBuilder::stale_key_ttl", time(remote.grace)),
+            ("TokenGuardBuilder::unknown_key_interval", time(remote.unknown_interval)),
+        ];
+        assert_documented(include_str!("builder.rs"), &code);
+    }
 }

@@ -13,7 +13,7 @@ use crate::secret::Secret;
 /// Maximum number of keys that a token without a key id is tried with.
 const MAX_TRIED_KEYS: usize = 8;
 
-/// An issuer whose tokens a [`TokenGuard`](super::TokenGuard) accepts.
+/// An issuer of tokens that a [`TokenGuard`](super::TokenGuard) accepts.
 ///
 /// A signed token (JWT) names its issuer by the claim `iss`, which must equal the identifier exactly. If the guard does not have an
 /// issuer with this identifier, the token is refused without a request. All other tokens are opaque: they are verified by the issuers
@@ -44,13 +44,13 @@ impl Issuer {
         Self::new(issuer, IssuerSource::Keys(keys))
     }
 
-    /// Creates an issuer of signed tokens whose keys are found by its metadata (RFC 8414 or OpenID Connect Discovery).
+    /// Creates an issuer of signed tokens with keys that its metadata names (RFC 8414 or OpenID Connect Discovery).
     #[cfg(feature = "remote")]
     pub fn discover(issuer: impl Into<String>) -> Self {
         Self::new(issuer, IssuerSource::Discover)
     }
 
-    /// Creates an issuer of signed tokens whose keys are at a URL.
+    /// Creates an issuer of signed tokens with keys at a URL.
     #[cfg(feature = "remote")]
     pub fn jwks_uri(issuer: impl Into<String>, url: impl Into<String>) -> Self {
         Self::new(issuer, IssuerSource::KeyUrl(url.into()))

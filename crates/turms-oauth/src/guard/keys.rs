@@ -243,7 +243,7 @@ impl RemoteKeys {
     }
 }
 
-/// Returns the request in progress. One whose task has ended without a result does not count.
+/// Returns the request in progress. One with a task that has ended without a result does not count.
 fn running(state: &KeyState) -> Option<watch::Receiver<()>> {
     state.fetch.as_ref().filter(|fetch| fetch.has_changed().is_ok()).cloned()
 }

@@ -288,3 +288,12 @@ fn rsa_keys_in_pem_sign_with_each_algorithm() {
     let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
     assert!(matches!(SigningKey::from_pem(encrypted, None), Err(KeyError::Encrypted)));
 }
+
+#[test]
+fn defaults_are_as_documented() {
+    use turms_defaults::{assert_documented, when};
+
+    let key = SigningKey::generate(Algorithm::Es256).unwrap();
+    let code = [("SigningKey::key_id", when(key.kid.is_none(), "none"))];
+    assert_documented(include_str!("../jws.rs"), &code);
+}

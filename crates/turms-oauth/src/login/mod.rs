@@ -169,7 +169,7 @@ impl Login {
         self
     }
 
-    /// Sets the function that shows messages to the person. Default: writes them to the standard error.
+    /// Sets the function that shows messages to the person, instead of writing them to the standard error.
     #[must_use]
     pub fn show(mut self, show: impl Fn(&LoginMessage<'_>) + Send + Sync + 'static) -> Self {
         self.show = Arc::new(show);
@@ -183,7 +183,7 @@ impl Login {
         self
     }
 
-    /// Sets the source of the pasted URL. Default: the standard input.
+    /// Sets the source of the pasted URL, instead of the standard input.
     #[must_use]
     pub fn input(mut self, input: impl AsyncBufRead + Send + Unpin + 'static) -> Self {
         self.input = LineReader::new(input);
@@ -346,5 +346,22 @@ impl fmt::Debug for Login {
             .field("redirect", &self.redirect)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, time};
+
+        let login = Login::browser();
+        let code = [
+            ("Login::redirect", format!("`{}`", login.redirect.as_deref().unwrap_or(RedirectUri::DEFAULT))),
+            ("Login::timeout", time(login.timeout)),
+        ];
+        assert_documented(include_str!("mod.rs"), &code);
     }
 }

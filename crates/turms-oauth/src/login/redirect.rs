@@ -17,7 +17,7 @@ pub(super) struct RedirectUri {
 }
 
 impl RedirectUri {
-    const DEFAULT: &'static str = "http://127.0.0.1:0/callback";
+    pub(super) const DEFAULT: &'static str = "http://127.0.0.1:0/callback";
 
     /// Checks a redirect URI. One that is listened on has to be `http` on loopback.
     pub(super) fn parse(uri: &str, needs_listener: bool) -> Result<Self, LoginError> {

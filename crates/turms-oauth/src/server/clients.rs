@@ -31,7 +31,7 @@ const MAX_REGISTRATION_BYTES: usize = 2 * 1024;
 /// Maximum length of a name of a client that people see, in characters.
 const MAX_NAME_LENGTH: usize = 100;
 
-/// The grants that clients may register for themselves.
+/// The grants that clients may register.
 const SELF_SERVICE_GRANTS: [&str; 3] = ["authorization_code", "refresh_token", DEVICE_CODE];
 
 pub(crate) const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";

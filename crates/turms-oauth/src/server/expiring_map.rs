@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// A map whose entries expire. When it is full, the entry that would expire first is removed.
+/// A map with entries that expire. When it is full, the entry that would expire first is removed.
 #[derive(Debug)]
 pub(crate) struct ExpiringMap<K, V> {
     entries: HashMap<K, Entry<V>>,

@@ -20,7 +20,7 @@ use crate::jws::encode;
 use crate::pkce::pkce_challenge;
 use crate::secret::Secret;
 
-/// A request for tokens whose client is authenticated and whose proof is checked.
+/// A request for tokens after its client was authenticated and its proof checked.
 #[derive(Clone)]
 pub(crate) struct TokenRequest {
     client: Option<Arc<ServerClient>>,

@@ -187,7 +187,7 @@ struct HeldLock {
     _task: OwnedMutexGuard<()>,
 }
 
-/// The lock of a login. Each operation has a part in the lock, so that one whose future was dropped finishes before the lock is
+/// The lock of a login. Each operation has a part in the lock, so that one with a dropped future finishes before the lock is
 /// released.
 struct LoginFile {
     files: Arc<Files>,

@@ -158,4 +158,13 @@ mod tests {
         }
         assert!(table.0.lock().len() <= 1);
     }
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, time};
+
+        let store = MemoryStore::new();
+        let code = [("MemoryStore::lock_timeout", time(store.lock_timeout))];
+        assert_documented(include_str!("memory.rs"), &code);
+    }
 }

@@ -420,3 +420,21 @@ async fn a_machine_without_a_keyring_gets_an_error_that_says_what_to_do() {
     assert!(error.ends_with("FileStore::key, or the environment variable TURMS_KEY"), "{error}");
     assert!(directory.names().iter().all(|name| name.ends_with(".lock")), "{:?}", directory.names());
 }
+
+#[test]
+fn defaults_are_as_documented() {
+    use turms_defaults::{assert_documented, time, when};
+
+    let store = super::FileStore::at("/logins");
+    let code = [
+        (
+            "FileStore::key",
+            when(
+                matches!(store.files.source, super::KeySource::Environment),
+                "the environment variable `TURMS_KEY`, otherwise the file `key` in the directory",
+            ),
+        ),
+        ("FileStore::lock_timeout", time(store.lock_timeout)),
+    ];
+    assert_documented(include_str!("../file.rs"), &code);
+}
