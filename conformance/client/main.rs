@@ -114,7 +114,7 @@ async fn call_what_was_asked(client: &Client) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a form says before anybody has filled it in.
+/// The default values of a form.
 fn defaults(question: &ElicitParams) -> Object {
     let ElicitParams::Form(form) = question else { return Object::new() };
     let mut content = Map::new();

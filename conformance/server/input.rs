@@ -73,7 +73,7 @@ async fn test_input_required_result_tampered_state(context: Context) -> Result<&
     Ok("confirmed")
 }
 
-/// Asks whatever the client can answer.
+/// Sends an input request that the client supports.
 #[tool]
 async fn test_input_required_result_capabilities(context: Context) -> Result<String, InputError> {
     let client = context.client_capabilities();
@@ -83,7 +83,7 @@ async fn test_input_required_result_capabilities(context: Context) -> Result<Str
     if client.elicitation.is_some() {
         return ask_text(&context, "user_name", "What is your name?", "name").await;
     }
-    Ok("there is nobody to ask".to_owned())
+    Ok("the client supports no input requests".to_owned())
 }
 
 /// Asks for one line of text; nothing if there is none.

@@ -25,7 +25,7 @@ fn greet(name: String) -> String {
     format!("Hello, {name}!")
 }
 
-/// Takes so many seconds.
+/// Takes the given number of seconds.
 #[tool(task)]
 async fn slow_compute(seconds: f64, label: Option<String>) -> String {
     tokio::time::sleep(Duration::from_secs_f64(seconds.clamp(0.0, 3600.0))).await;

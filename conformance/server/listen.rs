@@ -23,8 +23,8 @@ impl Place {
         Ok(Self { port, with_input })
     }
 
-    /// Says the address, and serves until the process is told to end or, if that was asked for, the input ends.
-    #[expect(clippy::print_stdout, reason = "whoever lets the system choose the port reads it here")]
+    /// Prints the address, and serves until a signal or, if requested, the end of the input.
+    #[expect(clippy::print_stdout, reason = "the port is read here if the system chooses it")]
     pub(crate) async fn serve(self, server: Server) -> Result<(), Box<dyn Error>> {
         let listener = Listener::bind(format!("127.0.0.1:{}", self.port)).await?.shutdown_on_signal();
         println!("http://{}/mcp", listener.address());

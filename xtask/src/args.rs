@@ -20,11 +20,13 @@ Tasks:
   check-all
           Check licences, sources and duplicate versions of dependencies, each
           feature of turms alone and the usual sets, that fuzz/ compiles, and the
-          public API as by api --check
-  api [--check]
+          public API as by api --check. Also check that tests compare all
+          documented defaults with the code
+  api [--check | --counts]
           Write the public API of turms to api/turms.txt, a line for each item;
           --check fails on a difference instead. Checks foreign types, the first
-          words of doc comments, and the doc aliases of api/aliases.toml, too
+          words of doc comments, and the doc aliases of api/aliases.toml, too.
+          --counts prints the numbers of types, functions and documented items
   programs [FILE...]
           Count lines, imported names, and the types and attributes of turms to know
           in each FILE (default: examples/programs/*.rs)
@@ -39,8 +41,8 @@ Tasks:
           Run the official conformance suite, all of it or what is named;
           all of it writes conformance/RESULTS.md
   command-bench
-          Build the turms command as it is shipped, and print how fast, how
-          large and how hungry it is, beside the MCP Inspector if that is there
+          Build the turms command as it is shipped, and print its startup time,
+          size and memory, beside those of the MCP Inspector if it is installed
   help    Print this help
 ";
 
@@ -140,6 +142,7 @@ fn api(mut args: impl Iterator<Item = OsString>) -> Result<Task, UsageError> {
     let mode = match args.next() {
         None => api::Mode::Write,
         Some(arg) if arg == "--check" => api::Mode::Check,
+        Some(arg) if arg == "--counts" => api::Mode::Count,
         Some(extra) => return Err(UsageError::Unexpected(extra)),
     };
     match args.next() {
@@ -215,9 +218,10 @@ mod tests {
     }
 
     #[test]
-    fn the_api_is_written_or_checked() {
+    fn the_api_is_written_checked_or_counted() {
         assert_eq!(parse_all(&["api"]), Ok(Task::Api(api::Mode::Write)));
         assert_eq!(parse_all(&["api", "--check"]), Ok(Task::Api(api::Mode::Check)));
+        assert_eq!(parse_all(&["api", "--counts"]), Ok(Task::Api(api::Mode::Count)));
         assert!(parse_all(&["api", "--chekc"]).is_err() && parse_all(&["api", "--check", "x"]).is_err());
     }
 

@@ -1,7 +1,9 @@
-//! Checks of the whole tree other than tests: version comparisons, dependencies, features, fuzz targets, documentation, the public API.
+//! Checks of the whole tree other than tests: version comparisons, defaults, dependencies, features, fuzz
+//! targets, documentation, the public API.
 
 use crate::api;
 use crate::dependencies;
+use crate::documented_defaults;
 use crate::full_test::run_until_failure;
 use crate::program;
 use crate::step::Step;
@@ -32,6 +34,7 @@ pub(crate) fn run() -> Summary {
 pub(crate) fn steps() -> Vec<Step> {
     vec![
         Step::function("versions", version_comparison::check),
+        Step::function("defaults", documented_defaults::check),
         dependency_step(),
         Step::function("lean clients", dependencies::check_ws_client),
         Step::new("features", feature_checks().iter().map(|line| program::command(line)).collect()),

@@ -40,7 +40,7 @@ pub(crate) fn check_ws_client() -> Result<(), Box<dyn Error>> {
     };
     match ["turms-http", "hyper", "hyper-util"].into_iter().find(|name| has(name, "server")) {
         Some(name) => Err(format!("the feature `ws-client` brings the feature `server` of {name}: `{line}`").into()),
-        None if !has("turms-http", "client") => Err(format!("the features are not told by `{line}`").into()),
+        None if !has("turms-http", "client") => Err(format!("`{line}` does not print the features").into()),
         None => Ok(()),
     }
 }

@@ -2,19 +2,16 @@
 
 use std::error::Error;
 use std::fs;
-use std::path::{Path, PathBuf};
+
+use crate::sources;
 
 const REVISION: &str = "crates/turms-proto/src/revision";
 
 /// Checks the sources of all crates. Tests may compare: they state what the abilities must be.
 pub(crate) fn check() -> Result<(), Box<dyn Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut files = Vec::new();
-    for package in fs::read_dir(root.join("crates"))? {
-        add_sources(&package?.path().join("src"), &mut files)?;
-    }
+    let root = sources::root();
     let mut found = Vec::new();
-    for file in files.iter().filter(|file| !file.starts_with(root.join(REVISION))) {
+    for file in sources::of_crates()?.iter().filter(|file| !file.starts_with(root.join(REVISION))) {
         let text = fs::read_to_string(file)?;
         let lines = text.lines().enumerate().filter(|(_, line)| compares_versions(line));
         let name = file.strip_prefix(&root)?.display();
@@ -25,18 +22,6 @@ pub(crate) fn check() -> Result<(), Box<dyn Error>> {
     }
     Err(format!("protocol versions are compared outside {REVISION}; add an ability there:\n{}", found.join("\n"))
         .into())
-}
-
-fn add_sources(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            add_sources(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// Returns `true` if a line compares something with a constant of `ProtocolVersion`, or matches it against one.

@@ -1,4 +1,4 @@
-//! A server in a crate that depends on Turms under the name `mcp`. The attributes are told so with the key `crate`.
+//! A server in a crate that depends on Turms under the name `mcp`. The key `crate` passes the name to the attributes.
 
 use mcp::prelude::*;
 

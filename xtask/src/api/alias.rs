@@ -5,6 +5,7 @@ use std::error::Error;
 use std::fs;
 
 use super::surface::Entry;
+use crate::sources;
 
 const TABLE: &str = "api/aliases.toml";
 
@@ -13,7 +14,7 @@ type Table = BTreeMap<String, Vec<String>>;
 
 /// Aliases of the table that are missing.
 pub(super) fn problems(entries: &[Entry]) -> Result<Vec<String>, Box<dyn Error>> {
-    let table = toml::from_str(&fs::read_to_string(super::root().join(TABLE))?)?;
+    let table = toml::from_str(&fs::read_to_string(sources::root().join(TABLE))?)?;
     Ok(missing(entries, &table))
 }
 

@@ -1,6 +1,7 @@
 //! The public API: everything that is reachable through the façade, as a file that changes are seen in.
 
 mod alias;
+mod counts;
 mod rules;
 mod rustdoc;
 mod signature;
@@ -9,29 +10,39 @@ mod surface;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fs;
-use std::path::{Path, PathBuf};
 
+use counts::Counts;
 use rustdoc::Docs;
 use surface::Entry;
 
+use crate::sources;
+
 const BASELINE: &str = "api/turms.txt";
 
-/// What is done about a difference to the file.
+/// The use of the description of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
+    /// Write the file.
     Write,
+    /// Compare with the file.
     Check,
+    /// Print sizes, without the rules.
+    Count,
 }
 
-/// Writes the file or compares with it, and checks the rules.
+/// Writes the file or compares with it, and checks the rules; or prints sizes.
 pub(crate) fn run(mode: Mode) -> Result<(), Box<dyn Error>> {
     let entries = surface::entries(&Docs::build()?);
     let text: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
     println!("{}", counts(&entries));
-    let file = root().join(BASELINE);
+    let file = sources::root().join(BASELINE);
     match mode {
         Mode::Write => fs::write(file, text)?,
         Mode::Check => compare(&fs::read_to_string(file)?, &text)?,
+        Mode::Count => {
+            println!("{}", Counts::new(&entries));
+            return Ok(());
+        }
     }
     let mut problems = rules::problems(&entries);
     problems.extend(alias::problems(&entries)?);
@@ -40,10 +51,6 @@ pub(crate) fn run(mode: Mode) -> Result<(), Box<dyn Error>> {
     } else {
         Err(format!("rules of the API are broken:\n{}", problems.join("\n")).into())
     }
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 fn counts(entries: &[Entry]) -> String {

@@ -62,6 +62,12 @@ const EXCEPTIONS: &[Exception] = &[
 /// The error that all others convert into.
 const ERROR: &str = "turms::Error";
 
+/// Errors with another name than `..Error`: the error of JSON-RPC, and the rejection of an extractor, as in axum.
+const OTHER_ERRORS: &[&str] = &["turms::ErrorObject", "turms::Rejection"];
+
+/// Endings of the names of errors: what an operation returns, and the kinds and causes inside.
+const ERROR_ENDINGS: &[&str] = &["Error", "Kind", "Cause"];
+
 /// Hidden types and traits of ours that may be in signatures: users meet them but never write their names.
 const HIDDEN: &[&str] = &[
     // Sealed: what is served, connected or decoded.
@@ -108,6 +114,7 @@ pub(super) fn problems(entries: &[Entry]) -> Vec<String> {
     let mut problems = foreign_types(entries, EXCEPTIONS);
     problems.extend(unnamed_types(entries, HIDDEN));
     problems.extend(unconverted_errors(entries));
+    problems.extend(error_names(entries));
     problems.extend(exhaustive_types(entries, EXHAUSTIVE));
     problems.extend(doc_openings(entries));
     problems
@@ -132,6 +139,14 @@ fn exhaustive_types(entries: &[Entry], listed: &[&str]) -> Vec<String> {
         unlisted.map(|path| format!("{path}: no #[non_exhaustive], and not in the list of exhaustive types"));
     let open = listed.iter().filter(|path| !found.contains(path));
     unlisted.chain(open.map(|path| format!("{path}: in the list of exhaustive types, and is not one"))).collect()
+}
+
+/// Public errors with a name that is not that of an error.
+fn error_names(entries: &[Entry]) -> Vec<String> {
+    let errors = entries.iter().filter(|entry| entry.kind == "impl" && entry.signature == "error::Error");
+    let is_named = |path: &str| OTHER_ERRORS.contains(&path) || ERROR_ENDINGS.iter().any(|end| path.ends_with(end));
+    let unnamed = errors.filter(|error| !is_named(&error.path));
+    unnamed.map(|error| format!("{}: the name of an error ends in one of {ERROR_ENDINGS:?}", error.path)).collect()
 }
 
 /// Public errors that do not convert into `turms::Error`. The insides of errors, kinds and causes, need not.
@@ -259,6 +274,20 @@ mod tests {
             is_error("turms::BError"),
         ];
         assert_eq!(unconverted_errors(&entries), ["turms::BError does not convert into turms::Error"]);
+    }
+
+    #[test]
+    fn the_name_of_an_error_says_that_it_is_one() {
+        let error = |path: &str| Entry {
+            path: path.to_owned(),
+            kind: "impl",
+            signature: "error::Error".to_owned(),
+            ..Entry::default()
+        };
+        let entries =
+            [error("turms::AError"), error("turms::AErrorKind"), error("turms::Rejection"), error("turms::Refusal")];
+        let expected = r#"turms::Refusal: the name of an error ends in one of ["Error", "Kind", "Cause"]"#;
+        assert_eq!(error_names(&entries), [expected]);
     }
 
     #[test]

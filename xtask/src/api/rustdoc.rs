@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::dependencies;
 use crate::program;
+use crate::sources;
 
 /// The crate that users depend on.
 const FACADE: &str = "turms";
@@ -43,13 +44,13 @@ impl Docs {
         let features: Vec<_> = dependencies::features_of(FACADE).iter().map(|it| format!("{FACADE}/{it}")).collect();
         let line = "cargo doc --quiet --locked --no-deps --lib --no-default-features --target-dir";
         let mut cargo = program::command(line);
-        cargo.args([TARGET, "--features", &features.join(",")]).current_dir(super::root());
+        cargo.args([TARGET, "--features", &features.join(",")]).current_dir(sources::root());
         cargo.args(packages.iter().flat_map(|package| ["-p", package]));
         cargo
             .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTDOCFLAGS", "-Z unstable-options --output-format json --cap-lints allow");
         program::run(&mut cargo)?;
-        let folder = super::root().join(TARGET).join("doc");
+        let folder = sources::root().join(TARGET).join("doc");
         let file = |package: &String| folder.join(package.replace('-', "_")).with_extension("json");
         let read = |package| parse(&fs::read_to_string(file(package))?);
         Ok(Self::new(packages.iter().map(read).collect::<Result<_, _>>()?))
@@ -94,6 +95,12 @@ impl Docs {
     /// The path at which an item is defined, which may be private.
     pub(super) fn definition(&self, key: Key) -> String {
         self.crates[key.krate].paths.get(&key.id).map(|it| it.path.join("::")).unwrap_or_default()
+    }
+
+    /// The name of the crate that defines an item.
+    pub(super) fn krate(&self, key: Key) -> String {
+        let data = &self.crates[key.krate];
+        data.index.get(&data.root).and_then(|item| item.name.clone()).unwrap_or_default()
     }
 
     /// Returns `true` for the name of a crate that is described here.

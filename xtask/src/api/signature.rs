@@ -254,7 +254,7 @@ fn reference(lifetime: Option<&str>, is_mutable: bool) -> String {
     format!("&{lifetime}{}", if is_mutable { "mut " } else { "" })
 }
 
-/// The name of an item of another crate: modules are left out, because they may be private. `io::Error` is told from
+/// The name of an item of another crate: modules are left out, because they may be private. `io::Error` is distinguished from
 /// `fmt::Error`.
 pub(super) fn short(path: &[String]) -> String {
     let [krate, .., name] = path else { return path.concat() };

@@ -13,6 +13,8 @@ use super::signature::{Writer, short};
 pub(super) struct Entry {
     pub(super) path: String,
     pub(super) kind: &'static str,
+    /// The crate that defines it.
+    pub(super) krate: String,
     pub(super) signature: String,
     pub(super) docs: String,
     /// Words of `#[doc(alias)]`.
@@ -128,6 +130,7 @@ impl Surface<'_> {
         let entry = Entry {
             path: path.to_owned(),
             kind,
+            krate: self.docs.krate(key),
             signature: signature.trim().to_owned(),
             docs: docs.to_owned(),
             aliases: aliases(item),

