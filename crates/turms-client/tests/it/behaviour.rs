@@ -1,5 +1,4 @@
-//! One suite of behaviour, driven through the client for every revision: in this process, over a pair of pipes, against a
-//! program of its own, and over a WebSocket. What no good server does is played by hand, line by line.
+//! One test suite for every revision and transport. Servers that break the protocol are scripted line by line.
 
 pub(crate) mod peer;
 mod reach;

@@ -1,4 +1,4 @@
-//! What the server asks of the person, the model and the machine: in every revision, by the same answers.
+//! Elicitation, sampling and roots requests of a server: the same handlers respond in every revision.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ async fn questions_one_after_the_other_are_answered_and_effects_happen_once() {
         let result = client.call_tool("greet", ()).await.unwrap();
         if client.version.has(Ability::FormElicitation) {
             assert_eq!(result.text(), "Paris, Ann! (1)");
-            // Two questions make three rounds where the handler is run anew for each.
+            // With two input requests the handler runs three times in revisions that repeat the call.
             let runs = if client.version.has(Ability::InputRequired) { 3 } else { 1 };
             assert_eq!((client.count("runs").await, client.count("effects").await), (runs, 1));
         } else {
@@ -54,7 +54,7 @@ async fn questions_at_once_are_answered_together() {
 async fn a_form_takes_its_defaults() {
     along(&Way::ALL, &with_forms(), person, async |client| {
         let registered: Value = serde_json::from_str(&client.text("register", ()).await).unwrap();
-        // 2025-06-18 knows defaults of truth values alone.
+        // 2025-06-18 has defaults for booleans only.
         let expected = match client.version.has(Ability::RichElicitation) {
             true => json!({ "name": "Ann", "colour": "red", "active": true }),
             false => json!({ "name": "Ann", "active": true }),
@@ -65,7 +65,7 @@ async fn a_form_takes_its_defaults() {
 }
 
 #[tokio::test]
-async fn what_the_person_fills_in_comes_before_defaults() {
+async fn values_of_the_form_handler_take_precedence_over_defaults() {
     let builder = || {
         asking().on_form(|form, _| async move {
             assert_eq!(form.message, "Please register");
@@ -80,7 +80,7 @@ async fn what_the_person_fills_in_comes_before_defaults() {
 }
 
 #[tokio::test]
-async fn a_form_that_is_filled_in_wrong_never_leaves() {
+async fn an_invalid_form_response_is_not_sent() {
     let builder = || asking().on_form(|_, _| async { filled(&json!({ "name": "x" })) });
     along(&Way::ALL, &with_forms(), builder, async |client| {
         let complaint = "invalid contents of the form: content.name: \"x\" is shorter than 2 characters";
@@ -99,7 +99,7 @@ async fn a_form_that_is_filled_in_wrong_never_leaves() {
 }
 
 #[tokio::test]
-async fn a_person_who_says_no_or_nothing_is_heard() {
+async fn declined_and_cancelled_elicitations_reach_the_tool() {
     for (answer, form, page) in
         [(ElicitResult::decline(), "nobody", "decline"), (ElicitResult::cancel(), "nobody", "cancel")]
     {
@@ -118,7 +118,7 @@ async fn a_person_who_says_no_or_nothing_is_heard() {
 }
 
 #[tokio::test]
-async fn a_page_is_visited_where_the_revision_has_pages() {
+async fn a_url_elicitation_reaches_its_handler() {
     let visits = Arc::new(AtomicUsize::new(0));
     let builder = || {
         let visits = visits.clone();
@@ -182,7 +182,7 @@ async fn the_model_is_offered_tools_only_if_it_takes_them() {
 }
 
 #[tokio::test]
-async fn a_model_that_refuses_ends_the_call() {
+async fn a_rejected_sampling_request_fails_the_call() {
     let builder = || asking().on_sampling(|_, _| async { Err(HandlerError::rejected("not today")) });
     everywhere_as(builder, async |client| {
         let answer = client.call_tool("think", ()).await;
@@ -198,7 +198,7 @@ async fn a_model_that_refuses_ends_the_call() {
 }
 
 #[tokio::test]
-async fn the_roots_are_told_as_they_are_now() {
+async fn the_current_roots_are_sent() {
     everywhere(async |client| {
         assert_eq!(client.text("roots", ()).await, "file:///home");
         let roots = client.roots().unwrap();
@@ -213,7 +213,7 @@ async fn the_roots_are_told_as_they_are_now() {
 }
 
 #[tokio::test]
-async fn the_server_is_told_when_the_roots_change_where_the_revision_has_it() {
+async fn the_server_is_notified_of_changed_roots() {
     everywhere(async |client| {
         let roots = client.roots().unwrap();
         if !client.version.has(Ability::RootsListChanged) {
@@ -235,7 +235,7 @@ async fn the_server_is_told_when_the_roots_change_where_the_revision_has_it() {
 }
 
 #[tokio::test]
-async fn a_question_is_given_up_with_its_call() {
+async fn an_input_request_is_cancelled_with_its_call() {
     let (asked, stopped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let builder = || {
         let (asked, stopped) = (asked.clone(), stopped.clone());
@@ -301,7 +301,7 @@ async fn a_client_that_declares_nothing_is_not_asked() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_stops_asking_is_given_up_and_the_person_is_not_asked_in_vain() {
+async fn input_rounds_are_limited_and_the_last_one_is_not_handled() {
     let asked = Arc::new(AtomicUsize::new(0));
     let builder = || {
         let asked = asked.clone();

@@ -57,7 +57,7 @@ async fn the_server_may_ask_in_the_middle_of_a_batch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_of_a_batch_that_takes_too_long_does_not_spoil_the_others() {
+async fn a_timeout_of_one_call_of_a_batch_does_not_fail_the_others() {
     along(&Way::IN_PROCESS, &ProtocolVersion::ALL, person, async |client| {
         let mut batch = client.batch().timeout(Duration::from_secs(1));
         let (slow, list) = (batch.call_tool("slow", ()), batch.call_tool("list", ()));
@@ -66,7 +66,7 @@ async fn a_call_of_a_batch_that_takes_too_long_does_not_spoil_the_others() {
         assert!(error.is_timeout() && error.may_have_run(), "{error}");
         match outcomes.take(list) {
             Ok(list) => assert_eq!(list.text(), "[1,2,3]"),
-            // The answers to a batch may come together, and then none comes before the last.
+            // The responses to a batch may arrive together, after the slowest call.
             Err(error) => assert!(error.is_timeout() && client.version.has(Ability::Batching), "{error}"),
         }
         client.reaches("stopped", 1).await;
@@ -117,7 +117,7 @@ async fn a_batch_is_one_line_where_the_revision_has_batches() {
     let (one, two) = (batch.call_tool("one", ()), batch.call_tool("two", ()));
     let three = batch.call_tool("three", ());
     let sending = tokio::spawn(batch.send());
-    // First the client sees whether batches are taken: a batch of pings, and one more behind it.
+    // The client first tests whether the server supports batches: a batch of pings, then a single ping.
     let pings = peer.next().await;
     let pongs = pings.as_array().expect("an array").iter();
     let pongs: Vec<_> = pongs.map(|ping| json!({ "jsonrpc": "2.0", "id": ping["id"], "result": {} })).collect();
@@ -131,7 +131,7 @@ async fn a_batch_is_one_line_where_the_revision_has_batches() {
     let requests = line.as_array().expect("an array");
     let names: Vec<_> = requests.iter().map(|request| request["params"]["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["one", "two", "three"]);
-    // The answers may come together or apart, in any order.
+    // The responses may arrive in one message or several, in any order.
     let answer =
         |index: usize, text: &str| json!({ "jsonrpc": "2.0", "id": requests[index]["id"], "result": said(text) });
     peer.send(&answer(2, "third")).await;
@@ -160,7 +160,7 @@ async fn a_batch_is_a_line_for_each_call_in_all_other_revisions() {
 }
 
 #[tokio::test]
-async fn the_calls_of_a_batch_are_pending_and_can_be_given_up() {
+async fn the_calls_of_a_batch_are_pending_and_can_be_cancelled() {
     everywhere(async |client| {
         let mut batch = client.batch();
         let (one, two) = (batch.call_tool("slow", ()), batch.call_tool("slow", ()));

@@ -1,4 +1,4 @@
-//! Several clients of one server: what one of them does is no matter of the others.
+//! Several clients of one server do not affect each other.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +19,7 @@ use turms_ws::{ServeWs as _, WsConnector};
 
 use super::reach::{Way, nobody};
 
-/// A server that any number of clients can connect to, all of one way.
+/// A server that accepts any number of clients over one transport.
 struct Shared {
     way: Way,
     router: Router,
@@ -63,7 +63,7 @@ impl Shared {
     }
 }
 
-/// Runs a test for every revision, with a server of its own over every transport.
+/// Runs a test for every transport and revision, each with its own server.
 async fn everywhere_shared(server: impl Fn() -> Router, test: impl AsyncFn(&Shared, ProtocolVersion)) {
     for way in Shared::WAYS {
         for version in ProtocolVersion::ALL.into_iter().filter(|version| way.carries(*version)) {
@@ -77,7 +77,7 @@ async fn everywhere_shared(server: impl Fn() -> Router, test: impl AsyncFn(&Shar
 async fn the_first_tool_reaches_clients_that_connected_before_it() {
     let empty = || {
         let server = Server::new("s", "1");
-        // A program that takes the handle may add things later.
+        // Taking the handle declares that lists may change.
         let _ = server.handle();
         server.build().unwrap()
     };
@@ -92,7 +92,7 @@ async fn the_first_tool_reaches_clients_that_connected_before_it() {
         assert_eq!(changes.next().await, Some(Change::ToolList), "{:?} {version}", shared.way);
         assert_eq!(client.list_tools().await.unwrap()[0].name, "first");
         assert_eq!(client.call_tool("first", ()).await.unwrap().text(), "here");
-        // What has been declared stays declared.
+        // The capability stays declared after the tool is removed.
         assert!(shared.router.handle().remove_tool("first"));
         assert_eq!(changes.next().await, Some(Change::ToolList), "{:?} {version}", shared.way);
         assert!(client.list_tools().await.unwrap().is_empty());
@@ -100,7 +100,7 @@ async fn the_first_tool_reaches_clients_that_connected_before_it() {
     .await;
 }
 
-/// A server that nobody took the handle of declares only what it has, and can still grow through its handlers.
+/// A server without a handle declares only the items it has, but its handlers can still add tools.
 #[tokio::test]
 async fn the_first_tool_that_a_handler_adds_reaches_clients() {
     let growing = || {
@@ -114,7 +114,7 @@ async fn the_first_tool_that_a_handler_adds_reaches_clients() {
         let client = shared.connect(version, nobody()).await;
         let mut events = client.events();
         let changed = events.find(|event| matches!(event, Event::ToolsChanged).then_some(()));
-        // Again and again, because a client of the newest revision has to ask for changes first.
+        // Repeated, because a client of the newest revision receives changes only once it listens.
         let growing = async {
             loop {
                 client.get_prompt("grow", ()).await.unwrap();
@@ -132,7 +132,7 @@ async fn the_first_tool_that_a_handler_adds_reaches_clients() {
     .await;
 }
 
-/// What a tool that waits tells a test, and the other way around.
+/// Signals between a tool that blocks and its test.
 #[derive(Default)]
 struct Gate {
     id: Mutex<Option<RequestId>>,
@@ -142,7 +142,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// The parameters of a notification that cancels the call that is about to start.
+    /// Returns the parameters of a notification that cancels the call that is about to start.
     async fn cancellation(&self) -> RawJson {
         self.started.notified().await;
         let id = self.id.lock().unwrap().take().unwrap();
@@ -189,7 +189,7 @@ async fn a_call_of_another_client_cannot_be_cancelled() {
         let cancelled = call();
         let params = gate.cancellation().await;
         stranger.notify_raw("notifications/cancelled", params).await.unwrap();
-        // What was sent before is handled when this is answered.
+        // This response arrives after the cancellation has been processed.
         stranger.list_tools().await.unwrap();
         gate.open.notify_one();
         assert_eq!(cancelled.await.unwrap().unwrap().text(), "finished", "{place}");
@@ -205,7 +205,7 @@ async fn a_call_of_another_client_cannot_be_cancelled() {
     .await;
 }
 
-/// Counts the events that a host's own logger gets.
+/// Counts the `tracing` events that the host's subscriber receives.
 #[derive(Clone, Default)]
 struct HostLog(Arc<Mutex<Vec<String>>>);
 
@@ -218,7 +218,7 @@ impl<S: tracing::Subscriber> Layer<S> for HostLog {
 }
 
 #[tokio::test]
-async fn a_log_level_is_that_of_one_client_alone() {
+async fn a_log_level_applies_to_one_client_only() {
     #[derive(Deserialize, JsonSchema)]
     struct Work {
         step: String,

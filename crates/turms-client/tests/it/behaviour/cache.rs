@@ -1,4 +1,4 @@
-//! Answers that may be reused, for as long as the server allows.
+//! Cached responses, and the time to live that the server sets.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn read(client: &Reached, uri: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_may_be_reused_is_read_once() {
+async fn a_cacheable_resource_is_read_once() {
     everywhere(async |client| {
         assert_eq!(read(&client, "reads://kept").await, "1");
         let kept = client.version.has(Ability::Caching);
@@ -54,7 +54,7 @@ async fn a_call_can_insist_on_a_fresh_answer() {
 }
 
 #[tokio::test]
-async fn a_client_can_do_without() {
+async fn a_client_can_disable_its_cache() {
     everywhere_as(
         || person().without_cache(),
         async |client| {
@@ -84,7 +84,7 @@ async fn an_answer_is_kept_no_longer_than_the_server_says() {
 }
 
 #[tokio::test]
-async fn a_change_that_is_heard_makes_the_answer_stale() {
+async fn an_update_notification_makes_the_cached_response_stale() {
     everywhere(async |client| {
         let mut events = client.events();
         let _subscription = client.subscribe("reads://kept").await.unwrap();
@@ -112,7 +112,7 @@ async fn a_change_of_a_list_makes_the_list_stale() {
 }
 
 #[tokio::test]
-async fn what_took_answers_of_ours_is_not_kept() {
+async fn responses_after_input_rounds_are_not_cached() {
     let versions: Vec<_> =
         ProtocolVersion::ALL.into_iter().filter(|version| version.has(Ability::FormElicitation)).collect();
     along(&Way::ALL, &versions, person, async |client| {

@@ -1,4 +1,4 @@
-//! Giving calls up.
+//! Cancelled calls and timeouts.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::behaviour::reach::{Reached, Way, along, everywhere, nobody, person};
 
 type Call = tokio::task::JoinHandle<Result<CallToolResult, CallError>>;
 
-/// A call that never ends, once it runs.
+/// Starts a call that never completes, and waits until its handler runs.
 async fn running(client: &Reached, count: i64) -> Call {
     let call = tokio::spawn(client.call_tool("slow", ()).into_future());
     client.reaches("started", count).await;
     call
 }
 
-/// The calls that have no answer, but for the one that asks.
+/// Returns the targets of the pending calls.
 fn subjects(client: &Client) -> Vec<String> {
     client.pending_calls().into_iter().map(|call| call.target).collect()
 }
@@ -37,7 +37,7 @@ async fn dropping_the_future_stops_the_handler() {
 }
 
 #[tokio::test]
-async fn one_cancel_stops_all_that_have_it() {
+async fn one_token_cancels_all_calls_that_use_it() {
     everywhere(async |client| {
         let cancel = CancellationToken::new();
         let calls: Vec<Call> = (0..3)
@@ -59,7 +59,7 @@ async fn one_cancel_stops_all_that_have_it() {
 }
 
 #[tokio::test]
-async fn a_call_with_a_cancel_that_was_used_is_never_made() {
+async fn a_call_with_a_cancelled_token_is_not_sent() {
     everywhere(async |client| {
         let cancel = CancellationToken::new();
         cancel.cancel();
@@ -71,7 +71,7 @@ async fn a_call_with_a_cancel_that_was_used_is_never_made() {
 }
 
 #[tokio::test]
-async fn a_call_is_pending_while_it_runs_and_can_be_given_up_by_its_key() {
+async fn a_call_is_pending_while_it_runs_and_can_be_cancelled_by_its_id() {
     everywhere(async |client| {
         assert!(client.pending_calls().is_empty());
         let (first, second) = (running(&client, 1).await, running(&client, 2).await);
@@ -93,7 +93,7 @@ async fn a_call_is_pending_while_it_runs_and_can_be_given_up_by_its_key() {
 }
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_is_given_up() {
+async fn a_call_that_exceeds_its_timeout_is_cancelled() {
     everywhere(async |client| {
         let timeout = Duration::from_millis(20);
         let error = client.call_tool("slow", ()).timeout(timeout).await.unwrap_err();
@@ -107,7 +107,7 @@ async fn a_call_that_takes_too_long_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_has_a_usual_patience_and_a_call_may_have_another() {
+async fn the_timeout_of_a_call_replaces_the_default_of_the_client() {
     let builder = || person().timeout(Duration::from_secs(1));
     along(&Way::IN_PROCESS, &ProtocolVersion::ALL, builder, async |client| {
         let walk = || client.call_tool("walk", json!({ "steps": 1, "pause_ms": 3000 }));
@@ -123,7 +123,7 @@ async fn a_client_has_a_usual_patience_and_a_call_may_have_another() {
 }
 
 #[tokio::test]
-async fn an_answer_to_a_call_that_was_given_up_is_passed_over() {
+async fn a_late_response_to_a_cancelled_call_is_ignored() {
     for version in ProtocolVersion::ALL {
         let (client, mut peer) = Peer::connected(version, nobody()).await;
         let call = tokio::spawn(client.call_tool("t", ()).into_future());
@@ -141,7 +141,7 @@ async fn an_answer_to_a_call_that_was_given_up_is_passed_over() {
 }
 
 #[tokio::test]
-async fn a_list_and_a_read_can_be_given_up_like_any_call() {
+async fn a_list_and_a_read_can_be_cancelled() {
     everywhere(async |client| {
         let cancel = CancellationToken::new();
         cancel.cancel();

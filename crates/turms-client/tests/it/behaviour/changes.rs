@@ -1,4 +1,4 @@
-//! Hearing of changes: resources that are watched, lists that change, in every revision.
+//! Notifications of changed resources and lists, in every revision.
 
 use serde_json::json;
 use turms_client::{Change, Event, Events};
@@ -20,8 +20,8 @@ async fn touch(client: &Reached, uri: &str) {
     client.text("touch", json!({ "uri": uri })).await;
 }
 
-/// Waits until the server knows that subscriptions were dropped: by its open streams, of which the events have one, or by the
-/// requests to unsubscribe.
+/// Waits until the server has processed dropped subscriptions, by the number of its open streams (the events use one of
+/// them) or of unsubscribe requests.
 async fn unsubscribed(client: &Reached, streams: i64, requests: i64) {
     if client.version.has(Ability::ListenStreams) {
         client.reaches("listening", streams + 1).await;
@@ -35,7 +35,7 @@ fn updates_of(uri: &str) -> SubscriptionFilter {
 }
 
 #[tokio::test]
-async fn a_resource_that_is_watched_tells_of_its_changes() {
+async fn updates_of_a_subscribed_resource_arrive() {
     everywhere(async |client| {
         let mut events = client.events();
         let _subscription = client.subscribe("config://app").await.unwrap();
@@ -47,7 +47,7 @@ async fn a_resource_that_is_watched_tells_of_its_changes() {
 }
 
 #[tokio::test]
-async fn a_resource_that_is_watched_no_more_is_silent() {
+async fn a_dropped_subscription_receives_no_updates() {
     everywhere(async |client| {
         let mut events = client.events();
         let blob = client.subscribe("data://blob").await.unwrap();
@@ -62,7 +62,7 @@ async fn a_resource_that_is_watched_no_more_is_silent() {
 }
 
 #[tokio::test]
-async fn a_resource_that_two_watch_is_watched_until_both_have_had_enough() {
+async fn a_resource_is_unsubscribed_after_its_last_subscription() {
     everywhere(async |client| {
         let mut events = client.events();
         let one = client.subscribe("data://blob".to_owned()).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_resource_that_two_watch_is_watched_until_both_have_had_enough() {
 }
 
 #[tokio::test]
-async fn watching_is_asked_for_as_the_revision_has_it() {
+async fn subscriptions_use_the_method_of_the_revision() {
     everywhere(async |client| {
         let subscription = client.subscribe("config://app").await.unwrap();
         if client.version.has(Ability::ListenStreams) {
@@ -147,7 +147,7 @@ async fn what_has_changed_can_be_used_at_once() {
 }
 
 #[tokio::test]
-async fn a_subscription_hears_what_its_filter_names_and_nothing_else() {
+async fn a_subscription_receives_only_what_its_filter_names() {
     everywhere(async |client| {
         let filter = updates_of("config://app").tools_list_changed(true);
         let mut changes = client.subscribe(filter.clone()).await.unwrap();
@@ -167,7 +167,7 @@ async fn a_subscription_hears_what_its_filter_names_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn dropping_a_subscription_tells_the_server() {
+async fn dropping_a_subscription_unsubscribes_at_the_server() {
     everywhere(async |client| {
         let changes = client.subscribe(updates_of("config://app")).await.unwrap();
         if client.version.has(Ability::ListenStreams) {
@@ -213,7 +213,7 @@ async fn a_subscription_ends_with_the_client() {
 }
 
 #[tokio::test]
-async fn a_resource_that_is_not_there_cannot_be_watched_by_older_clients() {
+async fn older_clients_cannot_subscribe_to_a_missing_resource() {
     everywhere(async |client| {
         if client.version.has(Ability::ListenStreams) {
             return;
@@ -228,7 +228,7 @@ async fn a_resource_that_is_not_there_cannot_be_watched_by_older_clients() {
 }
 
 #[tokio::test]
-async fn what_the_server_does_not_acknowledge_is_not_watched() {
+async fn an_unacknowledged_resource_is_an_error() {
     let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, nobody()).await;
     let subscribing = tokio::spawn(client.subscribe("config://app").into_future());
     let listen = peer.expect("subscriptions/listen").await;
@@ -246,7 +246,7 @@ async fn what_the_server_does_not_acknowledge_is_not_watched() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_to_be_listened_to_says_why() {
+async fn the_error_of_a_refused_listen_request_reaches_the_caller() {
     let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, nobody()).await;
     let listening = tokio::spawn(client.subscribe(updates_of("config://app")).into_future());
     let listen = peer.expect("subscriptions/listen").await;
@@ -271,7 +271,7 @@ async fn a_subscription_that_the_server_ends_is_over() {
 }
 
 #[tokio::test]
-async fn watching_that_is_given_up_while_it_is_asked_for_can_be_asked_for_again() {
+async fn a_cancelled_subscribe_request_can_be_repeated() {
     for version in [ProtocolVersion::LATEST_WITH_HANDSHAKE, ProtocolVersion::LATEST] {
         let (client, mut peer) = Peer::connected(version, nobody()).await;
         let method = if version.has(Ability::ListenStreams) { "subscriptions/listen" } else { "resources/subscribe" };
@@ -286,7 +286,7 @@ async fn watching_that_is_given_up_while_it_is_asked_for_can_be_asked_for_again(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_acknowledges_is_not_waited_for_for_ever() {
+async fn a_missing_acknowledgement_is_a_timeout() {
     let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, nobody()).await;
     let second = std::time::Duration::from_secs(1);
     let error = client.subscribe(updates_of("a://b")).timeout(second).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Who the two are.
+//! Client and server info, and pings.
 
 use turms_proto::types::ServerCapability;
 use turms_proto::{Ability, ProtocolVersion};
@@ -6,7 +6,7 @@ use turms_proto::{Ability, ProtocolVersion};
 use crate::behaviour::reach::everywhere;
 
 #[tokio::test]
-async fn a_client_knows_who_the_server_is_and_what_it_can_do() {
+async fn the_client_has_the_info_and_capabilities_of_the_server() {
     everywhere(async |client| {
         assert_eq!(client.protocol_version(), Some(client.version));
         assert_eq!(client.instructions().as_deref(), Some("Be gentle."));
@@ -32,12 +32,12 @@ async fn a_client_knows_who_the_server_is_and_what_it_can_do() {
 }
 
 #[tokio::test]
-async fn the_server_knows_who_the_client_is() {
+async fn the_server_has_the_info_of_the_client() {
     everywhere(async |client| assert_eq!(client.text("who", ()).await, "suite")).await;
 }
 
 #[tokio::test]
-async fn whether_the_server_is_there_is_asked_as_the_revision_has_it() {
+async fn ping_uses_the_method_of_the_revision() {
     everywhere(async |client| {
         let before = (client.count("ping").await, client.count("server/discover").await);
         client.ping().await.unwrap();

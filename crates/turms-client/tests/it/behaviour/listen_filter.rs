@@ -1,4 +1,4 @@
-//! Servers that tell more than a subscription asks for.
+//! Servers that acknowledge or send more than a subscription requests.
 
 use serde_json::{Value, json};
 use turms_client::{CallErrorKind, Change, DecodeCause, Event};
@@ -11,7 +11,7 @@ use crate::behaviour::reach::nobody;
 
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// Tools, one resource and one task.
+/// A filter for tools, one resource and one task.
 fn filter() -> SubscriptionFilter {
     SubscriptionFilter::new()
         .tools_list_changed(true)
@@ -50,7 +50,7 @@ async fn an_acknowledgement_wider_than_the_filter_is_refused() {
 }
 
 #[tokio::test]
-async fn an_acknowledgement_as_wide_as_the_filter_or_narrower_is_taken() {
+async fn an_acknowledgement_within_the_filter_is_accepted() {
     for honoured in [
         json!({ "toolsListChanged": true, "resourceSubscriptions": ["file:///a"], "taskIds": ["t"] }),
         json!({ "toolsListChanged": true, "promptsListChanged": false }),
@@ -69,7 +69,7 @@ async fn an_acknowledgement_as_wide_as_the_filter_or_narrower_is_taken() {
 async fn a_change_on_two_subscriptions_is_one_event() {
     let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, nobody()).await;
     let mut events = client.events();
-    // The stream for changed lists, which become events.
+    // The stream of changed lists, which are delivered as events.
     let lists = peer.expect("subscriptions/listen").await;
     acknowledge(&mut peer, &lists, &json!({ "toolsListChanged": true })).await;
     let mut subscriptions = Vec::new();
@@ -88,7 +88,7 @@ async fn a_change_on_two_subscriptions_is_one_event() {
     for (changes, _) in &mut subscriptions {
         assert_eq!(within("a change", changes.next()).await, Some(Change::Resource { uri: "file:///a".to_owned() }));
     }
-    // The second one goes on alone.
+    // The second subscription continues after the first is dropped.
     let (mut second, request) = subscriptions.pop().unwrap();
     drop(subscriptions);
     peer.expect("notifications/cancelled").await;

@@ -1,4 +1,4 @@
-//! Lists, all at once, page by page and as streams.
+//! Lists: complete, page by page, and as streams.
 
 use turms_client::{CallErrorKind, ClosedCause};
 use turms_proto::types::Cursor;
@@ -10,7 +10,7 @@ const RESOURCES: [&str; 5] = ["config://app", "data://blob", "reads://kept", "re
 const TEMPLATES: [&str; 4] = ["users://{id}/profile", "notes://{id}", "files://{name}", "days://{day}"];
 const PROMPTS: [&str; 4] = ["greeting", "conversation", "personal", "plain"];
 
-/// The fixture's pages hold three.
+/// Returns the number of pages; the fixture has three items per page.
 fn pages(items: usize) -> i64 {
     items.div_ceil(3).try_into().unwrap()
 }
@@ -40,7 +40,7 @@ async fn all_pages_of_a_list_are_read() {
 }
 
 #[tokio::test]
-async fn a_page_says_where_the_next_begins() {
+async fn a_page_has_the_cursor_of_the_next() {
     everywhere(async |client| {
         let first = client.list_tools_page(None).await.unwrap();
         let second = client.list_tools_page(first.next_cursor).await.unwrap();
@@ -104,7 +104,7 @@ async fn every_list_can_be_streamed() {
 }
 
 #[tokio::test]
-async fn a_cursor_that_the_server_never_gave_is_refused() {
+async fn an_unknown_cursor_is_refused() {
     everywhere(async |client| {
         let error = client.list_tools_page(Cursor::from("nowhere")).await.unwrap_err();
         assert_eq!(error.error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
@@ -124,7 +124,7 @@ async fn tools_are_listed_as_the_revision_has_them() {
         let schema: serde_json::Value = page.tools[0].input_schema.decode().unwrap();
         assert_eq!(schema["properties"]["a"]["description"], "the first number");
         assert_eq!(schema["required"], serde_json::json!(["a", "b"]));
-        // An older server says nothing of reuse, so there is none.
+        // Revisions without caching have no time to live, which means 0.
         assert_eq!(page.ttl_ms, Some(if version.has(Ability::Caching) { 60_000 } else { 0 }));
     })
     .await;

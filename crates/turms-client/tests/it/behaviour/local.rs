@@ -1,4 +1,4 @@
-//! Calls to a server in this process, which are made and answered in one step if they can be.
+//! Calls to a server in the same process, which complete in their first poll if they can.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,7 +12,7 @@ async fn client_of(tool: Tool) -> Client {
 }
 
 #[tokio::test]
-async fn a_call_is_made_when_it_is_polled_and_not_before() {
+async fn a_call_starts_when_it_is_first_polled() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     let tool = Tool::builder("count").handler_sync(move || counted.fetch_add(1, Ordering::Relaxed).to_string());
@@ -25,7 +25,7 @@ async fn a_call_is_made_when_it_is_polled_and_not_before() {
 }
 
 #[tokio::test]
-async fn a_call_is_seen_from_its_first_step_on() {
+async fn a_call_is_pending_after_its_first_poll() {
     let client = Arc::new(OnceLock::<Client>::new());
     let seen = client.clone();
     let tool = Tool::builder("look").handler_sync(move || {
@@ -39,7 +39,7 @@ async fn a_call_is_seen_from_its_first_step_on() {
 }
 
 #[tokio::test]
-async fn a_call_can_be_cancelled_from_its_first_step_on() {
+async fn a_call_can_be_cancelled_after_its_first_poll() {
     let client = Arc::new(OnceLock::<Client>::new());
     let caller = client.clone();
     let tool = Tool::builder("regret").handler(move || {
@@ -55,7 +55,7 @@ async fn a_call_can_be_cancelled_from_its_first_step_on() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_is_in_no_list() {
+async fn a_dropped_call_is_not_pending() {
     let client = client_of(Tool::builder("wait").handler(async || std::future::pending::<String>().await)).await;
     let mut call = Box::pin(client.call_tool("wait", ()).into_future());
     let begun = std::future::poll_fn(|task| std::task::Poll::Ready(call.as_mut().poll(task))).await;

@@ -1,4 +1,4 @@
-//! What a server says about its work.
+//! Log messages of a server.
 
 use std::sync::mpsc;
 
@@ -9,7 +9,7 @@ use turms_proto::{Ability, ProtocolVersion, RawJson};
 
 use crate::behaviour::reach::{Reached, Way, along, everywhere, everywhere_as, person};
 
-/// A client that writes down the server's log.
+/// Returns a client that records the log messages of its server.
 fn listener() -> (ClientBuilder, mpsc::Receiver<LogMessage>) {
     let (sender, receiver) = mpsc::channel();
     let builder = person().without_log_tracing().on_log(move |message| sender.send(message.clone()).unwrap());
@@ -22,7 +22,7 @@ async fn say_everything(client: &Reached) {
     }
 }
 
-/// Runs a test for every revision, every way, with somebody who listens to the log.
+/// Runs a test for every revision and transport, with a client that records log messages.
 async fn everywhere_listening(
     prepare: impl Fn(ClientBuilder) -> ClientBuilder,
     test: impl AsyncFn(Reached, &mpsc::Receiver<LogMessage>),
@@ -41,7 +41,7 @@ fn texts(heard: &mpsc::Receiver<LogMessage>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn only_what_is_grave_enough_is_heard() {
+async fn only_messages_of_the_level_or_above_arrive() {
     everywhere_listening(
         |builder| builder,
         async |client, heard| {
@@ -57,7 +57,7 @@ async fn only_what_is_grave_enough_is_heard() {
 }
 
 #[tokio::test]
-async fn the_level_can_be_set_before_there_is_a_connection() {
+async fn the_level_can_be_set_before_connecting() {
     everywhere_listening(
         |builder| builder.log_level(LoggingLevel::Alert),
         async |client, heard| {
@@ -69,7 +69,7 @@ async fn the_level_can_be_set_before_there_is_a_connection() {
 }
 
 #[tokio::test]
-async fn without_a_level_it_is_the_servers_choice_or_silence() {
+async fn without_a_level_the_default_of_the_revision_applies() {
     everywhere_listening(
         |builder| builder,
         async |client, heard| {
@@ -82,7 +82,7 @@ async fn without_a_level_it_is_the_servers_choice_or_silence() {
 }
 
 #[tokio::test]
-async fn a_message_comes_whole_to_the_callback_and_to_every_stream_of_events() {
+async fn the_callback_and_every_event_stream_get_the_whole_message() {
     everywhere_listening(
         |builder| builder.log_level(LoggingLevel::Debug),
         async |client, heard| {
@@ -104,7 +104,7 @@ async fn a_message_comes_whole_to_the_callback_and_to_every_stream_of_events() {
 }
 
 #[tokio::test]
-async fn logs_and_their_call_come_in_order() {
+async fn log_messages_arrive_in_order_and_before_the_result() {
     everywhere_listening(
         |builder| builder.log_level(LoggingLevel::Info),
         async |client, heard| {

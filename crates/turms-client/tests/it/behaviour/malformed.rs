@@ -1,4 +1,4 @@
-//! Servers that break the rules, or know more than we do.
+//! Servers that send invalid messages, or messages that the client does not know.
 
 use serde_json::{Value, json};
 use turms_client::{CallError, CallErrorKind, Client, DecodeCause, Delivery, Event, TaskCause};
@@ -14,7 +14,7 @@ async fn newest() -> (Client, Peer) {
     Peer::connected(ProtocolVersion::LATEST, nobody()).await
 }
 
-/// Calls a tool that gives this.
+/// Calls a tool, and answers with `result`.
 async fn call(client: &Client, peer: &mut Peer, result: Value) -> Answer {
     let call = tokio::spawn(client.call_tool("t", ()).into_future());
     let request = peer.expect("tools/call").await;
@@ -22,7 +22,7 @@ async fn call(client: &Client, peer: &mut Peer, result: Value) -> Answer {
     call.await.unwrap()
 }
 
-/// Lists one tool.
+/// Lists one tool, and returns the names that the client keeps.
 async fn list(client: &Client, peer: &mut Peer, tool: Value) -> Vec<String> {
     let listing = tokio::spawn(client.list_tools().into_future());
     let request = peer.expect("tools/list").await;
@@ -58,7 +58,7 @@ async fn output_that_breaks_its_schema_is_an_error() {
         assert_eq!(broken, ["structuredContent.sum: \"3\" is not of type \"number\""]);
         assert_eq!(violations(call(&client, &mut peer, said("3")).await), ["there is none"]);
         let failed = json!({ "resultType": "complete", "content": [], "isError": true });
-        assert!(call(&client, &mut peer, failed).await.unwrap().is_error(), "a failure needs no output");
+        assert!(call(&client, &mut peer, failed).await.unwrap().is_error(), "a tool error needs no output");
     }
 }
 
@@ -71,7 +71,7 @@ async fn the_schema_of_a_tool_that_was_never_listed_is_looked_up() {
     let listing = peer.expect("tools/list").await;
     peer.answer(&listing, tools(&json!([sums()]))).await;
     assert_eq!(violations(calling.await.unwrap()), ["structuredContent: \"sum\" is a required property"]);
-    // Once is enough.
+    // The schema is cached.
     assert!(call(&client, &mut peer, structured(&json!({ "sum": 1 }))).await.is_ok());
 }
 
@@ -108,7 +108,7 @@ async fn a_result_without_a_type_is_complete() {
 }
 
 #[tokio::test]
-async fn a_result_of_a_type_that_nobody_declared_is_refused() {
+async fn a_result_of_an_unknown_type_is_refused() {
     let (client, mut peer) = newest().await;
     let strange = |body: Value| {
         let mut body = body;
@@ -151,7 +151,7 @@ async fn a_task_that_was_not_asked_for_is_refused() {
 }
 
 #[tokio::test]
-async fn an_answer_of_the_wrong_shape_is_the_servers_fault() {
+async fn an_invalid_response_is_an_error_of_the_server() {
     for version in ProtocolVersion::ALL {
         let (client, mut peer) = Peer::connected(version, nobody()).await;
         for result in [json!(null), json!([]), json!("text"), json!({}), json!({ "content": "text" })] {
@@ -169,7 +169,7 @@ async fn an_answer_of_the_wrong_shape_is_the_servers_fault() {
 }
 
 #[tokio::test]
-async fn a_tool_that_wants_impossible_headers_is_left_out_where_there_are_headers() {
+async fn a_tool_with_invalid_header_annotations_is_left_out() {
     let wants = |header: &str| {
         let region = json!({ "type": "string", "x-mcp-header": header });
         json!({ "name": "t", "inputSchema": { "type": "object", "properties": { "region": region } } })
@@ -183,7 +183,7 @@ async fn a_tool_that_wants_impossible_headers_is_left_out_where_there_are_header
 }
 
 #[tokio::test]
-async fn a_list_whose_pages_go_in_circles_is_given_up() {
+async fn a_repeated_cursor_ends_the_list_with_an_error() {
     let (client, mut peer) = newest().await;
     let listing = tokio::spawn(client.list_tools().into_future());
     let mut page = tools(&json!([]));
@@ -200,7 +200,7 @@ async fn a_list_whose_pages_go_in_circles_is_given_up() {
 }
 
 #[tokio::test]
-async fn noise_and_answers_to_nobody_are_passed_over() {
+async fn invalid_lines_and_unknown_response_ids_are_ignored() {
     for version in ProtocolVersion::ALL {
         let (client, mut peer) = Peer::connected(version, nobody()).await;
         let calling = tokio::spawn(client.call_tool("t", ()).into_future());
@@ -216,7 +216,7 @@ async fn noise_and_answers_to_nobody_are_passed_over() {
 }
 
 #[tokio::test]
-async fn what_the_server_tells_beyond_the_protocol_is_an_event() {
+async fn an_unknown_notification_is_an_event() {
     for version in ProtocolVersion::ALL {
         let (client, mut peer) = Peer::connected(version, nobody()).await;
         let mut events = client.events();
@@ -235,12 +235,12 @@ async fn what_the_server_tells_beyond_the_protocol_is_an_event() {
             Event::Progress(report) => Some(report.progress.as_f64()),
             _ => None,
         });
-        assert_eq!(progress.await, Some(0.5), "a token of the caller's own");
+        assert_eq!(progress.await, Some(0.5), "a progress token of the caller");
     }
 }
 
 #[tokio::test]
-async fn a_server_may_see_whether_the_client_is_there_and_not_ask_what_nobody_knows() {
+async fn a_ping_is_answered_and_an_unknown_request_is_refused() {
     for version in ProtocolVersion::with_handshake() {
         let (_client, mut peer) = Peer::connected(version, nobody()).await;
         peer.request("a", "ping", json!({})).await;
@@ -251,10 +251,10 @@ async fn a_server_may_see_whether_the_client_is_there_and_not_ask_what_nobody_kn
 }
 
 #[tokio::test]
-async fn a_server_of_the_newest_revision_gets_no_answers_to_what_it_must_not_ask() {
+async fn requests_of_a_server_of_the_newest_revision_are_ignored() {
     let (client, mut peer) = newest().await;
     peer.request(1, "ping", json!({})).await;
     peer.request(2, "roots/list", json!({})).await;
-    // The next thing that the client says is its own.
+    // The next message of the client is a request, not a response.
     assert!(call(&client, &mut peer, said("well")).await.is_ok());
 }

@@ -1,4 +1,4 @@
-//! The timeout that progress does not renew.
+//! The maximum duration of a call, which progress does not extend.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::behaviour::reach::{Reached, Way, everywhere, person};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Runs a test for every revision where time can be paused.
+/// Runs a test for every revision, over the transports that work with a paused clock.
 async fn in_process(builder: impl Fn() -> ClientBuilder, test: impl AsyncFn(Reached)) {
     for way in Way::IN_PROCESS {
         for version in ProtocolVersion::ALL {
@@ -48,7 +48,7 @@ async fn the_max_duration_ends_a_call_over_every_transport() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_max_duration_of_the_client_is_for_all_calls_that_have_none_of_their_own() {
+async fn the_max_duration_of_the_client_is_the_default_of_its_calls() {
     let builder = || person().timeout(SECOND).max_duration(3 * SECOND);
     in_process(builder, async |client| {
         for own in [None, Some(5 * SECOND)] {

@@ -1,4 +1,4 @@
-//! What is remembered of a server from one connection to the next.
+//! The version cache: what clients reuse between connections to one server.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::behaviour::peer::{Peer, discovered, said};
 use crate::behaviour::reach::nobody;
 use turms_testkit::behaviour_server as fixture;
 
-/// The time for which results of `server/discover` may be reused here.
+/// Time to live of the `server/discover` results in these tests.
 const TTL: Duration = Duration::from_secs(60);
 
-/// A result of `server/discover`.
+/// Returns a result of `server/discover`.
 fn told(scope: &str, instructions: &str) -> Value {
     let mut told = discovered(&[ProtocolVersion::LATEST]);
     told["cacheScope"] = scope.into();
@@ -27,7 +27,7 @@ fn told(scope: &str, instructions: &str) -> Value {
     told
 }
 
-/// The instructions that a client has whose `server/discover` is answered.
+/// Connects a client, answers its `server/discover`, and returns the instructions that it has.
 async fn asked(memory: &VersionCache, answer: Value) -> String {
     let (connector, mut started) = by_hand("a");
     let connecting = tokio::spawn(remembering(memory).connect(connector));
@@ -37,14 +37,14 @@ async fn asked(memory: &VersionCache, answer: Value) -> String {
     within("the connection", connecting).await.unwrap().unwrap().instructions().unwrap()
 }
 
-/// The instructions that a client has which does not ask.
+/// Connects a client that uses the cache, and returns its instructions.
 async fn not_asked(memory: &VersionCache) -> String {
     let (connector, _started) = by_hand("a");
     within("the connection", remembering(memory).connect(connector)).await.unwrap().instructions().unwrap()
 }
 
 #[tokio::test]
-async fn what_a_server_tells_one_client_is_not_shared_with_another() {
+async fn a_private_discover_result_is_not_shared() {
     let memory = VersionCache::new();
     assert_eq!(asked(&memory, told("private", "for Ann")).await, "for Ann");
     assert_eq!(memory.dialect("a"), Some(Dialect::Stateless(ProtocolVersion::LATEST)));
@@ -52,19 +52,19 @@ async fn what_a_server_tells_one_client_is_not_shared_with_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_server_tells_all_is_reused_until_its_ttl_is_over() {
+async fn a_public_discover_result_is_reused_until_its_ttl_ends() {
     let memory = VersionCache::new();
     asked(&memory, told("public", "old")).await;
     tokio::time::sleep(TTL / 2).await;
     assert_eq!(not_asked(&memory).await, "old");
-    // Being reused does not make it last longer.
+    // A cache hit does not extend the time to live.
     tokio::time::sleep(TTL / 2).await;
     assert_eq!(asked(&memory, told("public", "new")).await, "new");
     assert_eq!(not_asked(&memory).await, "new");
 }
 
 #[tokio::test]
-async fn what_a_server_tells_without_a_ttl_is_not_reused() {
+async fn a_discover_result_without_a_ttl_is_not_reused() {
     for ttl in [json!(0), json!(-1), Value::Null] {
         let memory = VersionCache::new();
         let mut answer = told("public", "once");
@@ -77,7 +77,7 @@ async fn what_a_server_tells_without_a_ttl_is_not_reused() {
     }
 }
 
-/// A way to a fixture of these revisions, a fresh one for each connection.
+/// A connector to fixtures of these revisions: a new one for each connection.
 fn to_fixture(name: &str, versions: &[ProtocolVersion]) -> StreamConnector {
     let versions = versions.to_vec();
     StreamConnector::from_fn(name, move || {
@@ -88,7 +88,7 @@ fn to_fixture(name: &str, versions: &[ProtocolVersion]) -> StreamConnector {
     })
 }
 
-/// A way to servers that are played by hand, one for each connection.
+/// A connector to scripted servers: one for each connection.
 pub(crate) fn by_hand(name: &str) -> (StreamConnector, mpsc::UnboundedReceiver<Peer>) {
     let (starts, started) = mpsc::unbounded_channel();
     let connector = StreamConnector::from_fn(name, move || {
@@ -108,7 +108,7 @@ async fn count(client: &Client, counter: &str) -> i64 {
     serde_json::from_str::<Value>(&counters).unwrap()[counter].as_i64().unwrap_or_default()
 }
 
-/// What a server of the newest revision told when it was first met.
+/// Fills the cache with the `server/discover` result of a server of the newest revision.
 pub(crate) async fn meet_newest(memory: &VersionCache, name: &str) {
     let (connector, mut started) = by_hand(name);
     let connecting = tokio::spawn(remembering(memory).connect(connector));
@@ -120,7 +120,7 @@ pub(crate) async fn meet_newest(memory: &VersionCache, name: &str) {
 }
 
 #[tokio::test]
-async fn a_server_that_was_met_before_is_not_asked_again() {
+async fn a_cached_server_is_not_probed() {
     let memory = VersionCache::new();
     assert_eq!(memory.dialect("a"), None);
     let first = remembering(&memory).connect(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_server_that_was_met_before_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn an_older_server_that_was_met_before_is_shaken_hands_with_at_once() {
+async fn a_cached_older_server_gets_initialize_at_once() {
     let memory = VersionCache::new();
     let (connector, mut started) = by_hand("old");
     let connecting = tokio::spawn(remembering(&memory).connect(connector));
@@ -153,7 +153,7 @@ async fn an_older_server_that_was_met_before_is_shaken_hands_with_at_once() {
 }
 
 #[tokio::test]
-async fn servers_are_told_apart_and_can_be_forgotten() {
+async fn each_server_has_an_entry_that_can_be_removed() {
     let memory = VersionCache::new();
     meet_newest(&memory, "a").await;
     assert_eq!(memory.dialect("b"), None);
@@ -167,7 +167,7 @@ async fn servers_are_told_apart_and_can_be_forgotten() {
 }
 
 #[tokio::test]
-async fn what_one_client_was_told_to_speak_does_not_bind_others() {
+async fn a_fixed_revision_of_one_client_does_not_affect_others() {
     for choice in [VersionChoice::Only(V2024_11_05), VersionChoice::Handshake] {
         let memory = VersionCache::new();
         let connector = || to_fixture("a", &ProtocolVersion::ALL);
@@ -181,7 +181,7 @@ async fn what_one_client_was_told_to_speak_does_not_bind_others() {
 }
 
 #[tokio::test]
-async fn a_memory_of_the_newest_revision_that_is_wrong_is_healed_by_the_first_call() {
+async fn a_wrong_entry_of_the_newest_revision_is_corrected_by_the_first_call() {
     let memory = VersionCache::new();
     meet_newest(&memory, "a").await;
     let older: Vec<_> = ProtocolVersion::with_handshake().collect();
@@ -198,9 +198,9 @@ async fn a_memory_of_the_newest_revision_that_is_wrong_is_healed_by_the_first_ca
     assert_eq!(again.await, Some((V2025_11_25, 2)));
 }
 
-/// The error could be the tool's own, so the call is not made again, but the next one is made in the right revision.
+/// The error could come from the tool, so the call is not repeated; the next call uses the right revision.
 #[tokio::test]
-async fn a_wrong_memory_costs_a_tool_call() {
+async fn a_wrong_entry_fails_one_tool_call() {
     let memory = VersionCache::new();
     meet_newest(&memory, "a").await;
     let older: Vec<_> = ProtocolVersion::with_handshake().collect();
@@ -212,20 +212,20 @@ async fn a_wrong_memory_costs_a_tool_call() {
 }
 
 #[tokio::test]
-async fn a_first_call_that_fails_for_another_reason_does_not_shake_the_memory() {
+async fn an_unrelated_error_of_the_first_call_keeps_the_entry() {
     let memory = VersionCache::new();
     meet_newest(&memory, "a").await;
     let client = remembering(&memory).connect(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
     let error = client.call_tool("nothing", ()).await.unwrap_err();
     assert_eq!(error.error_response().unwrap().message, "unknown tool: \"nothing\"");
     assert_eq!(client.protocol_version(), Some(ProtocolVersion::LATEST));
-    // Only the first failure raises the question.
+    // Only the first failed call repeats `server/discover`.
     client.call_tool("nothing", ()).await.unwrap_err();
     assert_eq!(count(&client, "server/discover").await, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_memory_of_a_server_that_keeps_silent_costs_one_call() {
+async fn a_wrong_entry_of_a_silent_server_fails_one_call() {
     let memory = VersionCache::new();
     meet_newest(&memory, "a").await;
     let (connector, mut started) = by_hand("a");
@@ -247,7 +247,7 @@ async fn a_wrong_memory_of_a_server_that_keeps_silent_costs_one_call() {
 }
 
 #[tokio::test]
-async fn a_memory_of_a_handshake_that_is_wrong_is_healed_when_connecting() {
+async fn a_wrong_entry_of_a_handshake_revision_is_corrected_on_connect() {
     let memory = VersionCache::new();
     let older = remembering(&memory).connect(to_fixture("a", &[V2025_11_25])).await.unwrap();
     assert_eq!(memory.dialect("a"), Some(Dialect::Handshake(V2025_11_25)));
@@ -258,7 +258,7 @@ async fn a_memory_of_a_handshake_that_is_wrong_is_healed_when_connecting() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_fails_by_memory_is_tried_without() {
+async fn a_failed_handshake_from_the_cache_is_repeated_without_the_entry() {
     let memory = VersionCache::new();
     let older = remembering(&memory).connect(to_fixture("a", &[V2025_11_25])).await.unwrap();
     drop(older);

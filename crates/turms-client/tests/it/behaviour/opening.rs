@@ -1,4 +1,4 @@
-//! How a client finds out which revision to speak.
+//! Version negotiation.
 
 use serde_json::{Value, json};
 use turms_client::{Client, ClientBuilder, VersionCache};
@@ -15,7 +15,7 @@ use turms_testkit::behaviour_server as fixture;
 
 pub(crate) type Connecting = tokio::task::JoinHandle<Result<Client, ConnectError>>;
 
-/// A client that is about to connect to whoever plays the server.
+/// Starts to connect a client to a scripted server.
 pub(crate) fn connecting(builder: ClientBuilder) -> (Connecting, Peer) {
     let (near, far) = memory();
     (tokio::spawn(builder.connect_stream(near.0, near.1)), Peer::new(far))
@@ -45,7 +45,7 @@ pub(crate) async fn is_usable(client: &Client, peer: &mut Peer) {
 }
 
 #[tokio::test]
-async fn a_server_of_the_newest_revision_is_asked_once_and_shakes_no_hands() {
+async fn a_server_of_the_newest_revision_is_probed_once_without_a_handshake() {
     let (connecting, mut peer) = connecting(nobody());
     let probe = peer.expect("server/discover").await;
     peer.answer(&probe, discovered(&ProtocolVersion::ALL)).await;
@@ -56,7 +56,7 @@ async fn a_server_of_the_newest_revision_is_asked_once_and_shakes_no_hands() {
 }
 
 #[tokio::test]
-async fn every_request_of_the_newest_revision_says_who_asks_and_what_they_can_do() {
+async fn every_request_of_the_newest_revision_has_client_info_and_capabilities() {
     let (connecting, mut peer) = connecting(person());
     let probe = peer.expect("server/discover").await;
     let expected = json!({
@@ -77,7 +77,7 @@ async fn every_request_of_the_newest_revision_says_who_asks_and_what_they_can_do
 }
 
 #[tokio::test]
-async fn a_handshake_declares_what_the_revision_has_words_for() {
+async fn a_handshake_declares_the_capabilities_that_the_revision_defines() {
     for (version, expected) in [
         (V2024_11_05, json!({ "roots": { "listChanged": true }, "sampling": {} })),
         (V2025_03_26, json!({ "roots": { "listChanged": true }, "sampling": {} })),
@@ -111,7 +111,7 @@ async fn any_error_that_is_not_of_the_newest_revision_means_an_older_server() {
 }
 
 #[tokio::test]
-async fn an_answer_that_makes_no_sense_means_an_older_server() {
+async fn an_invalid_probe_response_means_an_older_server() {
     for answer in [
         json!({ "result": {} }),
         json!({ "result": null }),
@@ -134,7 +134,7 @@ async fn an_answer_that_makes_no_sense_means_an_older_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn noise_before_the_answer_is_passed_over() {
+async fn invalid_lines_before_the_probe_response_are_ignored() {
     let (connecting, mut peer) = connecting(nobody());
     let probe = peer.expect("server/discover").await;
     peer.write("Starting server on stdio...").await;
@@ -149,7 +149,7 @@ async fn noise_before_the_answer_is_passed_over() {
 }
 
 #[tokio::test]
-async fn a_server_that_knows_newer_errors_is_asked_again_and_not_shaken_hands_with() {
+async fn a_server_with_errors_of_the_newest_revision_is_probed_again() {
     let supported = json!({ "supported": ["2026-07-28"], "requested": "2026-07-28" });
     for error in [
         json!({ "code": -32022, "message": "once more", "data": supported }),
@@ -168,7 +168,7 @@ async fn a_server_that_knows_newer_errors_is_asked_again_and_not_shaken_hands_wi
 }
 
 #[tokio::test]
-async fn a_server_that_wants_an_older_revision_gets_it() {
+async fn a_server_that_supports_older_revisions_gets_initialize() {
     let (connecting, mut peer) = connecting(nobody());
     let probe = peer.expect("server/discover").await;
     let supported = json!({ "supported": ["2024-11-05", "2025-06-18", "1999-01-01"], "requested": "2026-07-28" });
@@ -179,7 +179,7 @@ async fn a_server_that_wants_an_older_revision_gets_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_tells_of_older_revisions_alone_is_shaken_hands_with() {
+async fn a_server_that_discovers_only_older_revisions_gets_initialize() {
     let (connecting, mut peer) = connecting(nobody());
     let probe = peer.expect("server/discover").await;
     peer.answer(&probe, discovered(&[V2024_11_05, V2025_03_26])).await;
@@ -189,7 +189,7 @@ async fn a_server_that_tells_of_older_revisions_alone_is_shaken_hands_with() {
 }
 
 #[tokio::test]
-async fn two_that_have_nothing_in_common_say_what_each_speaks() {
+async fn the_error_without_a_common_version_has_both_lists() {
     let theirs = || vec!["2031-01-01".to_owned()];
     let refusal = json!({ "code": -32022, "message": "", "data": { "supported": theirs(), "requested": "" } });
     let mut told = discovered(&[]);
@@ -208,7 +208,7 @@ async fn two_that_have_nothing_in_common_say_what_each_speaks() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_never_content_is_given_up() {
+async fn the_number_of_probes_is_limited() {
     let (connecting, mut peer) = connecting(nobody());
     let error = json!({ "code": -32022, "message": "once more", "data": { "supported": ["2026-07-28"] } });
     let mut probes = 0;
@@ -223,7 +223,7 @@ async fn a_server_that_is_never_content_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_client_that_speaks_only_newer_revisions_says_what_the_older_server_said() {
+async fn a_stateless_client_reports_the_error_of_an_older_server() {
     for choice in [VersionChoice::Stateless, VersionChoice::Only(ProtocolVersion::LATEST)] {
         let (connecting, mut peer) = connecting(speaking(choice));
         let probe = peer.expect("server/discover").await;
@@ -271,7 +271,7 @@ async fn a_handshake_never_leads_to_a_revision_without_one() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_is_refused_says_why() {
+async fn the_error_of_a_refused_handshake_reaches_the_caller() {
     let (connecting, mut peer) = connecting(speaking(VersionChoice::Handshake));
     let hello = peer.expect("initialize").await;
     peer.refuse(&hello, json!({ "code": -32603, "message": "closed today" })).await;
@@ -279,7 +279,7 @@ async fn a_handshake_that_is_refused_says_why() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_makes_no_sense_is_refused() {
+async fn an_invalid_handshake_result_is_an_error() {
     let (connecting, mut peer) = connecting(speaking(VersionChoice::Handshake));
     let hello = peer.expect("initialize").await;
     peer.answer(&hello, json!({ "protocolVersion": "2025-11-25" })).await;
@@ -287,7 +287,7 @@ async fn a_handshake_that_makes_no_sense_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_goes_before_the_connection_is_open_is_gone() {
+async fn a_server_that_closes_during_the_probe_is_a_closed_connection() {
     let (connecting, mut peer) = connecting(nobody());
     peer.expect("server/discover").await;
     drop(peer);
@@ -296,7 +296,7 @@ async fn a_server_that_goes_before_the_connection_is_open_is_gone() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_of_the_probe_is_started_again_and_not_probed() {
+async fn a_server_that_exits_on_the_probe_is_started_again_without_a_probe() {
     let (starts, mut started) = tokio::sync::mpsc::unbounded_channel();
     let connector = StreamConnector::from_fn("fragile", move || {
         let (near, far) = memory();
@@ -314,7 +314,7 @@ async fn a_server_that_dies_of_the_probe_is_started_again_and_not_probed() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_reached_is_named() {
+async fn the_error_of_an_unreachable_server_names_it() {
     let connector = StreamConnector::from_fn("nowhere", || async {
         Err::<turms_core::transport::MemoryEnd, _>(std::io::Error::from(std::io::ErrorKind::ConnectionRefused))
     });

@@ -1,4 +1,4 @@
-//! A server that is played by hand, line by line.
+//! A scripted server that tests control line by line.
 
 use std::ops::{Deref, DerefMut};
 
@@ -8,7 +8,7 @@ use turms_core::transport::{MemoryEnd, memory};
 use turms_proto::{Ability, ProtocolVersion};
 use turms_testkit::fake_server::FakeServer;
 
-/// The server's end of a connection.
+/// The server end of a connection.
 pub(crate) struct Peer(FakeServer);
 
 impl Deref for Peer {
@@ -30,7 +30,7 @@ impl Peer {
         Self(FakeServer::new(end))
     }
 
-    /// A client of a revision that is connected to a server which is played by hand and says that it has everything.
+    /// Connects a client of a revision to a scripted server that declares all capabilities.
     pub(crate) async fn connected(version: ProtocolVersion, builder: ClientBuilder) -> (Client, Self) {
         let (near, far) = memory();
         let mut peer = Self::new(far);
@@ -39,7 +39,7 @@ impl Peer {
         (client.unwrap(), peer)
     }
 
-    /// Tells of itself as the revision has it.
+    /// Responds to `initialize` or `server/discover`, depending on the revision.
     pub(crate) async fn open(&mut self, version: ProtocolVersion) {
         if version.has(Ability::Handshake) {
             self.shake_hands(version).await;
@@ -57,7 +57,7 @@ impl Peer {
     }
 }
 
-/// What a server of these revisions that has everything tells of itself.
+/// Returns a `server/discover` result with all capabilities for these revisions.
 pub(crate) fn discovered(versions: &[ProtocolVersion]) -> Value {
     json!({
         "resultType": "complete", "supportedVersions": versions, "capabilities": capabilities(), "ttlMs": 0,
@@ -79,12 +79,12 @@ fn capabilities() -> Value {
     })
 }
 
-/// The result of a tool that says this.
+/// Returns a tool result with one text block.
 pub(crate) fn said(text: &str) -> Value {
     json!({ "resultType": "complete", "content": [{ "type": "text", "text": text }] })
 }
 
-/// A list of these tools.
+/// Returns a `tools/list` result.
 pub(crate) fn tools(tools: &Value) -> Value {
     json!({ "resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private" })
 }

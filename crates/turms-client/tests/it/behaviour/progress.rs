@@ -1,4 +1,4 @@
-//! How far calls have come.
+//! Progress of calls.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn steps(heard: &mpsc::Receiver<ProgressParams>) -> Vec<f64> {
 }
 
 #[tokio::test]
-async fn every_report_of_a_call_comes_in_order_and_before_its_answer() {
+async fn progress_of_a_call_arrives_in_order_and_before_its_result() {
     everywhere(async |client| {
         let (write, heard) = writer();
         assert_eq!(client.call_tool("steps", ()).on_progress(write).await.unwrap().text(), "done");
@@ -36,7 +36,7 @@ async fn every_report_of_a_call_comes_in_order_and_before_its_answer() {
 }
 
 #[tokio::test]
-async fn nobody_is_told_of_progress_who_did_not_ask() {
+async fn without_a_callback_no_progress_is_sent() {
     everywhere(async |client| {
         let mut events = client.events();
         client.text("steps", ()).await;
@@ -49,7 +49,7 @@ async fn nobody_is_told_of_progress_who_did_not_ask() {
 }
 
 #[tokio::test]
-async fn reports_go_to_the_call_that_they_are_about() {
+async fn progress_goes_to_its_own_call() {
     everywhere(async |client| {
         let ((write, heard), (write_other, heard_other)) = (writer(), writer());
         let walk = |steps: u32| json!({ "steps": steps, "pause_ms": 1 });
@@ -64,7 +64,7 @@ async fn reports_go_to_the_call_that_they_are_about() {
 }
 
 #[tokio::test]
-async fn one_callback_hears_of_every_tool_beside_their_own() {
+async fn the_callback_of_the_client_gets_the_progress_of_every_call() {
     for way in Way::ALL {
         for version in ProtocolVersion::ALL {
             let (write, all) = writer();
@@ -95,7 +95,7 @@ async fn one_callback_hears_of_every_tool_beside_their_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_reports_progress_is_waited_for() {
+async fn progress_renews_the_timeout_of_a_call() {
     along(&Way::IN_PROCESS, &ProtocolVersion::ALL, person, async |client| {
         let walk = client.call_tool("walk", json!({ "steps": 5, "pause_ms": 800 }));
         let walked = walk.timeout(Duration::from_secs(1)).on_progress(|_| {}).await;
@@ -105,7 +105,7 @@ async fn a_call_that_reports_progress_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_stops_reporting_progress_is_not_waited_for() {
+async fn a_call_without_further_progress_times_out() {
     along(&Way::IN_PROCESS, &ProtocolVersion::ALL, person, async |client| {
         let started = tokio::time::Instant::now();
         let walk = client.call_tool("walk", json!({ "steps": 1, "pause_ms": 1500 }));

@@ -1,4 +1,4 @@
-//! Getting prompts, and completing what they and templates take.
+//! Prompts, and completion of their arguments and of template variables.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ async fn a_field_of_a_struct_that_is_not_there_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_prompt_is_a_conversation() {
+async fn a_prompt_has_messages_of_both_roles() {
     everywhere(async |client| {
         let messages = client.get_prompt("conversation", ()).await.unwrap().messages;
         let roles: Vec<_> = messages.iter().map(|message| message.role).collect();
@@ -53,7 +53,7 @@ async fn a_prompt_is_a_conversation() {
 }
 
 #[tokio::test]
-async fn what_a_prompt_lacks_is_said() {
+async fn the_error_names_a_missing_prompt_argument() {
     everywhere(async |client| {
         let error = client.get_prompt("greeting", ()).await.unwrap_err();
         let told = error.error_response().unwrap();
@@ -96,7 +96,7 @@ async fn arguments_and_variables_are_completed() {
 }
 
 #[tokio::test]
-async fn what_is_known_already_goes_along_where_the_revision_has_room_for_it() {
+async fn known_arguments_are_sent_with_a_completion_request() {
     everywhere(async |client| {
         let known = BTreeMap::from([("times".to_owned(), "2".to_owned())]);
         let completion = client.complete(Reference::prompt("greeting"), "name", "A").arguments(known).await.unwrap();

@@ -1,4 +1,4 @@
-//! Requests and notifications that the client has no words for.
+//! Raw requests and notifications.
 
 use serde_json::json;
 use turms_client::{CallErrorKind, Delivery, UnsupportedCause};
@@ -24,7 +24,7 @@ async fn any_method_can_be_called() {
 }
 
 #[tokio::test]
-async fn a_known_method_can_be_called_by_name_in_the_words_of_the_revision() {
+async fn a_known_method_can_be_called_by_name() {
     everywhere(async |client| {
         let params = json!({ "name": "add", "arguments": { "a": 1, "b": 2 } });
         let result = client.request_raw("tools/call", params).await.unwrap();
@@ -35,7 +35,7 @@ async fn a_known_method_can_be_called_by_name_in_the_words_of_the_revision() {
 }
 
 #[tokio::test]
-async fn questions_in_between_are_answered_for_methods_by_name_as_well() {
+async fn input_requests_of_raw_calls_are_handled() {
     everywhere(async |client| {
         let result = client.request_raw("tools/call", json!({ "name": "think" })).await.unwrap();
         assert_eq!(result.member("content").unwrap().as_str(), r#"[{"type":"text","text":"Paris"}]"#);
@@ -57,7 +57,7 @@ async fn a_method_that_the_revision_does_not_have_is_not_sent() {
 }
 
 #[tokio::test]
-async fn anything_can_be_told() {
+async fn any_notification_can_be_sent() {
     everywhere(async |client| {
         client.notify_raw("fixture/ring", None).await.unwrap();
         client.reaches("rung", 1).await;

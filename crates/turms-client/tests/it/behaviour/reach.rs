@@ -1,4 +1,4 @@
-//! The ways to the fixture.
+//! The transports between client and fixture.
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,14 +17,14 @@ use turms_ws::{ServeWs as _, WsConnector};
 
 use turms_testkit::behaviour_server as fixture;
 
-/// A way to the fixture.
+/// A transport to the fixture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// As a service of this process: calls are calls.
+    /// A service in the same process, without serialization.
     Local,
-    /// Over a pair of pipes within this process.
+    /// A pair of pipes in the same process.
     Pair,
-    /// As a program of its own.
+    /// A child process.
     Child,
     /// Over a WebSocket.
     Ws,
@@ -36,7 +36,7 @@ pub(crate) enum Way {
 
 impl Way {
     pub(crate) const ALL: [Self; 6] = [Self::Local, Self::Pair, Self::Child, Self::Ws, Self::Http, Self::Sse];
-    /// Those on which time can be turned by hand.
+    /// The transports that work with a paused clock.
     pub(crate) const IN_PROCESS: [Self; 2] = [Self::Local, Self::Pair];
 
     pub(crate) fn carries(self, version: ProtocolVersion) -> bool {
@@ -51,7 +51,7 @@ impl Way {
     }
 }
 
-/// A client that is connected to a fixture of its own.
+/// A client that is connected to its own fixture.
 pub(crate) struct Reached {
     pub(crate) client: Client,
     pub(crate) version: ProtocolVersion,
@@ -60,7 +60,7 @@ pub(crate) struct Reached {
 
 impl Reached {
     pub(crate) async fn new(way: Way, version: ProtocolVersion, builder: ClientBuilder) -> Self {
-        // A program may take its time to start on a machine that has much to do.
+        // Starting a program can take long on a busy machine.
         let builder = builder.protocol_version(version).probe_timeout(TIMEOUT);
         let client = match way {
             Way::Local => builder.connect_service(fixture::server().build().unwrap()).await.unwrap(),
@@ -77,17 +77,17 @@ impl Reached {
         Self { client, version, way }
     }
 
-    /// Calls a tool of the fixture's that cannot fail.
+    /// Calls a tool of the fixture that cannot fail, and returns its text.
     pub(crate) async fn text(&self, tool: &str, arguments: impl serde::Serialize) -> String {
         self.client.call_tool(tool, arguments).await.unwrap().text()
     }
 
-    /// Waits until the fixture has counted something so often.
+    /// Waits until a counter of the fixture reaches `count`.
     pub(crate) async fn reaches(&self, counter: &str, count: i64) {
         self.client.call_tool("reached", json!({ "counter": counter, "count": count })).await.unwrap();
     }
 
-    /// How often the fixture has counted something.
+    /// Returns a counter of the fixture.
     pub(crate) async fn count(&self, counter: &str) -> i64 {
         let counters: serde_json::Value = serde_json::from_str(&self.text("effects", ()).await).unwrap();
         counters[counter].as_i64().unwrap_or_default()
@@ -102,14 +102,14 @@ impl Deref for Reached {
     }
 }
 
-/// Starts the fixture as a program. Cargo builds it with the tests unless it is told to build only some of them.
+/// Starts the fixture as a child process. Cargo builds it with the tests, unless a target is selected.
 async fn connect_child(builder: ClientBuilder) -> Client {
     let command = ChildCommand::new(program()).on_stderr(|_| {});
     let connected = builder.version_cache(VersionCache::new()).connect_command(command).await;
     connected.expect("the fixture is built: cargo build --package turms-client --examples")
 }
 
-/// Each fixture has a port of its own, and what was found out about a port says nothing about the next one who has it.
+/// A port can be reused by another fixture, so clients share no cached version.
 async fn connect_ws(builder: ClientBuilder) -> Client {
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let connector = WsConnector::new(format!("ws://{}/", listener.address())).unwrap();
@@ -125,14 +125,14 @@ async fn connect_http(builder: ClientBuilder, path: &str, transport: TransportKi
     builder.version_cache(VersionCache::new()).connect(connector).await.unwrap()
 }
 
-/// Examples stand beside the directory of the tests.
+/// Returns the path of the fixture, which is in the `examples` directory beside that of the tests.
 pub(crate) fn program() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let directory = test.ancestors().nth(2).unwrap();
     directory.join("examples").join(format!("fixture{}", std::env::consts::EXE_SUFFIX))
 }
 
-/// A client whose person, model and machine answer everything.
+/// A client with handlers for elicitation, sampling and roots.
 pub(crate) fn person() -> ClientBuilder {
     Client::builder("suite", "1.0.0")
         .on_elicitation(|params, _| async move {
@@ -145,22 +145,22 @@ pub(crate) fn person() -> ClientBuilder {
         .roots([Root::new("file:///home")])
 }
 
-/// A client that cannot be asked anything.
+/// A client without handlers for requests of servers.
 pub(crate) fn nobody() -> ClientBuilder {
     Client::builder("suite", "1.0.0")
 }
 
-/// Runs a test for every revision, every way, with a client that can be asked everything.
+/// Runs a test for every transport and revision, with a client that handles all requests of servers.
 pub(crate) async fn everywhere(test: impl AsyncFn(Reached)) {
     everywhere_as(person, test).await;
 }
 
-/// As [`everywhere`], with another client.
+/// Runs a test as [`everywhere`] does, with another client.
 pub(crate) async fn everywhere_as(builder: impl Fn() -> ClientBuilder, test: impl AsyncFn(Reached)) {
     along(&Way::ALL, &ProtocolVersion::ALL, builder, test).await;
 }
 
-/// Runs a test for these revisions, these ways.
+/// Runs a test for these transports and revisions.
 pub(crate) async fn along(
     ways: &[Way],
     versions: &[ProtocolVersion],
@@ -176,7 +176,7 @@ pub(crate) async fn along(
     }
 }
 
-/// Says where a test failed.
+/// Prints the transport and revision of a failed test.
 struct ConfigFile(Way, ProtocolVersion);
 
 impl fmt::Display for ConfigFile {

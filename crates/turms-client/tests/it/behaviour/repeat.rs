@@ -1,4 +1,4 @@
-//! Calls made in a remembered revision that the server does not speak any more: which of them are made again.
+//! Calls in a cached revision that the server no longer supports, and which of them are repeated.
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -9,16 +9,17 @@ use turms_testkit::within;
 use crate::behaviour::memory::{by_hand, meet_newest, remembering};
 use crate::behaviour::peer::{Peer, discovered, said, tools};
 
-/// The error that proves that a request was not understood. It is only about the revision of a request, so no tool has it.
+/// The error code that proves that a request was not processed. It is about the revision of a request, so no tool
+/// returns it.
 const NOT_UNDERSTOOD: i64 = -32022;
-/// Errors that a tool may answer with after it has run.
+/// Error codes that a tool may return after it has run.
 const MAY_HAVE_RUN: [i64; 9] = [-32700, -32600, -32601, -32603, -32602, -32000, -32002, 0, 404];
 
 fn error(code: i64) -> Value {
     json!({ "code": code, "message": "no" })
 }
 
-/// A client that remembers a server of the newest revision, connected without having asked it anything.
+/// Connects a client with a cached entry of the newest revision, without a probe.
 async fn by_memory(settings: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Client, Peer, UnboundedReceiver<Peer>) {
     let memory = VersionCache::new();
     meet_newest(&memory, "a").await;
@@ -28,7 +29,7 @@ async fn by_memory(settings: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Cl
     (client, peer, started)
 }
 
-/// The next connection, to a server that is older by now.
+/// Returns the next connection, to a server that now speaks an older revision.
 async fn older(started: &mut UnboundedReceiver<Peer>) -> Peer {
     let mut peer = within("another connection", started.recv()).await.unwrap();
     let probe = peer.expect("server/discover").await;
@@ -48,7 +49,7 @@ async fn a_tool_that_may_have_run_is_not_called_again() {
             let probe = peer.expect("server/discover").await;
             peer.refuse(&probe, error(probe_code)).await;
             if probe_code == -32601 {
-                // The next call is the first that the next connection sees.
+                // The next call opens the next connection.
                 peer = older(&mut started).await;
             }
             let failed = within("the call", call).await.unwrap().unwrap_err();
@@ -64,7 +65,7 @@ async fn a_tool_that_may_have_run_is_not_called_again() {
 }
 
 #[tokio::test]
-async fn a_tool_call_that_was_not_understood_is_made_again() {
+async fn a_tool_call_with_an_unsupported_version_is_repeated() {
     let (client, mut peer, mut started) = by_memory(|builder| builder).await;
     let call = tokio::spawn(client.call_tool("pay", ()).into_future());
     let request = peer.expect("tools/call").await;
@@ -78,7 +79,7 @@ async fn a_tool_call_that_was_not_understood_is_made_again() {
 }
 
 #[tokio::test]
-async fn what_only_reads_is_asked_again_whatever_the_error() {
+async fn a_read_is_repeated_after_any_error() {
     let (client, mut peer, mut started) = by_memory(|builder| builder).await;
     let call = tokio::spawn(client.list_tools().into_future());
     let request = peer.expect("tools/list").await;
@@ -92,7 +93,7 @@ async fn what_only_reads_is_asked_again_whatever_the_error() {
 }
 
 #[tokio::test]
-async fn a_tool_call_that_may_be_repeated_is_made_again_whatever_the_error() {
+async fn an_idempotent_tool_call_is_repeated_after_any_error() {
     let (client, mut peer, mut started) = by_memory(|builder| builder.reconnect(Backoff::new())).await;
     let call = tokio::spawn(client.call_tool("look", ()).idempotent().into_future());
     let request = peer.expect("tools/call").await;
@@ -106,7 +107,7 @@ async fn a_tool_call_that_may_be_repeated_is_made_again_whatever_the_error() {
 }
 
 #[tokio::test]
-async fn trouble_of_the_server_does_not_end_the_connection() {
+async fn an_unrelated_error_of_the_probe_keeps_the_connection() {
     for code in [-32603, -32020, -32021, 7] {
         let (client, mut peer, _started) = by_memory(|builder| builder).await;
         let call = tokio::spawn(client.call_tool("pay", ()).into_future());
@@ -115,7 +116,7 @@ async fn trouble_of_the_server_does_not_end_the_connection() {
         let probe = peer.expect("server/discover").await;
         peer.refuse(&probe, error(code)).await;
         within("the call", call).await.unwrap().unwrap_err();
-        // The revision is still in doubt, and the next failure raises the question again.
+        // The entry is still in doubt, so the next failed call sends `server/discover` again.
         let call = tokio::spawn(client.call_tool("pay", ()).into_future());
         let request = peer.expect("tools/call").await;
         peer.refuse(&request, error(-32603)).await;

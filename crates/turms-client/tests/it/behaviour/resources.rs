@@ -24,7 +24,7 @@ async fn bytes_are_read() {
 }
 
 #[tokio::test]
-async fn one_of_a_family_is_read_at_its_own_uri() {
+async fn a_resource_of_a_template_is_read_at_its_uri() {
     everywhere(async |client| {
         let contents = client.read_resource("users://7/profile").await.unwrap().contents;
         assert_eq!((contents[0].uri.as_str(), contents[0].text.as_deref()), ("users://7/profile", Some(r#"{"id":7}"#)));
@@ -33,7 +33,7 @@ async fn one_of_a_family_is_read_at_its_own_uri() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_an_error_in_the_words_of_the_revision() {
+async fn a_missing_resource_has_the_error_code_of_the_revision() {
     everywhere(async |client| {
         let older = !client.version.has(Ability::ResourceErrorsAsInvalidParams);
         let code = if older { ErrorCode::RESOURCE_NOT_FOUND } else { ErrorCode::INVALID_PARAMS };

@@ -1,4 +1,4 @@
-//! Questions as they stand on the wire: in rounds of one request since 2026-07-28, in requests of the server's before.
+//! Input requests on the wire: input rounds since 2026-07-28, requests of the server before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn required(questions: &Value, state: Option<&str>) -> Value {
 }
 
 #[tokio::test]
-async fn a_round_carries_the_answers_and_the_state_as_it_came() {
+async fn a_round_has_the_responses_and_the_unchanged_state() {
     let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, person()).await;
     let mine = Meta::from(Object::encode(&json!({ "example.com/mine": 1 })).unwrap());
     let calling = tokio::spawn(client.call_tool("t", json!({ "x": 1 })).meta(mine).into_future());
@@ -56,7 +56,7 @@ async fn a_round_carries_the_answers_and_the_state_as_it_came() {
         "what": { "role": "assistant", "content": { "type": "text", "text": "Paris" }, "model": "test-model" }
     });
     assert_eq!(second["params"]["inputResponses"], expected);
-    // Each round says for itself what it wants to see again.
+    // The state belongs to one round, so a round without it clears it.
     peer.answer(&second, required(&json!({ "again": { "method": "roots/list" } }), None)).await;
     let third = peer.expect("tools/call").await;
     assert_eq!(third["params"].get("requestState"), None);
@@ -100,7 +100,7 @@ async fn the_token_of_a_handler_is_cancelled_with_the_call() {
 }
 
 #[tokio::test]
-async fn the_questions_of_a_round_are_put_at_the_same_time() {
+async fn the_input_requests_of_a_round_are_handled_concurrently() {
     let both = Arc::new(Barrier::new(2));
     let answers = asking().on_form(move |_, _| {
         let both = both.clone();
@@ -122,7 +122,7 @@ async fn the_questions_of_a_round_are_put_at_the_same_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_asks_nothing_wants_to_be_asked_later() {
+async fn a_round_without_input_requests_is_repeated_after_a_delay() {
     let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, nobody()).await;
     let calling = tokio::spawn(client.call_tool("t", ()).into_future());
     let request = peer.expect("tools/call").await;
@@ -136,7 +136,7 @@ async fn a_server_that_asks_nothing_wants_to_be_asked_later() {
 }
 
 #[tokio::test]
-async fn a_question_that_was_not_declared_ends_the_call() {
+async fn an_undeclared_input_request_fails_the_call() {
     for (method, params) in [
         ("roots/list", json!({})),
         ("elicitation/create", form("?")),
@@ -154,12 +154,12 @@ async fn a_question_that_was_not_declared_ends_the_call() {
         assert_eq!(asked, method);
         assert_eq!(reason, "this client did not declare the capability");
         client.close().await;
-        assert_eq!(peer.line().await, None, "and nothing is sent");
+        assert_eq!(peer.line().await, None, "no request is sent");
     }
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_knows_is_the_servers_fault() {
+async fn an_unknown_input_request_is_an_error_of_the_server() {
     let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, person()).await;
     let calling = tokio::spawn(client.call_tool("t", ()).into_future());
     let request = peer.expect("tools/call").await;
@@ -169,7 +169,7 @@ async fn a_question_that_nobody_knows_is_the_servers_fault() {
 }
 
 #[tokio::test]
-async fn older_servers_are_told_what_was_not_declared() {
+async fn undeclared_requests_of_older_servers_are_refused() {
     let url = || json!({ "mode": "url", "message": "?", "url": "https://a.example", "elicitationId": "1" });
     let sample = || json!({ "messages": [], "maxTokens": 5 });
     for version in ProtocolVersion::with_handshake() {
@@ -197,7 +197,7 @@ async fn older_servers_are_told_what_was_not_declared() {
 }
 
 #[tokio::test]
-async fn a_conversation_with_tools_has_to_make_sense() {
+async fn a_tool_use_without_a_result_is_refused() {
     let answers = asking().on_sampling_with_tools(|_, _| async { Err(HandlerError::new("never asked")) });
     let (_client, mut peer) = Peer::connected(ProtocolVersion::V2025_11_25, answers).await;
     let used = json!({ "role": "assistant", "content": { "type": "tool_use", "id": "1", "name": "t", "input": {} } });
@@ -209,7 +209,7 @@ async fn a_conversation_with_tools_has_to_make_sense() {
 }
 
 #[tokio::test]
-async fn a_form_of_an_older_server_is_answered_with_its_defaults() {
+async fn the_defaults_of_a_form_of_an_older_server_are_sent() {
     let (_client, mut peer) = Peer::connected(ProtocolVersion::V2025_11_25, person()).await;
     let fields = json!({
         "name": { "type": "string" }, "age": { "type": "integer", "default": 30 },
@@ -231,7 +231,7 @@ fn page_first() -> Value {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_a_page_visited_first_is_asked_again_once_it_was() {
+async fn a_call_is_repeated_after_its_url_elicitation_completes() {
     let (client, mut peer) = Peer::connected(ProtocolVersion::V2025_11_25, person()).await;
     let calling = tokio::spawn(client.call_tool("t", json!({ "x": 1 })).into_future());
     let first = peer.expect("tools/call").await;
@@ -246,7 +246,7 @@ async fn a_server_that_wants_a_page_visited_first_is_asked_again_once_it_was() {
 }
 
 #[tokio::test]
-async fn a_page_that_nobody_visits_leaves_the_error() {
+async fn a_declined_url_elicitation_keeps_the_error() {
     let declining = || asking().decline_elicitation();
     for builder in [declining(), nobody()] {
         let (client, mut peer) = Peer::connected(ProtocolVersion::V2025_11_25, builder).await;
@@ -258,7 +258,7 @@ async fn a_page_that_nobody_visits_leaves_the_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_whose_visit_never_ends_is_not_waited_for_for_ever() {
+async fn the_wait_for_a_url_elicitation_ends_at_the_timeout() {
     let (client, mut peer) = Peer::connected(ProtocolVersion::V2025_11_25, person()).await;
     let calling = tokio::spawn(client.call_tool("t", ()).timeout(Duration::from_secs(5)).into_future());
     let request = peer.expect("tools/call").await;

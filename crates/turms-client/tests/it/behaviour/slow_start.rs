@@ -1,4 +1,4 @@
-//! Servers that answer nothing within the probe timeout, because they start slowly or do not know `server/discover`.
+//! Servers that do not respond within the probe timeout, because they start slowly or ignore `server/discover`.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn unknown_method() -> Value {
     json!({ "code": -32601, "message": "Method not found" })
 }
 
-/// A client in automatic mode, a server that has said nothing, and both questions that it has been asked.
+/// Connects a client in automatic mode to a silent server; returns the probe and the `initialize` request.
 async fn both_asked() -> (Connecting, Peer, Value, Value) {
     let started = Instant::now();
     let (connecting, mut peer) = connecting(nobody());
@@ -46,7 +46,7 @@ async fn a_client_of_the_newest_revision_waits_for_a_slow_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_has_not_spoken_is_not_said_to_be_older() {
+async fn a_silent_server_is_a_timeout_and_not_an_older_server() {
     let started = Instant::now();
     let (connecting, mut peer) = connecting(speaking(VersionChoice::Stateless));
     peer.expect("server/discover").await;
@@ -56,7 +56,7 @@ async fn a_server_that_has_not_spoken_is_not_said_to_be_older() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_refusal_of_the_probe_says_that_the_server_is_older() {
+async fn a_late_error_of_the_probe_means_an_older_server() {
     let (connecting, mut peer) = connecting(speaking(VersionChoice::Stateless));
     let probe = peer.expect("server/discover").await;
     sleep(2 * PROBE_TIMEOUT).await;
@@ -65,7 +65,7 @@ async fn a_late_refusal_of_the_probe_says_that_the_server_is_older() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_is_given_up_after_both_timeouts() {
+async fn connecting_to_a_silent_server_ends_after_both_timeouts() {
     let started = Instant::now();
     let builder = nobody().probe_timeout(Duration::from_secs(2)).handshake_timeout(Duration::from_secs(7));
     let (connecting, mut peer) = connecting(builder);
@@ -76,9 +76,9 @@ async fn a_server_that_never_answers_is_given_up_after_both_timeouts() {
     assert_eq!(started.elapsed(), Duration::from_secs(9));
 }
 
-/// As the servers of this project do.
+/// The behaviour of servers of this project.
 #[tokio::test(start_paused = true)]
-async fn a_slow_server_that_speaks_both_is_spoken_to_in_the_newest_revision() {
+async fn a_slow_server_of_both_eras_is_used_in_the_newest_revision() {
     for initialized_first in [false, true] {
         let (connecting, mut peer, probe, hello) = both_asked().await;
         peer.answer(&probe, discovered(&ProtocolVersion::ALL)).await;
@@ -97,9 +97,9 @@ async fn a_slow_server_that_speaks_both_is_spoken_to_in_the_newest_revision() {
     }
 }
 
-/// As servers on the TypeScript SDK 2.4 do: `initialize` ends what `server/discover` has begun.
+/// The behaviour of servers on the TypeScript SDK 2.4: `initialize` replaces the era that `server/discover` chose.
 #[tokio::test(start_paused = true)]
-async fn a_slow_server_that_follows_the_last_question_is_shaken_hands_with() {
+async fn a_slow_server_that_follows_the_last_request_is_used_after_its_handshake() {
     for initialized_first in [false, true] {
         let (connecting, mut peer, probe, hello) = both_asked().await;
         peer.answer(&probe, discovered(&[ProtocolVersion::LATEST])).await;
@@ -118,9 +118,9 @@ async fn a_slow_server_that_follows_the_last_question_is_shaken_hands_with() {
     }
 }
 
-/// As servers on the Python SDK 2.3 do: the first question binds the connection.
+/// The behaviour of servers on the Python SDK 2.3: the first request decides the era of the connection.
 #[tokio::test(start_paused = true)]
-async fn a_slow_server_that_follows_the_first_question_is_spoken_to_in_the_newest_revision() {
+async fn a_slow_server_that_follows_the_first_request_is_used_in_the_newest_revision() {
     let (connecting, mut peer, probe, hello) = both_asked().await;
     peer.answer(&probe, discovered(&[ProtocolVersion::LATEST])).await;
     let data = json!({ "supported": ["2026-07-28"], "requested": "2025-11-25" });
@@ -133,7 +133,7 @@ async fn a_slow_server_that_follows_the_first_question_is_spoken_to_in_the_newes
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_older_server_that_passes_over_the_probe_is_shaken_hands_with() {
+async fn an_older_server_that_ignores_the_probe_is_used_after_its_handshake() {
     let (connecting, mut peer, _, hello) = both_asked().await;
     peer.answer(&hello, initialized(V2025_06_18)).await;
     peer.expect("notifications/initialized").await;
@@ -143,7 +143,7 @@ async fn an_older_server_that_passes_over_the_probe_is_shaken_hands_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_older_server_is_shaken_hands_with_once() {
+async fn a_slow_older_server_gets_one_handshake() {
     let (connecting, mut peer, probe, hello) = both_asked().await;
     peer.refuse(&probe, unknown_method()).await;
     peer.answer(&hello, initialized(V2025_06_18)).await;
@@ -154,7 +154,7 @@ async fn a_slow_older_server_is_shaken_hands_with_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_server_of_older_revisions_that_knows_discover_is_shaken_hands_with_once() {
+async fn a_slow_older_server_with_discover_gets_one_handshake() {
     let (connecting, mut peer, probe, hello) = both_asked().await;
     peer.answer(&probe, discovered(&[V2025_06_18])).await;
     peer.answer(&hello, initialized(V2025_06_18)).await;
@@ -179,7 +179,7 @@ async fn a_slow_server_that_refuses_the_handshake_is_probed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_handshake_stays_refused_where_no_probe_is_answered() {
+async fn a_refused_handshake_is_the_error_without_a_probe_response() {
     for silent in [false, true] {
         let (connecting, mut peer, _, hello) = both_asked().await;
         peer.refuse(&hello, json!({ "code": -32603, "message": "closed today" })).await;
@@ -192,7 +192,7 @@ async fn a_refused_handshake_stays_refused_where_no_probe_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_answer_to_the_probe_is_better_than_none() {
+async fn a_late_probe_response_is_used() {
     let (connecting, mut peer, probe, _) = both_asked().await;
     peer.answer(&probe, discovered(&[ProtocolVersion::LATEST])).await;
     peer.expect("server/discover").await;
@@ -202,7 +202,7 @@ async fn a_late_answer_to_the_probe_is_better_than_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_revision_that_only_slowness_has_led_to_is_not_remembered() {
+async fn a_revision_chosen_after_a_timeout_is_not_cached() {
     let known = VersionCache::new();
     let (starts, mut started) = tokio::sync::mpsc::unbounded_channel();
     let connector = StreamConnector::from_fn("slow", move || {
@@ -222,9 +222,9 @@ async fn a_revision_that_only_slowness_has_led_to_is_not_remembered() {
     assert_eq!((client.protocol_version(), known.dialect("slow")), (Some(V2025_11_25), None));
 }
 
-/// A server that begins to read after both questions have been asked.
+/// A server that starts to read after the client has sent `server/discover` and `initialize`.
 #[tokio::test(start_paused = true)]
-async fn a_server_of_ours_that_starts_slowly_is_usable() {
+async fn a_turms_server_that_starts_slowly_is_usable() {
     let handshake: Vec<_> = ProtocolVersion::with_handshake().collect();
     for (versions, expected) in [
         (&ProtocolVersion::ALL[..], V2026_07_28),
@@ -248,10 +248,10 @@ async fn a_server_of_ours_that_starts_slowly_is_usable() {
     }
 }
 
-/// A child process that starts its server once it has read both questions.
+/// A child process that starts its server after it has read `server/discover` and `initialize`.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_child_process_that_starts_slowly_is_spoken_to_in_the_newest_revision() {
+async fn a_child_process_that_starts_slowly_is_used_in_the_newest_revision() {
     const SLOW: &str = r#"
         IFS= read -r probe && IFS= read -r hello
         { printf '%s\n%s\n' "$probe" "$hello"; exec cat; } | "$0"

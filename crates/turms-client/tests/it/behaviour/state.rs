@@ -1,4 +1,4 @@
-//! How a client stands.
+//! The state of a client.
 
 use turms_client::{CallErrorKind, ClosedCause, ConnectionEvent, ConnectionStatus, Delivery, Event};
 use turms_proto::types::SubscriptionFilter;
@@ -6,7 +6,7 @@ use turms_proto::types::SubscriptionFilter;
 use crate::behaviour::reach::{Reached, Way, everywhere};
 
 #[tokio::test]
-async fn a_connected_client_says_so_and_counts() {
+async fn a_connected_client_has_its_status_and_statistics() {
     everywhere(async |client| {
         assert_eq!(client.status(), ConnectionStatus::Ready);
         let before = client.stats().connection;
@@ -57,7 +57,7 @@ async fn a_closed_client_makes_no_calls() {
 }
 
 #[tokio::test]
-async fn what_runs_when_the_client_closes_is_lost() {
+async fn closing_the_client_fails_its_running_calls() {
     everywhere(async |client| {
         let call = tokio::spawn(client.call_tool("slow", ()).into_future());
         client.reaches("started", 1).await;
@@ -78,7 +78,7 @@ async fn the_events_end_when_the_client_closes() {
         let closed = events.find(|event| matches!(event, Event::Connection(ConnectionEvent::Closed)).then_some(()));
         closed.await.unwrap();
         assert!(events.next().await.is_none());
-        assert!(client.events().next().await.is_none(), "a stream that is taken later has nothing to say");
+        assert!(client.events().next().await.is_none(), "an event stream that is opened later ends at once");
     })
     .await;
 }
@@ -97,9 +97,9 @@ async fn the_events_end_when_the_last_clone_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_server_that_goes_takes_the_connection_with_it() {
+async fn a_server_that_ends_closes_the_connection() {
     everywhere(async |client| {
-        // A service of this process cannot go, and HTTP has no connection that could be lost between requests.
+        // A service in the same process cannot end, and HTTP has no connection that can be lost between requests.
         if matches!(client.way, Way::Local | Way::Http) {
             return;
         }

@@ -1,4 +1,4 @@
-//! Tools that run as tasks, with a client that waits for them and with one that knows nothing of them.
+//! Tools that run as tasks, for clients with tasks and without.
 
 use serde_json::json;
 use turms_client::{Change, ClientBuilder};
@@ -13,7 +13,7 @@ fn patient() -> ClientBuilder {
     person().enable_tasks()
 }
 
-/// Whether a person can be asked.
+/// Returns `true` if the revision has elicitation.
 fn asks(version: ProtocolVersion) -> bool {
     version.has(Ability::InputRequired) || method_info(Elicit::NAME).unwrap().is_defined_in(version)
 }
@@ -21,11 +21,11 @@ fn asks(version: ProtocolVersion) -> bool {
 const WITH_TASKS: [ProtocolVersion; 2] = [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28];
 
 #[tokio::test]
-async fn a_call_that_becomes_a_task_is_waited_for_and_its_questions_are_answered() {
+async fn a_call_waits_for_its_task_and_handles_its_input_requests() {
     everywhere_as(patient, async |client| {
         if asks(client.version) {
             assert_eq!(client.text("greet_job", ()).await, "Paris, Ann! (1)");
-            // However the questions travelled, what was done before them was done once.
+            // Every revision runs the side effect before the input request once.
             assert_eq!(client.count("effects").await, 1);
         }
     })
@@ -43,7 +43,7 @@ async fn a_tool_that_runs_only_as_a_task_is_run_as_one() {
 }
 
 #[tokio::test]
-async fn clients_that_know_nothing_of_tasks_make_calls() {
+async fn clients_without_tasks_make_calls() {
     everywhere(async |client| {
         if asks(client.version) {
             assert_eq!(client.text("greet_job", ()).await, "Paris, Ann! (1)");
@@ -64,7 +64,7 @@ async fn clients_that_know_nothing_of_tasks_make_calls() {
 }
 
 #[tokio::test]
-async fn a_task_in_hand_is_looked_at_and_given_up() {
+async fn a_task_handle_reads_the_status_and_cancels() {
     along(&Way::ALL, &WITH_TASKS, person, async |client| {
         let task = client.call_tool_as_task("slow_job", ()).await.unwrap();
         assert_eq!(task.status(), TaskStatus::Working);
@@ -80,14 +80,14 @@ async fn a_task_in_hand_is_looked_at_and_given_up() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_gives_up_its_task() {
+async fn a_dropped_call_cancels_its_task() {
     along(&Way::ALL, &[ProtocolVersion::V2026_07_28], patient, async |client| {
         let calling = tokio::spawn({
             let client = client.client.clone();
             async move { client.call_tool("slow_job", ()).await }
         });
         client.reaches("job started", 1).await;
-        // The client may have asked once how the task stands, or be about to.
+        // A poll is in progress or has just completed.
         client.reaches("tasks/get", 1).await;
         calling.abort();
         client.reaches("job stopped", 1).await;
@@ -96,7 +96,7 @@ async fn a_call_that_nobody_waits_for_gives_up_its_task() {
 }
 
 #[tokio::test]
-async fn a_call_may_ask_before_it_becomes_a_task() {
+async fn a_call_can_request_input_before_it_becomes_a_task() {
     along(&Way::ALL, &[ProtocolVersion::V2026_07_28], patient, async |client| {
         assert_eq!(client.text("asking_job", ()).await, "Ann true");
     })
@@ -104,14 +104,14 @@ async fn a_call_may_ask_before_it_becomes_a_task() {
 }
 
 #[tokio::test]
-async fn whoever_listens_to_a_task_hears_how_it_stands() {
+async fn the_status_of_a_task_arrives_on_its_subscription() {
     along(&Way::ALL, &[ProtocolVersion::V2026_07_28], patient, async |client| {
         let task = client.call_tool_as_task("slow_job", ()).await.unwrap();
         let filter = SubscriptionFilter::new().task_ids(vec![task.id().unwrap().to_owned()]);
         let mut changes = client.subscribe(filter).await.unwrap();
         assert!(changes.acknowledged().task_ids.is_some());
         task.cancel().await.unwrap();
-        let Some(Change::Task { id, status }) = changes.next().await else { panic!("no change was told") };
+        let Some(Change::Task { id, status }) = changes.next().await else { panic!("the change is not a task") };
         assert_eq!((id.as_str(), status), (task.id().unwrap(), TaskStatus::Cancelled));
     })
     .await;

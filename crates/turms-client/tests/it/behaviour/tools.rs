@@ -24,7 +24,7 @@ async fn a_tool_takes_a_struct_or_json_or_a_map_or_nothing() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_object_are_never_sent() {
+async fn arguments_that_are_not_an_object_are_not_sent() {
     everywhere(async |client| {
         let error = client.call_tool("add", [1, 2]).await.unwrap_err();
         assert_eq!(
@@ -54,7 +54,7 @@ async fn structured_content_is_read_into_a_type() {
 }
 
 #[tokio::test]
-async fn content_comes_in_the_kinds_that_the_revision_knows() {
+async fn content_has_only_kinds_of_the_revision() {
     everywhere(async |client| {
         let result = client.call_tool("content", ()).await.unwrap();
         let kinds: Vec<_> = result.content.iter().map(|content| content.kind().unwrap()).collect();
@@ -74,7 +74,7 @@ async fn content_comes_in_the_kinds_that_the_revision_knows() {
 }
 
 #[tokio::test]
-async fn wrong_arguments_are_explained_as_the_revision_wants_it() {
+async fn invalid_arguments_have_the_error_of_the_revision() {
     everywhere(async |client| {
         for (tool, arguments, complaint) in [
             ("add", json!({ "a": 1 }), "arguments: missing field \"b\""),
@@ -108,7 +108,7 @@ async fn a_tool_that_failed_is_a_result() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_refused_is_an_error_that_was_answered() {
+async fn a_refused_call_is_an_error_response() {
     everywhere(async |client| {
         for (tool, code, message) in [
             ("refuse", ErrorCode::INVALID_PARAMS, "never"),
@@ -121,13 +121,13 @@ async fn a_call_that_is_refused_is_an_error_that_was_answered() {
             assert_eq!((error.delivery(), error.may_have_run()), (Delivery::Answered, false));
             assert_eq!(error.target(), format!("tools/call {tool:?}"));
         }
-        assert_eq!(client.text("list", ()).await, "[1,2,3]", "nobody else is disturbed");
+        assert_eq!(client.text("list", ()).await, "[1,2,3]", "other calls still work");
     })
     .await;
 }
 
 #[tokio::test]
-async fn what_stands_beside_a_call_reaches_the_handler() {
+async fn the_metadata_of_a_call_reaches_the_handler() {
     everywhere(async |client| {
         let mine = Meta::from(Object::encode(&json!({ "example.com/mine": [1, "two"] })).unwrap());
         let echoed = client.call_tool("meta", ()).meta(mine.clone()).await.unwrap();
@@ -140,7 +140,7 @@ async fn what_stands_beside_a_call_reaches_the_handler() {
 }
 
 #[tokio::test]
-async fn many_calls_run_side_by_side() {
+async fn many_calls_run_concurrently() {
     everywhere(async |client| {
         let calls: Vec<_> = (0..50)
             .map(|number| {
@@ -156,7 +156,7 @@ async fn many_calls_run_side_by_side() {
 }
 
 #[tokio::test]
-async fn a_session_is_remembered_where_there_are_sessions() {
+async fn a_session_keeps_state_between_calls() {
     everywhere(async |client| {
         if client.version.has(Ability::Handshake) {
             assert_eq!(client.text("counter", ()).await, "1");
