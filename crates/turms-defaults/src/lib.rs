@@ -35,7 +35,11 @@ pub fn when(is_default: bool, text: &str) -> String {
 /// A duration in the largest unit that divides it: `10 min`.
 #[must_use]
 pub fn time(duration: Duration) -> String {
+    const DAY: u128 = 24 * 3_600_000;
     let millis = duration.as_millis();
+    if millis >= 2 * DAY && millis % DAY == 0 {
+        return format!("{} days", millis / DAY);
+    }
     let units = [(3_600_000, "h"), (60_000, "min"), (1000, "s")];
     let unit = units.into_iter().find(|(unit, _)| millis > 0 && millis % unit == 0);
     let (unit, name) = unit.unwrap_or((1, "ms"));
@@ -99,6 +103,7 @@ mod tests {
             [500, 30_000, 90_000, 300_000, 3_600_000].map(Duration::from_millis).map(time),
             ["500 ms", "30 s", "90 s", "5 min", "1 h"]
         );
+        assert_eq!([24, 48].map(|hours| time(Duration::from_secs(hours * 3600))), ["24 h", "2 days"]);
         assert_eq!([0, 100, 8192, 4 << 20].map(bytes), ["0 bytes", "100 bytes", "8 KiB", "4 MiB"]);
         assert_eq!(
             [0_u32, 1024, 16_384, 1_000_001, 25_000_000].map(count),

@@ -85,7 +85,7 @@ impl Script {
         self
     }
 
-    /// Sets the minimum level of log messages that stateless requests ask for. Default: no log messages.
+    /// Sets the minimum level of log messages that stateless requests ask for; without it, they ask for none.
     #[must_use]
     pub fn log_level(mut self, level: turms_proto::types::LoggingLevel) -> Self {
         self.log_level = Some(level);

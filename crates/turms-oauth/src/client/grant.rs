@@ -231,7 +231,14 @@ mod tests {
 
         let enterprise = Enterprise::new("https://idp.example.com", "token");
         let workload = Workload::token("token");
+        let credentials = ClientCredentials::secret("app", "secret");
+        let any_issuer = |issuer: &Option<String>| {
+            when(issuer.is_none(), "any that the MCP server names, so set it for MCP servers that you do not trust")
+        };
         let code = [
+            ("ClientCredentials::issuer", any_issuer(&credentials.issuer)),
+            ("Enterprise::issuer", any_issuer(&enterprise.issuer)),
+            ("Workload::issuer", any_issuer(&workload.issuer)),
             ("Enterprise::token_endpoint", when(enterprise.token_endpoint.is_none(), "that of its metadata")),
             ("Workload::client", when(workload.client.is_none(), "none")),
         ];

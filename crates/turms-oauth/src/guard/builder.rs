@@ -534,6 +534,7 @@ mod tests {
         let it = TokenGuardBuilder::new("https://example.com/mcp".to_owned());
         let remote = &it.remote;
         let code = [
+            ("TokenGuardBuilder::scope_prefix", when(it.scope_prefix.is_empty(), "none")),
             ("TokenGuardBuilder::scopes", when(it.scopes.is_empty(), "none")),
             ("TokenGuardBuilder::implies", when(it.implied.is_empty(), "none")),
             ("TokenGuardBuilder::audience", when(it.audiences.is_empty(), "none")),

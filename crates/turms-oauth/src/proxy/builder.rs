@@ -84,7 +84,7 @@ impl OAuthProxyBuilder {
     }
 
     /// Decides about people who have logged in at the provider: their subject, claims and scopes in tokens, or `None` to refuse them.
-    /// Called once for each login. Default: each account of the provider is accepted, with its id there as subject.
+    /// Called once for each login. Without a filter, each account of the provider is accepted, with its id there as subject.
     pub fn users(mut self, users: impl Fn(&UpstreamUser) -> Option<ProxyUser> + Send + Sync + 'static) -> Self {
         self.users = Box::new(users);
         self
@@ -211,5 +211,42 @@ impl fmt::Debug for OAuthProxyBuilder {
             .field("issuer", &self.issuer)
             .field("upstream", &self.upstream)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, time, when};
+
+        let it = OAuthProxyBuilder::new("https://auth.example.com".to_owned());
+        let settings = &it.settings;
+        let code = [
+            ("OAuthProxyBuilder::scopes", when(settings.scopes.as_ref().is_some_and(Vec::is_empty), "none")),
+            ("OAuthProxyBuilder::default_scopes", when(settings.default_scopes.is_none(), "all scopes")),
+            (
+                "OAuthProxyBuilder::key",
+                when(it.key.is_none(), "a random key, so that clients have to register again after a restart"),
+            ),
+            (
+                "OAuthProxyBuilder::signing_key",
+                when(
+                    it.signing_key.is_none(),
+                    "a new key for ES256, so that access tokens are invalid after a restart",
+                ),
+            ),
+            ("OAuthProxyBuilder::access_token_lifetime", time(settings.access_token_lifetime)),
+            ("OAuthProxyBuilder::refresh_token_lifetime", time(settings.refresh_token_lifetime)),
+            ("OAuthProxyBuilder::refresh_tokens", when(settings.issues_refresh_tokens, "`true`")),
+            ("OAuthProxyBuilder::dpop_nonces", when(!settings.needs_dpop_nonce, "`false`")),
+            ("OAuthProxyBuilder::remember_approvals", time(it.approval_lifetime)),
+            ("OAuthProxyBuilder::registration", when(it.has_registration, "`true`")),
+            ("OAuthProxyBuilder::client_documents", when(it.has_documents, "`true`")),
+            ("OAuthProxyBuilder::redirect_schemes", when(it.schemes.is_empty(), "`https`, and `http` for loopback")),
+        ];
+        assert_documented(include_str!("builder.rs"), &code);
     }
 }

@@ -151,3 +151,29 @@ impl fmt::Debug for Upstream {
         f.debug_struct("Upstream").field("issuer", &self.issuer()).field("scopes", &self.scopes).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        let it = Upstream::new("https://login.example.com", "proxy", "secret");
+        let code = [
+            ("Upstream::name", when(it.name == "login.example.com", "the host of its issuer")),
+            ("Upstream::scopes", when(it.scopes == ["openid"], "`openid`")),
+            ("Upstream::parameter", when(it.parameters.is_empty(), "none")),
+            ("Upstream::subject_member", when(it.subject == "sub", "`sub`")),
+            (
+                "Upstream::allow_private_network",
+                when(
+                    !it.allows_private_network,
+                    "HTTPS at public addresses, and loopback if the issuer of the provider is on loopback",
+                ),
+            ),
+        ];
+        assert_documented(include_str!("upstream.rs"), &code);
+    }
+}

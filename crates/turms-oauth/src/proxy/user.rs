@@ -81,3 +81,20 @@ impl fmt::Debug for ProxyUser {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use turms_defaults::{assert_documented, when};
+
+        let it = ProxyUser::new("ann");
+        let code = [
+            ("ProxyUser::claim", when(it.claims.is_empty(), "none")),
+            ("ProxyUser::scopes", when(it.scopes.is_none(), "all")),
+        ];
+        assert_documented(include_str!("user.rs"), &code);
+    }
+}

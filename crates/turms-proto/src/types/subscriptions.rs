@@ -6,7 +6,7 @@ use crate::json::Object;
 use crate::method::{method, notification};
 use crate::types::{Meta, ResultType};
 
-/// Filter for the notifications of a subscription. Default: none.
+/// Filter for the notifications of a subscription; at first it has none.
 ///
 /// A URI converts to the filter for changes of that resource. The setters combine several kinds:
 /// `SubscriptionFilter::new().tools_list_changed(true)`.
