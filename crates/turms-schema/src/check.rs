@@ -42,24 +42,24 @@ pub(crate) struct Checker<'s> {
     last_number: Option<(*const u8, Number)>,
 }
 
-/// A position in a value.
+/// A position in a value: a part of it, such as a member or an element.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct At<'i> {
+pub(crate) struct Position<'i> {
     pub(crate) instance: &'i Instance<'i>,
     pub(crate) place: Place,
 }
 
-impl<'i> At<'i> {
+impl<'i> Position<'i> {
     pub(crate) fn part(self) -> &'i ValuePart<'i> {
         self.instance.part(self.place)
     }
 
-    pub(crate) fn go(self, place: Place) -> Self {
+    pub(crate) fn move_to(self, place: Place) -> Self {
         Self { place, ..self }
     }
 
-    pub(crate) fn within(self) -> impl Iterator<Item = (At<'i>, &'i ValuePart<'i>)> {
-        self.instance.within(self.place).map(move |(place, part)| (self.go(place), part))
+    pub(crate) fn children(self) -> impl Iterator<Item = (Position<'i>, &'i ValuePart<'i>)> {
+        self.instance.children(self.place).map(move |(place, part)| (self.move_to(place), part))
     }
 }
 
@@ -111,7 +111,7 @@ impl<'s> Checker<'s> {
         self.budget.is_exhausted().then_some(ValidationError::TooExpensive { path, keyword })
     }
 
-    pub(crate) fn holds(&mut self, node: NodeId, at: At<'_>) -> bool {
+    pub(crate) fn holds(&mut self, node: NodeId, at: Position<'_>) -> bool {
         let warnings = self.warnings.len();
         let kind = at.part().kind;
         let all = |checker: &mut Self, rules: &'s [Rule]| {
@@ -131,7 +131,7 @@ impl<'s> Checker<'s> {
 
     /// Like [`Checker::holds`], but caches the verdict if `unevaluated…` rules may need it again. Otherwise the number
     /// of checks would double with every level.
-    pub(crate) fn holds_once(&mut self, node: NodeId, at: At<'_>) -> bool {
+    pub(crate) fn holds_once(&mut self, node: NodeId, at: Position<'_>) -> bool {
         /// Accounts for the memory of a verdict as well as for the time.
         const VERDICT_STEPS: u64 = 64;
         if !self.nodes.has_unevaluated || self.is_name {
@@ -177,7 +177,7 @@ impl<'s> Checker<'s> {
     }
 
     /// Returns `true` if one of the `rules` of a node holds.
-    pub(crate) fn rule_holds(&mut self, rule: &Rule, rules: &[Rule], at: At<'_>) -> bool {
+    pub(crate) fn rule_holds(&mut self, rule: &Rule, rules: &[Rule], at: Position<'_>) -> bool {
         let holds = self.budget.charge(1) && self.is_kept(rule, rules, at);
         if self.budget.is_exhausted() && self.exhausted_at.is_none() {
             self.exhausted_at = Some((rule.keyword(), at.instance.path(at.place)));
@@ -185,10 +185,10 @@ impl<'s> Checker<'s> {
         holds
     }
 
-    fn is_kept(&mut self, rule: &Rule, rules: &[Rule], at: At<'_>) -> bool {
+    fn is_kept(&mut self, rule: &Rule, rules: &[Rule], at: Position<'_>) -> bool {
         let part = at.part();
         match rule {
-            Rule::Never => false,
+            Rule::False => false,
             Rule::Type(types) => match part.kind {
                 PartKind::Number => types.has_number(part.raw, || self.number(part)),
                 kind => types.has(kind),
@@ -224,12 +224,12 @@ impl<'s> Checker<'s> {
             Rule::UniqueItems => part.kind != PartKind::Array || self.has_no_equals(at),
             Rule::Members(members) => part.kind != PartKind::Object || self.members_hold(members, at),
             Rule::MemberNames(node) => {
-                part.kind != PartKind::Object || at.within().all(|(_, part)| self.name_holds(*node, part))
+                part.kind != PartKind::Object || at.children().all(|(_, part)| self.name_holds(*node, part))
             }
             Rule::Items(items) => {
                 let holds =
                     |(index, (at, _))| self.budget.charge(1) && items.of(index).is_none_or(|node| self.holds(node, at));
-                part.kind != PartKind::Array || at.within().enumerate().all(holds)
+                part.kind != PartKind::Array || at.children().enumerate().all(holds)
             }
             Rule::Contains(contains) => part.kind != PartKind::Array || self.contains(contains, at),
             Rule::DependentSchemas(_) | Rule::If(_) => self.then_hold(rule, at),
@@ -250,7 +250,7 @@ impl<'s> Checker<'s> {
     }
 
     /// Records that a string violates the format of its annotation, which is not a violation.
-    fn warn(&mut self, format: Format, at: At<'_>) -> bool {
+    fn warn(&mut self, format: Format, at: Position<'_>) -> bool {
         if self.warnings.len() < Validator::MAX_VIOLATIONS {
             self.warnings.push((format, at.place));
         }
@@ -275,7 +275,7 @@ impl<'s> Checker<'s> {
     }
 
     /// Returns the decoded string; `None` for other values. A string with an unpaired surrogate aborts the check.
-    fn text<'i>(&mut self, at: At<'i>) -> Option<Cow<'i, str>> {
+    fn text<'i>(&mut self, at: Position<'i>) -> Option<Cow<'i, str>> {
         let part = at.part();
         if part.kind != PartKind::String || !self.charge_unescaping(part) {
             return None;
@@ -293,7 +293,7 @@ impl<'s> Checker<'s> {
     }
 
     /// Compares the length in characters with a limit. Most strings need not be counted.
-    fn has_length(&mut self, at: At<'_>, limit: Limit, length: u64) -> bool {
+    fn has_length(&mut self, at: Position<'_>, limit: Limit, length: u64) -> bool {
         let part = at.part();
         let bytes = part.raw.len().saturating_sub(2) as u64;
         // A character takes up to 4 bytes, or up to 12 when escaped.
@@ -307,7 +307,7 @@ impl<'s> Checker<'s> {
         }
     }
 
-    fn is_one_of(&mut self, at: At<'_>, values: &EnumValues) -> bool {
+    fn is_one_of(&mut self, at: Position<'_>, values: &EnumValues) -> bool {
         let part = at.part();
         let is_found = match part.kind {
             PartKind::String => {
@@ -324,28 +324,28 @@ impl<'s> Checker<'s> {
     }
 
     /// Charges for a scan of the names of all members, sorted or hashed.
-    pub(crate) fn charge_members(&mut self, at: At<'_>) -> bool {
+    pub(crate) fn charge_members(&mut self, at: Position<'_>) -> bool {
         let part = at.part();
         self.budget.charge_each(part.len as usize, 16)
             && self.budget.charge_bytes(part.raw.len(), 16)
             && self.charge_unescaping(part)
     }
 
-    fn has_all(&mut self, names: &[Box<str>], at: At<'_>) -> bool {
+    fn has_all(&mut self, names: &[Box<str>], at: Position<'_>) -> bool {
         names.iter().all(|name| self.has(name, at))
     }
 
     /// Returns `true` if there is a member with this name.
-    pub(crate) fn has(&mut self, name: &str, at: At<'_>) -> bool {
+    pub(crate) fn has(&mut self, name: &str, at: Position<'_>) -> bool {
         let comparisons = u64::from(at.part().len);
         self.budget.charge(1 + comparisons.saturating_mul(name_steps(name)))
             && self.charge_unescaping(at.part())
             && at.instance.has_member(at.place, name)
     }
 
-    fn members_hold(&mut self, members: &MemberRules, at: At<'_>) -> bool {
+    fn members_hold(&mut self, members: &MemberRules, at: Position<'_>) -> bool {
         self.charge_unescaping(at.part());
-        at.within().all(|(at, part)| {
+        at.children().all(|(at, part)| {
             let mut holds = true;
             self.each_member_node(members, &part.name(), |checker, node, _| {
                 holds = holds && checker.holds(node, at);
@@ -394,14 +394,14 @@ impl<'s> Checker<'s> {
         let (quoted, is_escaped) = member.quoted_name();
         let instance = Instance::of_name(quoted, is_escaped);
         let outer = std::mem::replace(&mut self.is_name, true);
-        let holds = self.holds(node, At { instance: &instance, place: ROOT });
+        let holds = self.holds(node, Position { instance: &instance, place: ROOT });
         self.is_name = outer;
         holds
     }
 
-    fn contains(&mut self, contains: &Contains, at: At<'_>) -> bool {
+    fn contains(&mut self, contains: &Contains, at: Position<'_>) -> bool {
         let mut found = 0;
-        for (at, _) in at.within() {
+        for (at, _) in at.children() {
             found += u64::from(self.holds_once(contains.node, at));
             if self.budget.is_exhausted() {
                 return false;
@@ -413,14 +413,14 @@ impl<'s> Checker<'s> {
         found >= contains.min && contains.max.is_none_or(|max| found <= max)
     }
 
-    fn then_hold(&mut self, rule: &Rule, at: At<'_>) -> bool {
+    fn then_hold(&mut self, rule: &Rule, at: Position<'_>) -> bool {
         let mut holds = true;
-        self.each_then(rule, at, |checker, node| holds = holds && checker.holds(node, at));
+        self.each_conditional(rule, at, |checker, node| holds = holds && checker.holds(node, at));
         holds
     }
 
-    /// Calls `show` with the nodes that apply depending on the value.
-    pub(crate) fn each_then(&mut self, rule: &Rule, at: At<'_>, mut show: impl FnMut(&mut Self, NodeId)) {
+    /// Calls `show` with the nodes of `then`, `else` or `dependentSchemas` that apply to this value.
+    pub(crate) fn each_conditional(&mut self, rule: &Rule, at: Position<'_>, mut show: impl FnMut(&mut Self, NodeId)) {
         match rule {
             Rule::DependentSchemas(schemas) if at.part().kind == PartKind::Object => {
                 for (name, node) in schemas {
@@ -440,7 +440,7 @@ impl<'s> Checker<'s> {
     }
 
     /// Returns the number of schemas that hold, up to two.
-    pub(crate) fn count_of(&mut self, nodes: &[NodeId], at: At<'_>) -> usize {
+    pub(crate) fn count_of(&mut self, nodes: &[NodeId], at: Position<'_>) -> usize {
         nodes.iter().filter(|node| self.holds_once(**node, at)).take(2).count()
     }
 

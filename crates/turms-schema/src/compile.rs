@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value};
 
-use crate::cost::measure;
+use crate::cost::check_cost;
 use crate::explain::shortened;
 use crate::format::{Content, Format};
 use crate::keyword::{Draft, count, shape_of};
@@ -14,7 +14,7 @@ use crate::node::{
 };
 use crate::number::Number;
 use crate::pattern::{Pattern, PatternError, PatternQuota};
-use crate::ref_index::{RefIndex, Spot};
+use crate::ref_index::{LocatedSchema, RefIndex};
 use crate::reference::Pointer;
 use crate::validator::{SchemaError, Trust};
 
@@ -24,34 +24,36 @@ use crate::validator::{SchemaError, Trust};
 /// If the document is not a valid schema, has external references, or causes too much work.
 pub(crate) fn compile(document: &Value, trust: Trust) -> Result<Nodes, SchemaError> {
     let index = RefIndex::new(document)?;
-    let root = index.spot(document, &index.resource(0).root, Pointer::default());
+    let root = index.locate(document, &index.resource(0).root, Pointer::default());
     let mut compiler = Compiler {
         index,
         nodes: Vec::new(),
-        known: HashMap::new(),
-        open: VecDeque::new(),
+        node_ids: HashMap::new(),
+        pending: VecDeque::new(),
         is_dynamic: false,
         trust,
         quota: PatternQuota::new(),
     };
     compiler.node(root);
-    while let Some((id, spot)) = compiler.open.pop_front() {
-        let resource = spot.resource;
-        let rules = compiler.rules(&spot)?.into();
+    while let Some((id, located)) = compiler.pending.pop_front() {
+        let resource = located.resource;
+        let rules = compiler.rules(&located)?.into();
         compiler.nodes[id as usize] = Node { rules, resource };
     }
-    measure(&compiler.nodes)?;
-    let is_about_rest = |rule: &Rule| matches!(rule, Rule::UnevaluatedMembers(_) | Rule::UnevaluatedItems(_));
-    let has_unevaluated = compiler.nodes.iter().any(|node| node.rules.iter().any(is_about_rest));
+    check_cost(&compiler.nodes)?;
+    let is_unevaluated = |rule: &Rule| matches!(rule, Rule::UnevaluatedMembers(_) | Rule::UnevaluatedItems(_));
+    let has_unevaluated = compiler.nodes.iter().any(|node| node.rules.iter().any(is_unevaluated));
     Ok(Nodes { nodes: compiler.nodes.into(), is_dynamic: compiler.is_dynamic, has_unevaluated })
 }
 
 struct Compiler<'a> {
     index: RefIndex<'a>,
     nodes: Vec<Node>,
-    known: HashMap<*const Value, NodeId>,
+    /// The node of each schema that was referred to so far, by its address in the document.
+    node_ids: HashMap<*const Value, NodeId>,
     /// Schemas with a node id but without rules yet.
-    open: VecDeque<(NodeId, Spot<'a>)>,
+    pending: VecDeque<(NodeId, LocatedSchema<'a>)>,
+    /// `true` if a rule depends on the references that led to it (`$dynamicRef`, `$recursiveRef`).
     is_dynamic: bool,
     trust: Trust,
     /// The remaining memory for patterns.
@@ -60,37 +62,37 @@ struct Compiler<'a> {
 
 impl<'a> Compiler<'a> {
     /// Returns the node for a schema. Its rules are compiled later.
-    fn node(&mut self, spot: Spot<'a>) -> NodeId {
-        if let Some(id) = self.known.get(&std::ptr::from_ref(spot.value)) {
+    fn node(&mut self, located: LocatedSchema<'a>) -> NodeId {
+        if let Some(id) = self.node_ids.get(&std::ptr::from_ref(located.value)) {
             return *id;
         }
         let id = NodeId::try_from(self.nodes.len()).unwrap_or(NodeId::MAX);
         self.nodes.push(Node::default());
-        self.known.insert(spot.value, id);
-        self.open.push_back((id, spot));
+        self.node_ids.insert(located.value, id);
+        self.pending.push_back((id, located));
         id
     }
 
-    fn rules(&mut self, spot: &Spot<'a>) -> Result<Vec<Rule>, SchemaError> {
-        let Value::Object(members) = spot.value else {
-            return Ok(if *spot.value == Value::Bool(false) { vec![Rule::Never] } else { Vec::new() });
+    fn rules(&mut self, located: &LocatedSchema<'a>) -> Result<Vec<Rule>, SchemaError> {
+        let Value::Object(members) = located.value else {
+            return Ok(if *located.value == Value::Bool(false) { vec![Rule::False] } else { Vec::new() });
         };
-        let draft = self.index.resource(spot.resource).draft;
+        let draft = self.index.resource(located.resource).draft;
         let keywords = Keywords { members, draft };
         if let Some(reference) = keywords.text("$ref").filter(|_| draft.reference_stands_alone()) {
-            return Ok(vec![self.reference(reference, spot)?]);
+            return Ok(vec![self.reference(reference, located)?]);
         }
         let mut rules = Vec::new();
         value_rules(&keywords, &mut rules);
-        self.text_rules(&keywords, spot, &mut rules)?;
-        self.object_rules(&keywords, spot, &mut rules)?;
-        self.array_rules(&keywords, spot, &mut rules);
-        self.combining_rules(&keywords, spot, &mut rules);
-        self.reference_rules(&keywords, spot, &mut rules)?;
-        if let Some(node) = self.child(&keywords, spot, "unevaluatedProperties") {
+        self.text_rules(&keywords, located, &mut rules)?;
+        self.object_rules(&keywords, located, &mut rules)?;
+        self.array_rules(&keywords, located, &mut rules);
+        self.combining_rules(&keywords, located, &mut rules);
+        self.reference_rules(&keywords, located, &mut rules)?;
+        if let Some(node) = self.child(&keywords, located, "unevaluatedProperties") {
             rules.push(Rule::UnevaluatedMembers(node));
         }
-        if let Some(node) = self.child(&keywords, spot, "unevaluatedItems") {
+        if let Some(node) = self.child(&keywords, located, "unevaluatedItems") {
             rules.push(Rule::UnevaluatedItems(node));
         }
         Ok(rules)
@@ -99,24 +101,24 @@ impl<'a> Compiler<'a> {
     fn object_rules(
         &mut self,
         keywords: &Keywords<'a>,
-        spot: &Spot<'a>,
+        located: &LocatedSchema<'a>,
         rules: &mut Vec<Rule>,
     ) -> Result<(), SchemaError> {
-        let mut named: Vec<(Box<str>, NodeId)> = self.children_by_name(keywords, spot, "properties").collect();
+        let mut named: Vec<(Box<str>, NodeId)> = self.children_by_name(keywords, located, "properties").collect();
         named.sort_unstable();
-        let by_pattern: Vec<_> = self.children_by_name(keywords, spot, "patternProperties").collect();
-        let place = spot.pointer.step("patternProperties");
+        let by_pattern: Vec<_> = self.children_by_name(keywords, located, "patternProperties").collect();
+        let place = located.pointer.step("patternProperties");
         let patterns = by_pattern.into_iter().map(|(text, node)| Ok((self.pattern(&text, &place)?, node)));
         let patterns = patterns.collect::<Result<Vec<_>, SchemaError>>()?;
-        let others = self.child(keywords, spot, "additionalProperties");
+        let others = self.child(keywords, located, "additionalProperties");
         if !named.is_empty() || !patterns.is_empty() || others.is_some() {
             rules.push(Rule::Members(Box::new(MemberRules { named: named.into(), patterns: patterns.into(), others })));
         }
-        if let Some(node) = self.child(keywords, spot, "propertyNames") {
+        if let Some(node) = self.child(keywords, located, "propertyNames") {
             rules.push(Rule::MemberNames(node));
         }
-        let mut schemas: Vec<_> = self.children_by_name(keywords, spot, "dependentSchemas").collect();
-        let dependencies: Vec<_> = self.children_by_name(keywords, spot, "dependencies").collect();
+        let mut schemas: Vec<_> = self.children_by_name(keywords, located, "dependentSchemas").collect();
+        let dependencies: Vec<_> = self.children_by_name(keywords, located, "dependencies").collect();
         schemas.extend(dependencies);
         if !schemas.is_empty() {
             rules.push(Rule::DependentSchemas(schemas.into()));
@@ -127,11 +129,11 @@ impl<'a> Compiler<'a> {
     fn text_rules(
         &mut self,
         keywords: &Keywords<'_>,
-        spot: &Spot<'_>,
+        located: &LocatedSchema<'_>,
         rules: &mut Vec<Rule>,
     ) -> Result<(), SchemaError> {
         if let Some(text) = keywords.text("pattern") {
-            rules.push(Rule::Pattern(Box::new(self.pattern(text, &spot.pointer.step("pattern"))?)));
+            rules.push(Rule::Pattern(Box::new(self.pattern(text, &located.pointer.step("pattern"))?)));
         }
         if let Some(format) = keywords.text("format").and_then(|name| Format::of_name(name, keywords.draft)) {
             rules.push(Rule::Format(format, keywords.draft >= Draft::Of2019));
@@ -169,34 +171,36 @@ impl<'a> Compiler<'a> {
         Ok(Pattern::unenforced(text))
     }
 
-    fn array_rules(&mut self, keywords: &Keywords<'a>, spot: &Spot<'a>, rules: &mut Vec<Rule>) {
+    fn array_rules(&mut self, keywords: &Keywords<'a>, located: &LocatedSchema<'a>, rules: &mut Vec<Rule>) {
         let is_list = keywords.get("items").is_some_and(Value::is_array);
         let (first, others) = match (keywords.draft, is_list) {
-            (Draft::Of2020, _) => (self.children(keywords, spot, "prefixItems"), self.child(keywords, spot, "items")),
-            (_, true) => (self.children(keywords, spot, "items"), self.child(keywords, spot, "additionalItems")),
-            (_, false) => (Box::default(), self.child(keywords, spot, "items")),
+            (Draft::Of2020, _) => {
+                (self.children(keywords, located, "prefixItems"), self.child(keywords, located, "items"))
+            }
+            (_, true) => (self.children(keywords, located, "items"), self.child(keywords, located, "additionalItems")),
+            (_, false) => (Box::default(), self.child(keywords, located, "items")),
         };
         if !first.is_empty() || others.is_some() {
             rules.push(Rule::Items(Box::new(ItemRules { first, others })));
         }
-        if let Some(node) = self.child(keywords, spot, "contains") {
+        if let Some(node) = self.child(keywords, located, "contains") {
             let (min, max) = (keywords.count("minContains").unwrap_or(1), keywords.count("maxContains"));
             let evaluates = keywords.draft >= Draft::Of2020;
             rules.push(Rule::Contains(Box::new(Contains { node, min, max, evaluates })));
         }
     }
 
-    fn combining_rules(&mut self, keywords: &Keywords<'a>, spot: &Spot<'a>, rules: &mut Vec<Rule>) {
-        let [all, any, one] = ["allOf", "anyOf", "oneOf"].map(|keyword| self.children(keywords, spot, keyword));
+    fn combining_rules(&mut self, keywords: &Keywords<'a>, located: &LocatedSchema<'a>, rules: &mut Vec<Rule>) {
+        let [all, any, one] = ["allOf", "anyOf", "oneOf"].map(|keyword| self.children(keywords, located, keyword));
         let combined = [Rule::AllOf(all), Rule::AnyOf(any), Rule::OneOf(one)];
         rules.extend(combined.into_iter().filter(|rule| !rule.is_empty_list()));
-        if let (Some(node), Some(schema)) = (self.child(keywords, spot, "not"), keywords.get("not")) {
+        if let (Some(node), Some(schema)) = (self.child(keywords, located, "not"), keywords.get("not")) {
             rules.push(Rule::Not(node, Box::new(schema.clone())));
         }
-        if let Some(condition) = self.child(keywords, spot, "if") {
-            let then = self.child(keywords, spot, "then");
-            let otherwise = self.child(keywords, spot, "else");
-            if then.is_some() || otherwise.is_some() || keywords.is_evaluated() {
+        if let Some(condition) = self.child(keywords, located, "if") {
+            let then = self.child(keywords, located, "then");
+            let otherwise = self.child(keywords, located, "else");
+            if then.is_some() || otherwise.is_some() || keywords.has_unevaluated_keywords() {
                 rules.push(Rule::If(Box::new(Conditional { condition, then, otherwise })));
             }
         }
@@ -205,27 +209,28 @@ impl<'a> Compiler<'a> {
     fn reference_rules(
         &mut self,
         keywords: &Keywords<'a>,
-        spot: &Spot<'a>,
+        located: &LocatedSchema<'a>,
         rules: &mut Vec<Rule>,
     ) -> Result<(), SchemaError> {
         if let Some(reference) = keywords.text("$ref") {
-            rules.push(self.reference(reference, spot)?);
+            rules.push(self.reference(reference, located)?);
         }
         if let Some(reference) = keywords.text("$recursiveRef") {
-            let target = self.index.target(reference, spot)?;
+            let target = self.index.target(reference, located)?;
             let recursive = self.index.resource(target.resource).is_recursive;
             let targets = self.index.resources().filter(|(_, resource)| recursive && resource.is_recursive);
             let targets = targets.map(|(id, resource)| (id, resource.root.clone())).collect();
             rules.push(self.dynamic(target, targets));
         }
         if let Some(reference) = keywords.text("$dynamicRef") {
-            let target = self.index.target(reference, spot)?;
+            let target = self.index.target(reference, located)?;
             let anchor = RefIndex::anchor_of(reference);
+            // The target must have a dynamic anchor of this name itself (the "bookending" of JSON Schema 2020-12, 8.2.3.2).
             let bookend =
                 anchor.filter(|name| self.index.resource(target.resource).dynamic_anchors.contains_key(*name));
             let anchors = self.index.resources().filter_map(|(id, resource)| {
-                let spot = resource.dynamic_anchors.get(bookend?)?;
-                Some((id, spot.clone()))
+                let located = resource.dynamic_anchors.get(bookend?)?;
+                Some((id, located.clone()))
             });
             let targets = anchors.collect();
             rules.push(self.dynamic(target, targets));
@@ -233,35 +238,40 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    fn reference(&mut self, reference: &str, spot: &Spot<'a>) -> Result<Rule, SchemaError> {
-        let target = self.index.target(reference, spot);
+    fn reference(&mut self, reference: &str, located: &LocatedSchema<'a>) -> Result<Rule, SchemaError> {
+        let target = self.index.target(reference, located);
         if let (Err(_), Some(draft)) = (&target, Draft::of_uri(reference)) {
             return Ok(Rule::IsSchema(draft));
         }
         Ok(Rule::Reference(self.node(target?)))
     }
 
-    fn dynamic(&mut self, target: Spot<'a>, targets: Vec<(u32, Spot<'a>)>) -> Rule {
+    fn dynamic(&mut self, target: LocatedSchema<'a>, targets: Vec<(u32, LocatedSchema<'a>)>) -> Rule {
         let otherwise = self.node(target);
         if targets.is_empty() {
             return Rule::Reference(otherwise);
         }
         self.is_dynamic = true;
-        let targets = targets.into_iter().map(|(id, spot)| (id, self.node(spot))).collect();
+        let targets = targets.into_iter().map(|(id, located)| (id, self.node(located))).collect();
         Rule::Dynamic(Box::new(DynamicReference { targets, otherwise }))
     }
 
-    fn child(&mut self, keywords: &Keywords<'a>, spot: &Spot<'a>, keyword: &'static str) -> Option<NodeId> {
+    fn child(&mut self, keywords: &Keywords<'a>, located: &LocatedSchema<'a>, keyword: &'static str) -> Option<NodeId> {
         let value = keywords.get(keyword)?;
-        let child = self.index.spot(value, spot, spot.pointer.step(keyword));
+        let child = self.index.locate(value, located, located.pointer.step(keyword));
         Some(self.node(child))
     }
 
-    fn children(&mut self, keywords: &Keywords<'a>, spot: &Spot<'a>, keyword: &'static str) -> Box<[NodeId]> {
+    fn children(
+        &mut self,
+        keywords: &Keywords<'a>,
+        located: &LocatedSchema<'a>,
+        keyword: &'static str,
+    ) -> Box<[NodeId]> {
         let items = keywords.get(keyword).and_then(Value::as_array).into_iter().flatten();
-        let pointer = spot.pointer.step(keyword);
+        let pointer = located.pointer.step(keyword);
         let node = |(index, value): (usize, &'a Value)| {
-            let child = self.index.spot(value, spot, pointer.step(index.to_string()));
+            let child = self.index.locate(value, located, pointer.step(index.to_string()));
             self.node(child)
         };
         items.enumerate().map(node).collect()
@@ -271,13 +281,13 @@ impl<'a> Compiler<'a> {
     fn children_by_name(
         &mut self,
         keywords: &Keywords<'a>,
-        spot: &Spot<'a>,
+        located: &LocatedSchema<'a>,
         keyword: &'static str,
     ) -> impl Iterator<Item = (Box<str>, NodeId)> {
         let members = keywords.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::iter);
-        let pointer = spot.pointer.step(keyword);
+        let pointer = located.pointer.step(keyword);
         members.filter(|(_, value)| !value.is_array()).map(move |(name, value)| {
-            let child = self.index.spot(value, spot, pointer.step(name));
+            let child = self.index.locate(value, located, pointer.step(name));
             (name.as_str().into(), self.node(child))
         })
     }
@@ -311,7 +321,7 @@ impl<'a> Keywords<'a> {
     }
 
     /// Returns `true` if the dialect has `unevaluated…` keywords.
-    fn is_evaluated(&self) -> bool {
+    fn has_unevaluated_keywords(&self) -> bool {
         self.draft >= Draft::Of2019
     }
 }

@@ -14,19 +14,19 @@ const MAX_LEVELS: usize = 256;
 ///
 /// # Errors
 /// If there is too much work, or infinite recursion.
-pub(crate) fn measure(nodes: &[Node]) -> Result<(), SchemaError> {
-    let mut meter = CostMeter { nodes, known: vec![NodeState::New; nodes.len()] };
+pub(crate) fn check_cost(nodes: &[Node]) -> Result<(), SchemaError> {
+    let mut meter = CostMeter { nodes, states: vec![NodeState::New; nodes.len()] };
     let (cost, _) = meter.measure(0, 0)?;
     if cost > MAX_COST {
         return Err(SchemaError::too_large());
     }
-    let mut seen = vec![VisitState::Never; nodes.len()];
-    (0..).zip(nodes).try_for_each(|(node, _)| check_recursion(nodes, node, 0, &mut seen))
+    let mut states = vec![VisitState::Unvisited; nodes.len()];
+    (0..).zip(nodes).try_for_each(|(node, _)| check_recursion(nodes, node, 0, &mut states))
 }
 
 struct CostMeter<'a> {
     nodes: &'a [Node],
-    known: Vec<NodeState>,
+    states: Vec<NodeState>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -40,55 +40,56 @@ enum NodeState {
 
 impl CostMeter<'_> {
     fn measure(&mut self, node: NodeId, depth: usize) -> Result<(u64, usize), SchemaError> {
-        let known = self.known[node as usize];
-        let height = if let NodeState::Known(_, height) = known { height } else { 1 };
+        let state = self.states[node as usize];
+        // An unmeasured node has at least one level.
+        let height = if let NodeState::Known(_, height) = state { height } else { 1 };
         if depth + height > MAX_LEVELS {
             return Err(SchemaError::too_large());
         }
-        match known {
+        match state {
             NodeState::Known(cost, height) => return Ok((cost, height)),
             // A recursive reference counts once: the depth of the value limits how often it is followed.
             NodeState::Open => return Ok((1, 1)),
             NodeState::New => {}
         }
-        self.known[node as usize] = NodeState::Open;
+        self.states[node as usize] = NodeState::Open;
         let (mut cost, mut height) = (1_u64, 1);
-        for next in next_of(self.nodes, node, false) {
+        for next in referenced_nodes(self.nodes, node, false) {
             let (more, levels) = self.measure(next, depth + 1)?;
             cost = cost.saturating_add(more);
             height = height.max(levels + 1);
         }
-        self.known[node as usize] = NodeState::Known(cost, height);
+        self.states[node as usize] = NodeState::Known(cost, height);
         Ok((cost, height))
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum VisitState {
-    Never,
+    Unvisited,
     Visiting,
     Done,
 }
 
 /// Finds infinite recursion: a schema that is applied again to the same value. The path may be deeper than the
 /// measured height, because a recursive schema counts as one level.
-fn check_recursion(nodes: &[Node], node: NodeId, depth: usize, seen: &mut [VisitState]) -> Result<(), SchemaError> {
+fn check_recursion(nodes: &[Node], node: NodeId, depth: usize, states: &mut [VisitState]) -> Result<(), SchemaError> {
     if depth > MAX_LEVELS {
         return Err(SchemaError::too_large());
     }
-    match std::mem::replace(&mut seen[node as usize], VisitState::Visiting) {
+    match std::mem::replace(&mut states[node as usize], VisitState::Visiting) {
         VisitState::Visiting => return Err(SchemaError::infinite_recursion()),
         VisitState::Done => {}
-        VisitState::Never => {
-            next_of(nodes, node, true).into_iter().try_for_each(|next| check_recursion(nodes, next, depth + 1, seen))?
-        }
+        VisitState::Unvisited => referenced_nodes(nodes, node, true)
+            .into_iter()
+            .try_for_each(|next| check_recursion(nodes, next, depth + 1, states))?,
     }
-    seen[node as usize] = VisitState::Done;
+    states[node as usize] = VisitState::Done;
     Ok(())
 }
 
 /// Returns the nodes that a node refers to; with `only_same_value`, only those that apply to the same value.
-fn next_of(nodes: &[Node], node: NodeId, only_same_value: bool) -> Vec<NodeId> {
+fn referenced_nodes(nodes: &[Node], node: NodeId, only_same_value: bool) -> Vec<NodeId> {
     let mut next = Vec::new();
     for rule in &nodes[node as usize].rules {
         rule.each_node(|node, same_value| {

@@ -4,13 +4,13 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use serde_json::Value;
 
-use crate::check::{At, Checker};
+use crate::check::{Checker, Position};
 use crate::instance::{PartKind, Place};
 use crate::number::Number;
 
 impl Checker<'_> {
     /// Returns `true` if a part equals this value. If a name occurs several times, each of its members must be equal.
-    pub(crate) fn is_equal(&mut self, at: At<'_>, value: &Value) -> bool {
+    pub(crate) fn is_equal(&mut self, at: Position<'_>, value: &Value) -> bool {
         let part = at.part();
         if !self.budget.charge(1) {
             return false;
@@ -24,13 +24,13 @@ impl Checker<'_> {
             }
             (PartKind::Array, Value::Array(items)) => {
                 part.len as usize == items.len()
-                    && at.within().zip(items).all(|((at, _), item)| self.is_equal(at, item))
+                    && at.children().zip(items).all(|((at, _), item)| self.is_equal(at, item))
             }
             (PartKind::Object, Value::Object(members)) => {
                 part.len as usize >= members.len()
                     && self.charge_members(at)
                     && at.instance.member_count(at.place) == members.len() as u64
-                    && at.within().all(|(at, part)| {
+                    && at.children().all(|(at, part)| {
                         self.budget.charge(4)
                             && members.get(&*part.name()).is_some_and(|value| self.is_equal(at, value))
                     })
@@ -40,7 +40,7 @@ impl Checker<'_> {
     }
 
     /// Compares two parts. If a name occurs several times, the last member is compared.
-    fn are_equal(&mut self, one: At<'_>, other: At<'_>) -> bool {
+    fn are_equal(&mut self, one: Position<'_>, other: Position<'_>) -> bool {
         let (first, second) = (one.part(), other.part());
         if first.kind != second.kind || !self.budget.charge(1) {
             return false;
@@ -62,7 +62,7 @@ impl Checker<'_> {
             }
             PartKind::Array => {
                 first.len == second.len
-                    && one.within().zip(other.within()).all(|((one, _), (other, _))| self.are_equal(one, other))
+                    && one.children().zip(other.children()).all(|((one, _), (other, _))| self.are_equal(one, other))
             }
             PartKind::Object => {
                 if !(self.charge_members(one) && self.charge_members(other)) {
@@ -71,7 +71,7 @@ impl Checker<'_> {
                 let (members, others) = (one.instance.members(one.place), other.instance.members(other.place));
                 members.len() == others.len()
                     && members.iter().zip(&others).all(|((name, place), (other_name, other_place))| {
-                        name == other_name && self.are_equal(one.go(*place), other.go(*other_place))
+                        name == other_name && self.are_equal(one.move_to(*place), other.move_to(*other_place))
                     })
             }
         }
@@ -83,13 +83,13 @@ impl Checker<'_> {
 
     /// Returns `true` if no two elements are equal. Candidates are found by hashes with a random key, so that
     /// collisions cannot be provoked.
-    pub(crate) fn has_no_equals(&mut self, at: At<'_>) -> bool {
+    pub(crate) fn has_no_equals(&mut self, at: Position<'_>) -> bool {
         if at.part().len < 2 {
             return true;
         }
         let state = RandomState::new();
         let mut hashes: Vec<(u64, Place)> = Vec::new();
-        for (item, _) in at.within() {
+        for (item, _) in at.children() {
             let Some(hash) = self.hash(item, &state) else { return false };
             hashes.push((hash, item.place));
         }
@@ -100,14 +100,14 @@ impl Checker<'_> {
         let alike = hashes.chunk_by(|(one, _), (other, _)| one == other);
         alike.filter(|alike| alike.len() > 1).all(|alike| {
             (1..alike.len()).all(|index| {
-                let is_same = |other: &(u64, Place)| self.are_equal(at.go(alike[index].1), at.go(other.1));
+                let is_same = |other: &(u64, Place)| self.are_equal(at.move_to(alike[index].1), at.move_to(other.1));
                 !alike[..index].iter().any(is_same)
             })
         })
     }
 
     /// Returns a hash that is the same for equal parts; `None` if the budget is exhausted.
-    fn hash(&mut self, at: At<'_>, state: &RandomState) -> Option<u64> {
+    fn hash(&mut self, at: Position<'_>, state: &RandomState) -> Option<u64> {
         let part = at.part();
         if !self.budget.charge(8) {
             return None;
@@ -121,13 +121,13 @@ impl Checker<'_> {
                 state.hash_one(part.text())
             }
             PartKind::Array => {
-                at.within().try_fold(2, |all: u64, (at, _)| Some(state.hash_one((all, self.hash(at, state)?))))?
+                at.children().try_fold(2, |all: u64, (at, _)| Some(state.hash_one((all, self.hash(at, state)?))))?
             }
             PartKind::Object => {
                 self.charge_members(at).then_some(())?;
                 at.instance.members(at.place).into_iter().try_fold(3, |all: u64, (name, place)| {
                     self.budget.charge_bytes(name.len(), 4).then_some(())?;
-                    Some(state.hash_one((all, name, self.hash(at.go(place), state)?)))
+                    Some(state.hash_one((all, name, self.hash(at.move_to(place), state)?)))
                 })?
             }
         })
@@ -141,12 +141,12 @@ mod tests {
     use crate::instance::{Instance, ROOT};
     use crate::node::Nodes;
 
-    fn with<T>(text: &str, act: impl FnOnce(&mut Checker<'_>, At<'_>) -> T) -> T {
+    fn with<T>(text: &str, act: impl FnOnce(&mut Checker<'_>, Position<'_>) -> T) -> T {
         let nodes = Nodes { nodes: Box::default(), is_dynamic: false, has_unevaluated: false };
         let mut budget = Budget::new(u64::MAX);
         let value = turms_proto::RawJson::parse(text.to_owned()).unwrap();
         let instance = Instance::read(&value, &mut budget).unwrap();
-        act(&mut Checker::new(&nodes, &mut budget), At { instance: &instance, place: ROOT })
+        act(&mut Checker::new(&nodes, &mut budget), Position { instance: &instance, place: ROOT })
     }
 
     fn is(text: &str, value: &Value) -> bool {
@@ -188,7 +188,7 @@ mod tests {
         assert!(unique(&format!("[{}]", large.join(","))));
         let state = RandomState::new();
         with("[1000000000000000000000000000000,1000000000000000000000000000001]", |checker, at| {
-            assert_ne!(checker.hash(at.go(1), &state), checker.hash(at.go(2), &state));
+            assert_ne!(checker.hash(at.move_to(1), &state), checker.hash(at.move_to(2), &state));
         });
         let many: Vec<String> = (0..100_000).map(|number| format!("[{number}]")).collect();
         assert!(unique(&format!("[{}]", many.join(","))));

@@ -1,18 +1,18 @@
 //! Members and elements that are evaluated by other rules. `unevaluatedProperties` and `unevaluatedItems` apply to the
 //! others.
 
-use crate::check::{At, Checker};
+use crate::check::{Checker, Position};
 use crate::instance::PartKind;
 use crate::node::{NodeId, Rule};
 
 impl Checker<'_> {
-    pub(crate) fn unevaluated_hold(&mut self, node: NodeId, rules: &[Rule], at: At<'_>) -> bool {
+    pub(crate) fn unevaluated_hold(&mut self, node: NodeId, rules: &[Rule], at: Position<'_>) -> bool {
         let evaluated = self.evaluated(rules, at);
-        at.within().zip(evaluated).all(|((at, _), evaluated)| evaluated || self.holds(node, at))
+        at.children().zip(evaluated).all(|((at, _), evaluated)| evaluated || self.holds(node, at))
     }
 
     /// Returns for each member or element whether one of the rules of a node evaluates it.
-    pub(crate) fn evaluated(&mut self, rules: &[Rule], at: At<'_>) -> Vec<bool> {
+    pub(crate) fn evaluated(&mut self, rules: &[Rule], at: Position<'_>) -> Vec<bool> {
         self.budget.charge_bytes(at.part().len as usize, 16);
         let mut marks = vec![false; at.part().len as usize];
         let others =
@@ -21,12 +21,12 @@ impl Checker<'_> {
         marks
     }
 
-    fn mark(&mut self, rule: &Rule, at: At<'_>, marks: &mut [bool]) {
+    fn mark(&mut self, rule: &Rule, at: Position<'_>, marks: &mut [bool]) {
         let kind = at.part().kind;
         match rule {
             Rule::Members(members) if kind == PartKind::Object => {
                 self.charge_unescaping(at.part());
-                for ((_, part), mark) in at.within().zip(marks) {
+                for ((_, part), mark) in at.children().zip(marks) {
                     *mark |= self.each_member_node(members, &part.name(), |_, _, _| {});
                 }
             }
@@ -37,7 +37,7 @@ impl Checker<'_> {
                 }
             }
             Rule::Contains(contains) if kind == PartKind::Array && contains.evaluates => {
-                for ((at, _), mark) in at.within().zip(marks) {
+                for ((at, _), mark) in at.children().zip(marks) {
                     *mark |= self.holds_once(contains.node, at);
                 }
             }
@@ -69,11 +69,11 @@ impl Checker<'_> {
         marks.fill(true);
     }
 
-    fn mark_then(&mut self, rule: &Rule, at: At<'_>, marks: &mut [bool]) {
-        self.each_then(rule, at, |checker, node| checker.mark_node(node, at, marks));
+    fn mark_then(&mut self, rule: &Rule, at: Position<'_>, marks: &mut [bool]) {
+        self.each_conditional(rule, at, |checker, node| checker.mark_node(node, at, marks));
     }
 
-    fn mark_node(&mut self, node: NodeId, at: At<'_>, marks: &mut [bool]) {
+    fn mark_node(&mut self, node: NodeId, at: Position<'_>, marks: &mut [bool]) {
         self.visit(node, |checker, rules| rules.iter().for_each(|rule| checker.mark(rule, at, marks)));
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::check::{At, Checker};
+use crate::check::{Checker, Position};
 use crate::format::Format;
 use crate::instance::{Instance, PartKind, ROOT, ValuePart};
 use crate::node::{Bound, Limit, NodeId, Rule};
@@ -31,7 +31,7 @@ pub(crate) struct Explanation {
 }
 
 impl Explanation {
-    fn add(&mut self, at: At<'_>, keyword: &'static str, message: String) {
+    fn add(&mut self, at: Position<'_>, keyword: &'static str, message: String) {
         if !self.is_full() {
             self.found.push(Violation { path: at.instance.path(at.place), keyword, message });
         }
@@ -43,8 +43,8 @@ impl Explanation {
 }
 
 impl Checker<'_> {
-    /// Collects the violations of a value.
-    pub(crate) fn explain(&mut self, node: NodeId, at: At<'_>, explanation: &mut Explanation) {
+    /// Collects the violations of a value. Every rule is checked again, this time without stopping at the first failure.
+    pub(crate) fn explain(&mut self, node: NodeId, at: Position<'_>, explanation: &mut Explanation) {
         self.visit(node, |checker, rules| {
             for rule in rules {
                 if checker.is_done(explanation) {
@@ -55,17 +55,17 @@ impl Checker<'_> {
         });
     }
 
-    fn explain_rule(&mut self, rule: &Rule, rules: &[Rule], at: At<'_>, explanation: &mut Explanation) {
+    fn explain_rule(&mut self, rule: &Rule, rules: &[Rule], at: Position<'_>, explanation: &mut Explanation) {
         let kind = at.part().kind;
         match rule {
             Rule::Members(members) if kind == PartKind::Object => {
                 let mut unexpected = Unexpected::default();
-                for (at, part) in at.within() {
+                for (at, part) in at.children() {
                     if self.is_done(explanation) {
                         break;
                     }
                     self.each_member_node(members, &part.name(), |checker, node, is_other| {
-                        if is_other && checker.is_never(node) {
+                        if is_other && checker.is_false_schema(node) {
                             unexpected.add(|| format!("'{}'", shortened(&part.name())));
                         } else {
                             checker.explain(node, at, explanation);
@@ -76,12 +76,12 @@ impl Checker<'_> {
             }
             Rule::Items(items) if kind == PartKind::Array => {
                 let mut unexpected = Unexpected::default();
-                for (index, (at, part)) in at.within().enumerate() {
+                for (index, (at, part)) in at.children().enumerate() {
                     if self.is_done(explanation) {
                         break;
                     }
                     match items.of(index) {
-                        Some(node) if index >= items.first.len() && self.is_never(node) => {
+                        Some(node) if index >= items.first.len() && self.is_false_schema(node) => {
                             unexpected.add(|| shortened(part.raw).into_owned());
                         }
                         Some(node) => self.explain(node, at, explanation),
@@ -97,7 +97,7 @@ impl Checker<'_> {
                 self.explain_unevaluated(rule, *node, rules, at, explanation);
             }
             Rule::MemberNames(node) if kind == PartKind::Object => {
-                for (_, part) in at.within() {
+                for (_, part) in at.children() {
                     if self.is_done(explanation) {
                         break;
                     }
@@ -114,7 +114,7 @@ impl Checker<'_> {
             Rule::Reference(node) => self.explain(*node, at, explanation),
             Rule::Dynamic(_) => self.target(rule).into_iter().for_each(|node| self.explain(node, at, explanation)),
             Rule::DependentSchemas(_) | Rule::If(_) => {
-                self.each_then(rule, at, |checker, node| checker.explain(node, at, explanation));
+                self.each_conditional(rule, at, |checker, node| checker.explain(node, at, explanation));
             }
             Rule::Required(names) if kind == PartKind::Object => self.explain_missing(names, at, explanation),
             Rule::DependentRequired(lists) if kind == PartKind::Object => {
@@ -137,17 +137,19 @@ impl Checker<'_> {
         rule: &Rule,
         node: NodeId,
         rules: &[Rule],
-        at: At<'_>,
+        at: Position<'_>,
         explanation: &mut Explanation,
     ) {
         let kind = at.part().kind;
         let mut unexpected = Unexpected::default();
-        for ((at, part), evaluated) in at.within().zip(self.evaluated(rules, at)) {
+        for ((at, part), evaluated) in at.children().zip(self.evaluated(rules, at)) {
             if self.is_done(explanation) {
                 break;
             }
             if evaluated {
-            } else if !self.is_never(node) {
+                continue;
+            }
+            if !self.is_false_schema(node) {
                 self.explain(node, at, explanation);
             } else if kind == PartKind::Array {
                 unexpected.add(|| shortened(part.raw).into_owned());
@@ -159,19 +161,20 @@ impl Checker<'_> {
         unexpected.explain(rule.keyword(), what, at, explanation);
     }
 
-    fn explain_name(&mut self, node: NodeId, member: &ValuePart<'_>, at: At<'_>, explanation: &mut Explanation) {
+    /// Checks the name of a member as if it were a value, for `propertyNames`.
+    fn explain_name(&mut self, node: NodeId, member: &ValuePart<'_>, at: Position<'_>, explanation: &mut Explanation) {
         let (quoted, is_escaped) = member.quoted_name();
         let instance = Instance::of_name(quoted, is_escaped);
         let mut within = Explanation { max: 1, found: Vec::new() };
         let outer = std::mem::replace(&mut self.is_name, true);
-        self.explain(node, At { instance: &instance, place: ROOT }, &mut within);
+        self.explain(node, Position { instance: &instance, place: ROOT }, &mut within);
         self.is_name = outer;
         for violation in within.found {
             explanation.add(at, "propertyNames", violation.message);
         }
     }
 
-    fn explain_missing(&mut self, names: &[Box<str>], at: At<'_>, explanation: &mut Explanation) {
+    fn explain_missing(&mut self, names: &[Box<str>], at: Position<'_>, explanation: &mut Explanation) {
         for name in names {
             if self.is_done(explanation) {
                 return;
@@ -188,8 +191,9 @@ impl Checker<'_> {
         explanation.is_full() || self.has_failed()
     }
 
-    fn is_never(&self, node: NodeId) -> bool {
-        matches!(&*self.nodes.nodes[node as usize].rules, [Rule::Never])
+    /// Returns `true` for the schema `false`. A member that it rejects is reported as unexpected, by its name.
+    fn is_false_schema(&self, node: NodeId) -> bool {
+        matches!(&*self.nodes.nodes[node as usize].rules, [Rule::False])
     }
 
     /// For two schemas, one of which is `{"type": "null"}`, returns the other one.
@@ -204,7 +208,8 @@ impl Checker<'_> {
         }
     }
 
-    fn describe(&mut self, rule: &Rule, at: At<'_>) -> String {
+    /// Returns the message for a violated rule.
+    fn describe(&mut self, rule: &Rule, at: Position<'_>) -> String {
         let part = at.part();
         let shown = shortened(part.raw);
         match rule {
@@ -240,7 +245,7 @@ impl Checker<'_> {
             Rule::Content(content) => format!("{shown} is not {}", content.describe()),
             Rule::UniqueItems => format!("{shown} has non-unique elements"),
             Rule::Contains(contains) => {
-                let found = at.within().filter(|(at, _)| self.holds(contains.node, *at)).count() as u64;
+                let found = at.children().filter(|(at, _)| self.holds(contains.node, *at)).count() as u64;
                 let s = plural(found, "", "s");
                 match contains.max {
                     _ if found == 0 => format!("None of {shown} are valid under the given schema"),
@@ -293,7 +298,7 @@ impl Unexpected {
         self.count += 1;
     }
 
-    fn explain(&self, keyword: &'static str, what: &str, at: At<'_>, explanation: &mut Explanation) {
+    fn explain(&self, keyword: &'static str, what: &str, at: Position<'_>, explanation: &mut Explanation) {
         let verb = match self.count {
             0 => return,
             1 => "was",

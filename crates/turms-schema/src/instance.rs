@@ -110,7 +110,7 @@ impl<'a> Instance<'a> {
     }
 
     /// Iterates over the members or elements of a part.
-    pub(crate) fn within(&self, place: Place) -> impl Iterator<Item = (Place, &ValuePart<'a>)> {
+    pub(crate) fn children(&self, place: Place) -> impl Iterator<Item = (Place, &ValuePart<'a>)> {
         let (mut at, end) = (place + 1, self.part(place).end);
         std::iter::from_fn(move || {
             let part = self.parts.get(at as usize).filter(|_| at < end)?;
@@ -121,7 +121,7 @@ impl<'a> Instance<'a> {
 
     /// Returns `true` if there is a member with this name.
     pub(crate) fn has_member(&self, place: Place, name: &str) -> bool {
-        self.within(place).any(|(_, part)| part.is_named(name))
+        self.children(place).any(|(_, part)| part.is_named(name))
     }
 
     /// Returns the number of members; those with the same name count once.
@@ -135,7 +135,7 @@ impl<'a> Instance<'a> {
     /// Returns the members sorted by name. If a name occurs several times, the last member is returned, as in most
     /// parsers.
     pub(crate) fn members(&self, place: Place) -> Vec<(Cow<'a, str>, Place)> {
-        let mut members: Vec<_> = self.within(place).map(|(place, part)| (part.name(), place)).collect();
+        let mut members: Vec<_> = self.children(place).map(|(place, part)| (part.name(), place)).collect();
         members.sort_unstable_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
         members.dedup_by(|one, other| one.0 == other.0);
         members
@@ -156,7 +156,7 @@ impl<'a> Instance<'a> {
                 path.push('.');
                 path.push_str(&crate::explain::shortened(&part.name()));
             } else {
-                let index = self.within(part.parent).position(|(place, _)| place == step);
+                let index = self.children(part.parent).position(|(place, _)| place == step);
                 let index = index.unwrap_or_default();
                 path.push_str(&format!("[{index}]"));
             }
@@ -312,7 +312,7 @@ mod tests {
             ]
         );
         with(r#"["a\u0062", "c"]"#, |instance| {
-            let texts: Vec<_> = instance.within(ROOT).map(|(_, part)| part.text().unwrap()).collect();
+            let texts: Vec<_> = instance.children(ROOT).map(|(_, part)| part.text().unwrap()).collect();
             assert_eq!((texts, instance.part(ROOT).len), (vec!["ab".into(), "c".into()], 2));
         });
     }

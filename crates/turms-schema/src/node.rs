@@ -33,8 +33,8 @@ pub(crate) struct Node {
 /// A condition on a value.
 #[derive(Debug)]
 pub(crate) enum Rule {
-    /// The schema `false`.
-    Never,
+    /// The schema `false`, which no value satisfies.
+    False,
     Type(Types),
     Const(Box<Value>),
     Enum(Box<EnumValues>),
@@ -239,7 +239,7 @@ impl Rule {
     /// Returns the keyword of the rule, or the first if it combines several.
     pub(crate) fn keyword(&self) -> &'static str {
         match self {
-            Self::Never => "false",
+            Self::False => "false",
             Self::Type(_) => "type",
             Self::Const(_) => "const",
             Self::Enum(_) => "enum",

@@ -28,17 +28,17 @@ pub(crate) type ResourceId = u32;
 #[derive(Debug)]
 pub(crate) struct Resource<'a> {
     pub(crate) draft: Draft,
-    pub(crate) root: Spot<'a>,
+    pub(crate) root: LocatedSchema<'a>,
     uri: String,
-    anchors: HashMap<&'a str, Spot<'a>>,
-    pub(crate) dynamic_anchors: HashMap<&'a str, Spot<'a>>,
+    anchors: HashMap<&'a str, LocatedSchema<'a>>,
+    pub(crate) dynamic_anchors: HashMap<&'a str, LocatedSchema<'a>>,
     /// `true` if `$recursiveRef` may be redirected here.
     pub(crate) is_recursive: bool,
 }
 
 /// A schema in the document.
 #[derive(Debug, Clone)]
-pub(crate) struct Spot<'a> {
+pub(crate) struct LocatedSchema<'a> {
     pub(crate) value: &'a Value,
     pub(crate) resource: ResourceId,
     /// JSON pointer of the schema, for errors.
@@ -59,7 +59,7 @@ impl<'a> RefIndex<'a> {
     pub(crate) fn new(document: &'a Value) -> Result<Self, SchemaError> {
         let mut index = Self::empty(false);
         let draft = draft_of(document)?.unwrap_or(Draft::Of2020);
-        let root = Spot { value: document, resource: 0, pointer: Pointer::default() };
+        let root = LocatedSchema { value: document, resource: 0, pointer: Pointer::default() };
         index.begin_resource(root.clone(), String::new(), draft);
         index.visit_all(root)?;
         Ok(index)
@@ -68,7 +68,7 @@ impl<'a> RefIndex<'a> {
     /// Returns `true` if the value is a valid schema in this dialect.
     pub(crate) fn is_schema(value: &Value, draft: Draft) -> bool {
         let mut index = RefIndex::empty(true);
-        let root = Spot { value, resource: 0, pointer: Pointer::default() };
+        let root = LocatedSchema { value, resource: 0, pointer: Pointer::default() };
         index.begin_resource(root.clone(), String::new(), draft);
         index.visit_all(root).is_ok()
     }
@@ -86,16 +86,25 @@ impl<'a> RefIndex<'a> {
     }
 
     /// Creates a subschema.
-    pub(crate) fn spot(&self, value: &'a Value, parent: &Spot<'a>, pointer: Pointer<'a>) -> Spot<'a> {
+    pub(crate) fn locate(
+        &self,
+        value: &'a Value,
+        parent: &LocatedSchema<'a>,
+        pointer: Pointer<'a>,
+    ) -> LocatedSchema<'a> {
         let resource = self.places.get(&std::ptr::from_ref(value)).copied().unwrap_or(parent.resource);
-        Spot { value, resource, pointer }
+        LocatedSchema { value, resource, pointer }
     }
 
     /// Returns the target of a reference in a schema.
     ///
     /// # Errors
     /// If the document has no such target.
-    pub(crate) fn target(&mut self, reference: &str, from: &Spot<'a>) -> Result<Spot<'a>, SchemaError> {
+    pub(crate) fn target(
+        &mut self,
+        reference: &str,
+        from: &LocatedSchema<'a>,
+    ) -> Result<LocatedSchema<'a>, SchemaError> {
         let (uri, fragment) = resolve(&self.resource(from.resource).uri, reference);
         let outside = || {
             SchemaError::at(&from.pointer, format!("{reference:?} is outside of the schema, and nothing is fetched"))
@@ -105,21 +114,21 @@ impl<'a> RefIndex<'a> {
         if !fragment.is_empty() && !fragment.starts_with('/') {
             return self.resource(id).anchors.get(&*fragment).cloned().ok_or_else(nothing);
         }
-        let mut spot = self.resource(id).root.clone();
+        let mut located = self.resource(id).root.clone();
         for name in steps(&fragment) {
-            let value = match spot.value {
+            let value = match located.value {
                 Value::Object(members) => members.get(&name),
                 Value::Array(items) => name.parse().ok().and_then(|index: usize| items.get(index)),
                 _ => None,
             };
-            let pointer = spot.pointer.step(name);
-            spot = self.spot(value.ok_or_else(nothing)?, &spot, pointer);
+            let pointer = located.pointer.step(name);
+            located = self.locate(value.ok_or_else(nothing)?, &located, pointer);
         }
         // A location that no keyword leads to is not indexed yet.
-        if !self.places.contains_key(&std::ptr::from_ref(spot.value)) {
-            self.visit_all(spot.clone())?;
+        if !self.places.contains_key(&std::ptr::from_ref(located.value)) {
+            self.visit_all(located.clone())?;
         }
-        Ok(self.spot(spot.value, &spot, spot.pointer.clone()))
+        Ok(self.locate(located.value, &located, located.pointer.clone()))
     }
 
     /// Returns the anchor in a reference, if there is one.
@@ -128,7 +137,7 @@ impl<'a> RefIndex<'a> {
         (!fragment.is_empty() && !fragment.starts_with('/')).then_some(fragment)
     }
 
-    fn begin_resource(&mut self, mut root: Spot<'a>, uri: String, draft: Draft) -> ResourceId {
+    fn begin_resource(&mut self, mut root: LocatedSchema<'a>, uri: String, draft: Draft) -> ResourceId {
         let id = ResourceId::try_from(self.resources.len()).unwrap_or(ResourceId::MAX);
         root.resource = id;
         self.by_uri.entry(uri.clone()).or_insert(id);
@@ -137,35 +146,39 @@ impl<'a> RefIndex<'a> {
         id
     }
 
-    fn visit_all(&mut self, first: Spot<'a>) -> Result<(), SchemaError> {
+    fn visit_all(&mut self, first: LocatedSchema<'a>) -> Result<(), SchemaError> {
         let mut open = vec![(first, 0)];
-        while let Some((spot, depth)) = open.pop() {
+        while let Some((located, depth)) = open.pop() {
             if depth > MAX_NESTING {
                 return Err(SchemaError::too_large());
             }
-            self.visit(spot, |spot| open.push((spot, depth + 1)))?;
+            self.visit(located, |located| open.push((located, depth + 1)))?;
         }
         Ok(())
     }
 
-    fn visit(&mut self, mut spot: Spot<'a>, mut open: impl FnMut(Spot<'a>)) -> Result<(), SchemaError> {
-        let Value::Object(members) = spot.value else {
-            self.places.insert(spot.value, spot.resource);
-            return match spot.value {
+    fn visit(
+        &mut self,
+        mut located: LocatedSchema<'a>,
+        mut open: impl FnMut(LocatedSchema<'a>),
+    ) -> Result<(), SchemaError> {
+        let Value::Object(members) = located.value else {
+            self.places.insert(located.value, located.resource);
+            return match located.value {
                 Value::Bool(_) => Ok(()),
                 value => {
                     let shown = super::explain::shortened(&value.to_string()).into_owned();
                     let problem = format!("should be a schema (an object, true or false), not {shown}");
-                    Err(SchemaError::at(&spot.pointer, problem))
+                    Err(SchemaError::at(&located.pointer, problem))
                 }
             };
         };
-        self.name(&mut spot)?;
-        self.places.insert(spot.value, spot.resource);
-        let draft = self.resource(spot.resource).draft;
+        self.name(&mut located)?;
+        self.places.insert(located.value, located.resource);
+        let draft = self.resource(located.resource).draft;
         for (keyword, value) in members {
             let Some(shape) = shape_of(draft, keyword) else { continue };
-            let pointer = spot.pointer.step(keyword);
+            let pointer = located.pointer.step(keyword);
             if let Some(problem) = shape.problem(value) {
                 return Err(SchemaError::at(&pointer, problem));
             }
@@ -181,7 +194,7 @@ impl<'a> RefIndex<'a> {
             if let Some(bound) = bound.filter(|bound| draft == Draft::Four && !members.contains_key(bound)) {
                 return Err(SchemaError::at(&pointer, format!("{bound:?} is missing, which it is about")));
             }
-            let child = |value: &'a Value, pointer| Spot { value, resource: spot.resource, pointer };
+            let child = |value: &'a Value, pointer| LocatedSchema { value, resource: located.resource, pointer };
             match (shape, value) {
                 (Shape::Schema | Shape::SchemaOrSchemas, Value::Object(_) | Value::Bool(_)) => {
                     open(child(value, pointer))
@@ -205,42 +218,42 @@ impl<'a> RefIndex<'a> {
     }
 
     /// Adds the identifier and anchors of a schema to the index.
-    fn name(&mut self, spot: &mut Spot<'a>) -> Result<(), SchemaError> {
-        let member = |name: &str| spot.value.get(name).and_then(Value::as_str);
-        let mut draft = self.resource(spot.resource).draft;
-        if let Some(other) = draft_of(spot.value).map_err(|error| error.within(&spot.pointer.to_string()))? {
+    fn name(&mut self, located: &mut LocatedSchema<'a>) -> Result<(), SchemaError> {
+        let member = |name: &str| located.value.get(name).and_then(Value::as_str);
+        let mut draft = self.resource(located.resource).draft;
+        if let Some(other) = draft_of(located.value).map_err(|error| error.within(&located.pointer.to_string()))? {
             draft = other;
         }
         let stands_alone = draft.reference_stands_alone() && member("$ref").is_some();
         let id = member(draft.id()).filter(|_| !stands_alone);
         if let Some(id) = id {
-            let (uri, fragment) = resolve(&self.resource(spot.resource).uri, id);
-            if spot.pointer.is_root() || !id.starts_with('#') {
+            let (uri, fragment) = resolve(&self.resource(located.resource).uri, id);
+            if located.pointer.is_root() || !id.starts_with('#') {
                 self.uri_bytes += uri.len();
                 if self.uri_bytes > MAX_URI_BYTES {
                     return Err(SchemaError::too_large());
                 }
-                spot.resource = self.begin_resource(spot.clone(), uri, draft);
+                located.resource = self.begin_resource(located.clone(), uri, draft);
             }
             if let Some(anchor) = id.split_once('#').map(|(_, anchor)| anchor).filter(|anchor| !anchor.is_empty()) {
                 if !draft.reference_stands_alone() {
                     let problem = format!("{fragment:?} should be an anchor of its own");
-                    return Err(SchemaError::at(spot.pointer.step(draft.id()), problem));
+                    return Err(SchemaError::at(located.pointer.step(draft.id()), problem));
                 }
-                self.resources[spot.resource as usize].anchors.insert(anchor, spot.clone());
+                self.resources[located.resource as usize].anchors.insert(anchor, located.clone());
             }
         }
         let anchor = member("$anchor").filter(|_| draft >= Draft::Of2019);
         let dynamic = member("$dynamicAnchor").filter(|_| draft >= Draft::Of2020);
-        let resource = &mut self.resources[spot.resource as usize];
+        let resource = &mut self.resources[located.resource as usize];
         for name in anchor.into_iter().chain(dynamic) {
-            resource.anchors.insert(name, spot.clone());
+            resource.anchors.insert(name, located.clone());
         }
         if let Some(name) = dynamic {
-            resource.dynamic_anchors.insert(name, spot.clone());
+            resource.dynamic_anchors.insert(name, located.clone());
         }
-        if draft == Draft::Of2019 && std::ptr::eq(resource.root.value, spot.value) {
-            resource.is_recursive = spot.value.get("$recursiveAnchor") == Some(&Value::Bool(true));
+        if draft == Draft::Of2019 && std::ptr::eq(resource.root.value, located.value) {
+            resource.is_recursive = located.value.get("$recursiveAnchor") == Some(&Value::Bool(true));
         }
         Ok(())
     }

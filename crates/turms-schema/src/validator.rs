@@ -6,7 +6,7 @@ use serde_json::Value;
 use turms_proto::{MAX_DEPTH, Object, RawJson};
 
 use crate::budget::{Budget, DEFAULT_MAX_VALIDATION_STEPS};
-use crate::check::{At, Checker};
+use crate::check::{Checker, Position};
 use crate::compile;
 use crate::explain::{Explanation, not_of_format};
 use crate::instance::{Instance, ROOT};
@@ -142,7 +142,7 @@ impl Validator {
 
     fn check_with(&self, value: &RawJson, budget: &mut Budget) -> Result<Vec<Violation>, ValidationError> {
         let instance = Instance::read(value, budget)?;
-        let at = At { instance: &instance, place: ROOT };
+        let at = Position { instance: &instance, place: ROOT };
         let mut checker = Checker::new(&self.nodes, budget);
         checker.formats_are_annotations = self.formats_are_annotations;
         let holds = checker.holds(0, at);
@@ -168,11 +168,11 @@ impl Validator {
 }
 
 /// Finds the violations of an invalid value, with the remaining steps.
-fn explain(checker: &mut Checker<'_>, at: At<'_>) -> Vec<Violation> {
+fn explain(checker: &mut Checker<'_>, at: Position<'_>) -> Vec<Violation> {
     let mut explanation = Explanation { max: Validator::MAX_VIOLATIONS, found: Vec::new() };
     checker.explain(0, at, &mut explanation);
     if explanation.found.is_empty() {
-        let message = "is not valid, and why is too expensive to find out".to_owned();
+        let message = "is not valid; it would take too many steps to find the violations".to_owned();
         explanation.found.push(Violation { path: String::new(), keyword: "", message });
     }
     explanation.found
