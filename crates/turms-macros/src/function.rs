@@ -33,12 +33,12 @@ fn expand_function(kind: ItemKind, attribute: TokenStream, mut function: ItemFn)
     let attribute = match ItemAttribute::parse(kind, attribute) {
         Ok(attribute) => attribute,
         Err(error) => {
-            let made_type = kind.path(&item_attribute::default_crate());
-            return error_with(&error, &placeholder(&made_type, &function));
+            let item_type = kind.path(&item_attribute::default_crate());
+            return error_with(&error, &placeholder(&item_type, &function));
         }
     };
     let expanded = expand_to_builder(&attribute, &mut function);
-    expanded.unwrap_or_else(|error| error_with(&error, &placeholder(&attribute.made_type(), &function)))
+    expanded.unwrap_or_else(|error| error_with(&error, &placeholder(&attribute.item_type(), &function)))
 }
 
 /// Emits an error together with code that prevents follow-up errors.
@@ -64,13 +64,13 @@ fn expand_to_builder(attribute: &ItemAttribute, function: &mut ItemFn) -> Result
     let (outer, inner): (Vec<_>, Vec<_>) = attrs.iter().partition(|attribute| is_outer_attribute(attribute));
     let ident = &sig.ident;
     let turbofish = used.as_turbofish();
-    let made_type = attribute.made_type();
+    let item_type = attribute.item_type();
     let definitions = expansion.definitions();
     let expression = expansion.for_function(&quote!(#ident #turbofish));
     let lint_allowances = lint_allowances(sig);
     Ok(quote! {
         #(#outer)*
-        #vis fn #ident #declared () -> #made_type #predicates {
+        #vis fn #ident #declared () -> #item_type #predicates {
             #(#inner)*
             #lint_allowances
             #sig #block
@@ -83,14 +83,14 @@ fn expand_to_builder(attribute: &ItemAttribute, function: &mut ItemFn) -> Result
 }
 
 /// Creates a placeholder for an invalid function, which prevents further errors where it is used.
-fn placeholder(made_type: &TokenStream, function: &ItemFn) -> TokenStream {
+fn placeholder(item_type: &TokenStream, function: &ItemFn) -> TokenStream {
     let ItemFn { attrs, vis, sig, .. } = function;
     let outer = attrs.iter().filter(|attribute| is_outer_attribute(attribute));
     let ident = &sig.ident;
     let (declared, _, predicates) = sig.generics.split_for_impl();
     quote! {
         #(#outer)*
-        #vis fn #ident #declared () -> #made_type #predicates {
+        #vis fn #ident #declared () -> #item_type #predicates {
             ::std::unimplemented!()
         }
     }

@@ -8,7 +8,7 @@ use syn::{Attribute, Error, Expr, ExprLit, Ident, Lit, LitBool, LitStr, Meta, Pa
 
 use crate::template::Template;
 
-/// A parsed attribute.
+/// A parsed `#[tool(..)]`, `#[prompt(..)]` or `#[resource(..)]`.
 pub(crate) struct ItemAttribute {
     pub(crate) kind: ItemKind,
     /// The URI of a resource.
@@ -81,8 +81,8 @@ impl ItemAttribute {
     /// Expands to the builder with all keys of the attribute. `documentation` is the description unless the attribute
     /// has one.
     pub(crate) fn builder(&self, name: &LitStr, documentation: Option<&str>) -> TokenStream {
-        let path = self.made_type();
-        let begun = match &self.uri {
+        let path = self.item_type();
+        let new_builder = match &self.uri {
             Some(template) => {
                 let uri = &template.uri;
                 quote!(#path::builder(#uri).name(#name))
@@ -93,7 +93,7 @@ impl ItemAttribute {
         let description = documentation.filter(|_| !own_description).into_iter();
         let turms = self.turms();
         let calls = self.entries.iter().filter_map(|entry| entry.call(&turms));
-        quote!(#begun #(.description(#description))* #(#calls)*)
+        quote!(#new_builder #(.description(#description))* #(#calls)*)
     }
 
     /// Returns the builder method that takes the handler.
@@ -126,8 +126,8 @@ impl ItemAttribute {
         }
     }
 
-    /// Returns the type that is built.
-    pub(crate) fn made_type(&self) -> TokenStream {
+    /// Returns the type that the generated function returns, such as `::turms::Tool`.
+    pub(crate) fn item_type(&self) -> TokenStream {
         self.kind.path(&self.turms())
     }
 }
@@ -176,14 +176,16 @@ impl AttributeEntry {
 /// The parsed value of a key.
 enum EntryValue {
     None,
+    /// `true` or `false`.
     Choice(LitBool),
     Text(LitStr),
-    /// The builder method.
+    /// The builder method: `task`, `task_required` or `task_deferred`.
     Task(Ident),
     Icon(Expr),
     Value(Expr),
     /// The time to live and the scope.
     Cache(Expr, Expr),
+    /// The path of the crate, of the key `crate`.
     Path(Path),
 }
 
@@ -219,7 +221,7 @@ pub(crate) fn default_crate() -> Path {
     syn::parse_quote!(::turms)
 }
 
-/// Value of a key.
+/// The form of the value that a key takes.
 #[derive(Clone, Copy)]
 enum ValueForm {
     /// No value.
