@@ -16,8 +16,8 @@ pub fn request<P: Serialize + ?Sized>(
     params: Option<&P>,
 ) -> Result<(), EncodeError> {
     write_or_undo(out, |out| {
-        open_request(out, Some(id), method)?;
-        member(out, b"\"params\":", params)
+        begin_call(out, Some(id), method)?;
+        last_member(out, b"\"params\":", params)
     })
 }
 
@@ -32,13 +32,13 @@ pub fn request_with(
     write: impl FnOnce(&mut Vec<u8>) -> Result<(), EncodeError>,
 ) -> Result<(), EncodeError> {
     let start = out.len();
-    open_request(out, Some(id), method).map_err(EncodeError)?;
-    let bare = out.len();
+    begin_call(out, Some(id), method).map_err(EncodeError)?;
+    let end_without_params = out.len();
     out.extend_from_slice(b",\"params\":");
-    let named = out.len();
+    let params_start = out.len();
     write(out).inspect_err(|_| out.truncate(start))?;
-    if out.len() == named {
-        out.truncate(bare);
+    if out.len() == params_start {
+        out.truncate(end_without_params);
     }
     out.push(b'}');
     Ok(())
@@ -54,8 +54,8 @@ pub fn notification<P: Serialize + ?Sized>(
     params: Option<&P>,
 ) -> Result<(), EncodeError> {
     write_or_undo(out, |out| {
-        open_request(out, None, method)?;
-        member(out, b"\"params\":", params)
+        begin_call(out, None, method)?;
+        last_member(out, b"\"params\":", params)
     })
 }
 
@@ -65,8 +65,8 @@ pub fn notification<P: Serialize + ?Sized>(
 /// If the result cannot be encoded as JSON. The buffer is then unchanged.
 pub fn success<R: Serialize + ?Sized>(out: &mut Vec<u8>, id: &RequestId, result: &R) -> Result<(), EncodeError> {
     write_or_undo(out, |out| {
-        open_response(out, Some(id))?;
-        member(out, b"\"result\":", Some(result))
+        begin_message(out, Some(id))?;
+        last_member(out, b"\"result\":", Some(result))
     })
 }
 
@@ -80,7 +80,7 @@ pub fn success_with(
     write: impl FnOnce(&mut Vec<u8>) -> Result<(), EncodeError>,
 ) -> Result<(), EncodeError> {
     let start = out.len();
-    open_response(out, Some(id)).map_err(EncodeError)?;
+    begin_message(out, Some(id)).map_err(EncodeError)?;
     out.extend_from_slice(b",\"result\":");
     write(out).inspect_err(|_| out.truncate(start))?;
     out.push(b'}');
@@ -98,8 +98,8 @@ pub fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), 
 /// Appends a response with an error. Without an id, the member is omitted, as in revisions since 2025-11-25.
 pub fn failure(out: &mut Vec<u8>, id: Option<&RequestId>, error: &ErrorObject) {
     let written = write_or_undo(out, |out| {
-        open_response(out, id)?;
-        member(out, b"\"error\":", Some(error))
+        begin_message(out, id)?;
+        last_member(out, b"\"error\":", Some(error))
     });
     debug_assert!(written.is_ok(), "error objects are always encodable");
 }
@@ -108,7 +108,7 @@ pub fn failure(out: &mut Vec<u8>, id: Option<&RequestId>, error: &ErrorObject) {
 pub fn failure_with_null_id(out: &mut Vec<u8>, error: &ErrorObject) {
     let written = write_or_undo(out, |out| {
         out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":null");
-        member(out, b"\"error\":", Some(error))
+        last_member(out, b"\"error\":", Some(error))
     });
     debug_assert!(written.is_ok(), "error objects are always encodable");
 }
@@ -128,7 +128,7 @@ pub fn batch<'a>(out: &mut Vec<u8>, messages: impl IntoIterator<Item = &'a Messa
 /// Appends a request or notification with parameters that are already JSON.
 pub(crate) fn raw_call(out: &mut Vec<u8>, id: Option<&RequestId>, method: &str, params: Option<&str>) {
     // Writing an id and a string to memory cannot fail.
-    let _ = open_request(out, id, method);
+    let _ = begin_call(out, id, method);
     if let Some(params) = params {
         out.extend_from_slice(b",\"params\":");
         out.extend_from_slice(params.as_bytes());
@@ -138,7 +138,7 @@ pub(crate) fn raw_call(out: &mut Vec<u8>, id: Option<&RequestId>, method: &str, 
 
 /// Appends a response with a result that is already JSON.
 pub(crate) fn raw_success(out: &mut Vec<u8>, id: &RequestId, result: &str) {
-    let _ = open_response(out, Some(id));
+    let _ = begin_message(out, Some(id));
     out.extend_from_slice(b",\"result\":");
     out.extend_from_slice(result.as_bytes());
     out.push(b'}');
@@ -156,14 +156,16 @@ fn write_or_undo(
     })
 }
 
-fn open_request(out: &mut Vec<u8>, id: Option<&RequestId>, method: &str) -> Result<(), serde_json::Error> {
-    open_response(out, id)?;
+/// Appends a request or a notification up to its parameters, without the closing brace.
+fn begin_call(out: &mut Vec<u8>, id: Option<&RequestId>, method: &str) -> Result<(), serde_json::Error> {
+    begin_message(out, id)?;
     out.extend_from_slice(b",\"method\":");
     writer::write_string(out, method);
     Ok(())
 }
 
-fn open_response(out: &mut Vec<u8>, id: Option<&RequestId>) -> Result<(), serde_json::Error> {
+/// Appends the beginning of any message: the version, and the id if it has one.
+fn begin_message(out: &mut Vec<u8>, id: Option<&RequestId>) -> Result<(), serde_json::Error> {
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
     match id {
         Some(id) => {
@@ -174,7 +176,12 @@ fn open_response(out: &mut Vec<u8>, id: Option<&RequestId>) -> Result<(), serde_
     }
 }
 
-fn member<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &[u8], value: Option<&T>) -> Result<(), serde_json::Error> {
+/// Appends the last member, unless it is `None`, and the closing brace.
+fn last_member<T: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    name: &[u8],
+    value: Option<&T>,
+) -> Result<(), serde_json::Error> {
     if let Some(value) = value {
         out.push(b',');
         out.extend_from_slice(name);

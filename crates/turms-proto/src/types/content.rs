@@ -220,6 +220,17 @@ pub enum Content {
     Unknown(Object),
 }
 
+/// Returns the text of all text blocks, separated by line breaks.
+pub(crate) fn text_of(blocks: &[Content]) -> String {
+    let mut texts = blocks.iter().filter_map(Content::as_text);
+    let mut text = texts.next().unwrap_or_default().to_owned();
+    for more in texts {
+        text.push('\n');
+        text.push_str(more);
+    }
+    text
+}
+
 impl Content {
     /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {

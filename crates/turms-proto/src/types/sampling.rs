@@ -10,6 +10,7 @@ use turms_proto_derive::ProtocolObject;
 use crate::json::{Number, Object};
 use crate::method::method;
 use crate::object::string_enum;
+use crate::types::content::text_of;
 use crate::types::{Content, Meta, Role, TaskRequest, Tool};
 
 /// Content of a message: one block, or since 2025-11-25 a list of blocks. Encoding keeps the form.
@@ -30,6 +31,20 @@ impl Blocks {
             Self::One(block) => std::slice::from_ref(block),
             Self::Many(blocks) => blocks,
         }
+    }
+
+    /// Returns the text of all text blocks, separated by line breaks.
+    ///
+    /// ```
+    /// use turms_proto::types::{Content, CreateMessageResult};
+    ///
+    /// let blocks = vec![Content::text("Paris"), Content::image([1], "image/png"), Content::text("in France")];
+    /// let result = CreateMessageResult::assistant(blocks, "my-model");
+    /// assert_eq!(result.content.text(), "Paris\nin France");
+    /// ```
+    #[must_use]
+    pub fn text(&self) -> String {
+        text_of(self.as_slice())
     }
 }
 

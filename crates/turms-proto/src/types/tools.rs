@@ -9,6 +9,7 @@ use turms_proto_derive::ProtocolObject;
 use crate::json::{DecodeError, EncodeError, Object, RawJson};
 use crate::method::{method, notification};
 use crate::object::string_enum;
+use crate::types::content::text_of;
 use crate::types::{
     CacheScope, Content, Cursor, EmptyParams, Icon, ImageContent, InputResponses, Meta, Outcome, PaginatedParams,
     ResourceContents, ResourceLink, ResultType, TaskRequest,
@@ -279,13 +280,7 @@ impl CallToolResult {
     /// Returns the text of all text blocks, separated by line breaks.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut texts = self.content.iter().filter_map(Content::as_text);
-        let mut text = texts.next().unwrap_or_default().to_owned();
-        for more in texts {
-            text.push('\n');
-            text.push_str(more);
-        }
-        text
+        text_of(&self.content)
     }
 
     /// Iterates over the images.
