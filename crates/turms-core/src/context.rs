@@ -1,3 +1,5 @@
+//! The context of a call.
+
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +17,8 @@ use crate::principal::Principal;
 use crate::service_error::ServiceError;
 use crate::session::SessionHandle;
 
-/// The context of a call or a notification: its revision, id and `_meta`, the peer that sent it, and its session.
+/// The context of a call or a notification: its revision, id and `_meta`, the peer that sent it, its session, and the values that the
+/// transport and middleware attached ([`extension`](Self::extension)).
 #[derive(Clone)]
 pub struct CallContext {
     pub(crate) dialect: Dialect,
@@ -197,9 +200,10 @@ impl CallContext {
         self.cancellation.as_ref()
     }
 
-    /// A value that the transport or middleware attached to the request.
+    /// A value that the transport, middleware of the HTTP application or a layer attached to the request.
     #[must_use]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        // First the values that layers attached to this call, then those of the transport, then those of middleware.
         if let Some(attached) = self.extensions.as_ref().and_then(|extensions| extensions.get()) {
             return Some(attached);
         }
@@ -224,23 +228,26 @@ impl CallContext {
     }
 }
 
-/// Mark of calls that came over a network. Transports over a network attach it to their calls as an extension. A caller without a
-/// principal then counts as one without scopes.
+/// Mark of calls that came over a network. HTTP and WebSocket attach it to their calls as an [extension](CallContext::extension).
+///
+/// It decides about callers without a principal: with this mark, they have no scopes; without it, as over stdio, scopes are not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a mark and nothing else")]
 pub struct Remote;
 
 /// The details that a transport has of a request. Handlers see them as [extensions](CallContext::extension), created on demand.
 pub trait RequestInfo: Send + Sync + 'static {
-    /// Returns the value of this type.
-    fn get(&self, kind: TypeId) -> Option<&dyn Any>;
+    /// Returns the value of this type that the transport has, such as the headers of an HTTP request.
+    fn get(&self, type_id: TypeId) -> Option<&dyn Any>;
 
-    /// The values that middleware has attached to the request. They do not replace what [`get`](RequestInfo::get) returns.
+    /// The values that middleware has attached to the request. For a type that the transport has as well, the value of the transport
+    /// is used.
     fn extensions(&self) -> Option<&Extensions> {
         None
     }
 
-    /// Compares the arguments of a tool with the headers that mirror them. The router calls it: it knows which headers do.
+    /// Compares the arguments of a tool with the headers that mirror them (`Mcp-Param-…`). Called by the router, which knows the
+    /// schema of the tool and so which arguments are mirrored.
     ///
     /// # Errors
     /// -32020 if a header differs from its argument.
