@@ -1,3 +1,5 @@
+//! Tracking of pending calls, to list and to cancel them.
+
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -10,7 +12,8 @@ use crate::call::error::{CallError, CallErrorKind, Delivery};
 use crate::call::{CallOutput, CallRequest};
 use crate::state::PendingCall;
 
-/// Tracks pending calls, so that they can be listed and cancelled. This layer is outside of all layers that wait.
+/// The layer that tracks pending calls. It is outside of all layers that wait, such as for a connection or a retry, so
+/// that a call can be cancelled while it waits there.
 pub(crate) struct Track<S> {
     inner: S,
     pending: Arc<PendingCalls>,
@@ -56,7 +59,7 @@ impl PendingCalls {
         if token.is_some_and(CancellationToken::is_cancelled) {
             return Err(CallError::not_sent(call.target(), CallErrorKind::Cancelled));
         }
-        let _entry = self.insert(call.clone());
+        let _removes_on_drop = self.insert(call.clone());
         // The call is polled first, so that a result that is ready immediately wins.
         tokio::select! {
             biased;
