@@ -159,15 +159,21 @@ impl FromCall for HeaderMap {
     }
 }
 
-/// Extracts a value that the transport or a layer attached to the request.
+/// Extracts a value that the transport, middleware of the HTTP application or a layer attached to the request. Middleware
+/// attaches it with `request.extensions_mut().insert(value)`. The call fails if there is none; extract
+/// `Option<Extension<T>>` if it is optional.
 #[derive(Debug, Clone)]
 #[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
 pub struct Extension<T>(pub T);
 
 impl<T: Clone + Send + Sync + 'static> FromCall for Extension<T> {
     fn from_call(call: &mut CallParts) -> Result<Self, Rejection> {
-        let missing =
-            || ErrorObject::internal(format!("the request has no extension of type {}", std::any::type_name::<T>()));
+        let missing = || {
+            ErrorObject::internal(format!(
+                "the request has no extension of type {}: attach it in middleware or in a layer",
+                std::any::type_name::<T>()
+            ))
+        };
         Ok(Self(call.context.extension::<T>().cloned().ok_or_else(missing)?))
     }
 }

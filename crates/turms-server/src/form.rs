@@ -1,7 +1,8 @@
 //! Elicitation forms generated from Rust types.
 //!
-//! A form is a flat object with fields of the few types that the specification allows. A schema that is
-//! generated from a type can contain more. It is simplified if a client loses nothing by it, and rejected otherwise.
+//! A form is a flat object with fields of the few types that the specification allows. `schemars` generates more than
+//! that: keywords that add nothing for a client, such as `null` for an optional field, are removed, and a schema that
+//! a form cannot express is an error.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -63,9 +64,9 @@ pub(crate) fn without_nulls(form: &FormSchema, mut content: Object) -> Object {
     let is_required =
         |name: &str| form.required.as_ref().is_some_and(|required| required.iter().any(|one| one == name));
     let is_null = |name: &str| content.get(name).is_some_and(|value| value.as_str() == "null");
-    let empty: Vec<String> =
+    let omitted: Vec<String> =
         form.properties.keys().filter(|name| is_null(name) && !is_required(name)).cloned().collect();
-    empty.iter().for_each(|name| drop(content.remove(name)));
+    omitted.iter().for_each(|name| drop(content.remove(name)));
     content
 }
 
@@ -87,6 +88,7 @@ const UNSUPPORTED_KEYWORDS: [&str; 12] = [
     "$ref",
 ];
 
+/// Converts the schema of a struct to a form.
 fn form(schema: &Value) -> Result<FormSchema, String> {
     let root = schema.as_object().filter(|root| root.get("type").is_some_and(|kind| kind == "object"));
     let root = root.ok_or("a form is a struct with named fields")?;
@@ -102,6 +104,7 @@ fn form(schema: &Value) -> Result<FormSchema, String> {
     Ok(form)
 }
 
+/// Converts the schema of a member to a field.
 fn field(schema: &Value) -> Result<Field, String> {
     let schema = without_null(schema.as_object().cloned().unwrap_or_default());
     let mut field = Map::new();

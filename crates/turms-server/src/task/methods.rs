@@ -1,4 +1,5 @@
-//! The `tasks/*` methods, in both protocol dialects.
+//! The `tasks/*` methods of both formats: the extension of 2026-07-28, and the core tasks of 2025-11-25. Functions for
+//! the latter have `core` in their names.
 
 use std::sync::Arc;
 
@@ -71,14 +72,14 @@ impl TaskManager {
         self.owned(&params.task_id, context).await?;
         let given: Vec<(String, RawJson)> =
             params.input_responses.iter().map(|(key, answer)| (key.into_owned(), answer)).collect();
-        let take = |record: &mut TaskRecord| {
+        let store_responses = |record: &mut TaskRecord| {
             // Responses without a pending input request are ignored.
             let taken = given
                 .iter()
                 .filter(|(key, answer)| resolve_request(record, key, Some(TaskAnswer::Given(answer.clone()))));
             taken.count() > 0
         };
-        let found = edit_record(&**self.store(), &params.task_id, take).await;
+        let found = edit_record(&**self.store(), &params.task_id, store_responses).await;
         found.map_err(|error| task_store_error(&error))?.ok_or_else(|| unknown_task(&params.task_id))?;
         Ok(Payload::new(empty_result(server)))
     }
@@ -86,12 +87,12 @@ impl TaskManager {
     async fn cancel(&self, params: Payload, context: &Context, server: Option<Meta>) -> CallResult {
         require_tasks_extension(context)?;
         let params: TaskParams = params.take()?;
-        self.end(&params.task_id, context).await?;
+        self.cancel_record(&params.task_id, context).await?;
         Ok(Payload::new(empty_result(server)))
     }
 
     /// Cancels a task unless it has ended. Returns the task and its previous status.
-    async fn end(&self, id: &str, context: &Context) -> Result<(TaskRecord, TaskStatus), ErrorObject> {
+    async fn cancel_record(&self, id: &str, context: &Context) -> Result<(TaskRecord, TaskStatus), ErrorObject> {
         let before = self.owned(id, context).await?.task.status;
         let ended = edit_record(&**self.store(), id, |record| end_record(record, TaskStatus::Cancelled)).await;
         let record = ended.map_err(|error| task_store_error(&error))?.ok_or_else(|| unknown_task(id))?;
@@ -100,19 +101,19 @@ impl TaskManager {
 
     async fn get_core(&self, params: Payload, context: &Context) -> CallResult {
         let params: TaskParams = params.take()?;
-        Ok(core(&*self.owned(&params.task_id, context).await?))
+        Ok(core_payload(&*self.owned(&params.task_id, context).await?))
     }
 
     async fn cancel_core(&self, params: Payload, context: &Context) -> CallResult {
         let params: TaskParams = params.take()?;
-        let (record, before) = self.end(&params.task_id, context).await?;
+        let (record, before) = self.cancel_record(&params.task_id, context).await?;
         // The task may have ended by itself in the meantime.
         let status = record.task.status;
         if before.is_terminal() || status != TaskStatus::Cancelled {
             let message = format!("the task cannot be cancelled any more: it is {}", status.as_str());
             return Err(ErrorObject::invalid_params(message).into());
         }
-        Ok(core(&record))
+        Ok(core_payload(&record))
     }
 
     async fn list_core(&self, params: Payload, context: &Context) -> CallResult {
@@ -131,6 +132,7 @@ impl TaskManager {
         Ok(Payload::new(result))
     }
 
+    /// Handles `tasks/result`, which waits until the task ends.
     async fn core_result(self: &Arc<Self>, params: Payload, context: &Context) -> CallResult {
         let params: TaskParams = params.take()?;
         let record = self.owned(&params.task_id, context).await?;
@@ -164,7 +166,8 @@ impl TaskManager {
     }
 }
 
-/// The exclusive right to send one input request, among the requests that wait for a task.
+/// The exclusive right to send one input request of a task to the client. Several `tasks/result` requests may wait for
+/// the same task, and only one of them may send it.
 struct InputRequestClaim {
     manager: Arc<TaskManager>,
     id: String,
@@ -223,6 +226,7 @@ async fn ask(peer: &Peer, question: InputRequest, task: &str) -> Result<RawJson,
     peer.request_raw(method, Some(params), RequestOptions::default().timeout(ASK_TIMEOUT)).await
 }
 
+/// Returns the response to `tasks/result` for a task that has ended.
 fn result_of(record: &TaskRecord) -> CallResult {
     match core_task_result(&record.task) {
         Some(Ok(result)) => {
@@ -236,7 +240,8 @@ fn result_of(record: &TaskRecord) -> CallResult {
     }
 }
 
-fn core(record: &TaskRecord) -> Payload {
+/// Returns the task in the format of 2025-11-25.
+fn core_payload(record: &TaskRecord) -> Payload {
     Payload::new(core_task(&record.task))
 }
 
