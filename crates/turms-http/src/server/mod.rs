@@ -87,6 +87,40 @@ impl PeerAddress {
 /// An application that shuts down gracefully must shut this service down as well, because event streams have no end of
 /// their own: pass [`HttpService::shutdown_signal`] to its server, or call [`HttpService::shutdown`] on a signal of your
 /// own. A [`Listener`] does so by itself, and serves whole applications with [`Listener::serve_tower`].
+///
+/// # Middleware
+///
+/// Handlers extract the values that middleware inserts into the extensions of the request: a `Principal` is the
+/// authenticated caller, which sessions and tasks are then bound to; any other `T` is an `Extension<T>`.
+///
+/// ```
+/// use axum::extract::Request;
+/// use axum::http::StatusCode;
+/// use axum::middleware::{Next, from_fn};
+/// use axum::response::Response;
+/// use turms_http::ServeHttp;
+/// use turms_server::{Principal, Server, Tool};
+///
+/// async fn check_token(mut request: Request, next: Next) -> Result<Response, StatusCode> {
+///     let header = request.headers().get("authorization").and_then(|value| value.to_str().ok());
+///     let user = match header.and_then(|value| value.strip_prefix("Bearer ")) {
+///         Some("secret of ann") => "ann",
+///         _ => return Err(StatusCode::UNAUTHORIZED),
+///     };
+///     request.extensions_mut().insert(Principal::new(user));
+///     Ok(next.run(request).await)
+/// }
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let whoami = Tool::builder("whoami").handler(|caller: Principal| async move { caller.subject().to_owned() });
+/// let mcp = Server::new("directory", "1.0.0").tool(whoami).into_http_service()?;
+/// let application: axum::Router = axum::Router::new().nest_service("/mcp", mcp).layer(from_fn(check_token));
+/// # Ok(())
+/// # }
+/// # example().unwrap();
+/// ```
+///
+/// A [`Guard`] does the same without middleware, for servers that listen by themselves.
 #[doc(alias = "streamable_http")]
 #[doc(alias = "sse")]
 #[doc(alias = "StreamableHttpService")]
@@ -112,7 +146,8 @@ struct SharedState {
     has_denied: AtomicBool,
 }
 
-/// Extension trait for serving a server or an endpoint over HTTP. Everything that is one implements it.
+/// Extension trait for serving over HTTP. Implemented for `Server`, for a built `Router`, and for an `Endpoint`, which serves a custom
+/// `Service`.
 pub trait ServeHttp: IntoEndpoint + Sized {
     /// Converts it to a `tower` service, to mount in an application or to pass to a [`Listener`]. To use one server with
     /// several transports, build it once: `let router = server.build()?`, then `router.clone().into_http_service()?`

@@ -47,7 +47,7 @@ impl HttpState {
         }
         checked.and_then(|()| self.check_method(head)).map_err(|mut refusal| {
             if self.options.cors {
-                CorsRequest::of(head).decorate(&mut refusal, &self.options.access);
+                CorsRequest::of(head).add_headers(&mut refusal, &self.options.access);
             }
             refusal
         })
@@ -108,7 +108,7 @@ impl HttpState {
             _ => response::method_not_allowed("POST"),
         };
         if let Some(cors) = cors {
-            cors.decorate(&mut response, &self.options.access);
+            cors.add_headers(&mut response, &self.options.access);
         }
         response
     }

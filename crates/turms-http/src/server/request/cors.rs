@@ -16,12 +16,14 @@ use crate::server::response::HttpResponse;
 /// The CORS headers of a request.
 pub(in crate::server) struct CorsRequest {
     origin: Option<HeaderValue>,
-    headers: Option<HeaderValue>,
-    method: bool,
+    /// The headers that a preflight request asks for.
+    requested_headers: Option<HeaderValue>,
+    /// `true` if a preflight request names its method.
+    has_requested_method: bool,
 }
 
 /// The request headers that pages may send, apart from those that mirror arguments.
-const HEADERS: [&str; 9] = [
+const ALLOWED_HEADERS: [&str; 9] = [
     "content-type",
     "accept",
     "authorization",
@@ -38,17 +40,19 @@ impl CorsRequest {
         let headers = head.headers();
         Self {
             origin: headers.get(ORIGIN).cloned(),
-            headers: headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned(),
-            method: headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
+            requested_headers: headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned(),
+            has_requested_method: headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
         }
     }
 
+    /// Returns `true` if a browser asks for permission before the actual request.
     pub(in crate::server) fn is_preflight(&self, method: &Method) -> bool {
-        method == Method::OPTIONS && self.origin.is_some() && self.method
+        method == Method::OPTIONS && self.origin.is_some() && self.has_requested_method
     }
 
-    pub(in crate::server) fn decorate(self, answer: &mut HttpResponse, access: &AccessPolicy) {
-        let headers = answer.headers_mut();
+    /// Adds the CORS headers to a response, if the origin is allowed.
+    pub(in crate::server) fn add_headers(self, response: &mut HttpResponse, access: &AccessPolicy) {
+        let headers = response.headers_mut();
         headers.append(VARY, HeaderValue::from_static("origin"));
         let Some(origin) = self.origin.filter(|origin| access.allows_origin(origin)) else { return };
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -56,19 +60,19 @@ impl CorsRequest {
             ACCESS_CONTROL_EXPOSE_HEADERS,
             HeaderValue::from_static("mcp-session-id, mcp-protocol-version, www-authenticate, dpop-nonce"),
         );
-        if self.method {
+        if self.has_requested_method {
             headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
             headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
-            headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed_headers(self.headers.as_ref()));
+            headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed_headers(self.requested_headers.as_ref()));
         }
     }
 }
 
 /// Returns the fixed headers, and those requested headers that mirror arguments. Their names depend on the tools.
-fn allowed_headers(asked: Option<&HeaderValue>) -> HeaderValue {
-    let mut allowed = HEADERS.join(", ");
-    let asked = asked.and_then(|asked| asked.to_str().ok()).unwrap_or_default();
-    for name in asked.split(',').map(str::trim) {
+fn allowed_headers(requested: Option<&HeaderValue>) -> HeaderValue {
+    let mut allowed = ALLOWED_HEADERS.join(", ");
+    let requested = requested.and_then(|requested| requested.to_str().ok()).unwrap_or_default();
+    for name in requested.split(',').map(str::trim) {
         if name.get(..header::PARAM_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(header::PARAM_PREFIX))
         {
             allowed.push_str(", ");

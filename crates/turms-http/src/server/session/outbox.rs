@@ -1,4 +1,5 @@
-//! Outgoing messages of a session, and the streams that carry them.
+//! Outgoing messages of a session, and the event streams that carry them: one for each POST, and standalone ones, which
+//! clients open with GET.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -16,7 +17,8 @@ use super::{HttpSession, HttpSessionState, poll_or_spawn};
 const MAX_ENDED_STREAMS: usize = 64;
 
 impl HttpSession {
-    /// Sends a message. Returns `false` if the session is closed, or if the stream is full and `task` is `None`.
+    /// Sends a message on the stream of its call, or on a standalone stream. If the stream is full, wakes `task` when there is
+    /// space. Returns `false` if the message was dropped: the session is closed, or the stream is full and `task` is `None`.
     pub(super) fn send(&self, route: &MessageRoute, message: &Message, task: Option<&TaskContext<'_>>) -> Poll<bool> {
         // Log messages of a store while it stores an event are not sent. They would be stored as well, without end.
         if StoreCallGuard::is_active() {
@@ -42,7 +44,8 @@ impl HttpSession {
         Poll::Ready(true)
     }
 
-    /// Stores the events of a stream, one after the other.
+    /// Stores the events of a stream, one after the other. Does nothing if this is already going on: it then stores the new
+    /// events as well.
     pub(super) fn persist(&self, stream: u64) {
         let begins = self.state.lock().streams.get_mut(&stream).is_some_and(|stream| stream.begin_storing());
         if !begins {
@@ -78,24 +81,25 @@ impl HttpSession {
 
     /// Removes streams that ended long ago, and the oldest ones if there are too many.
     pub(super) fn remove_old_streams(&self) {
-        let forgotten: Vec<u64> = {
+        let removed: Vec<u64> = {
             let mut state = self.state.lock();
             let HttpSessionState { streams, ended, .. } = &mut *state;
             let mut excess = ended.len().saturating_sub(MAX_ENDED_STREAMS);
-            let mut forgotten = Vec::new();
+            let mut removed = Vec::new();
             ended.retain(|id| {
                 let Some(stream) = streams.get(id) else { return false };
-                let goes = stream.has_no_reader() && (excess > 0 || stream.ended_before(self.options.event_retention));
-                if goes {
+                let is_removed =
+                    stream.has_no_reader() && (excess > 0 || stream.ended_before(self.options.event_retention));
+                if is_removed {
                     excess = excess.saturating_sub(1);
                     streams.remove(id);
-                    forgotten.push(*id);
+                    removed.push(*id);
                 }
-                !goes
+                !is_removed
             });
-            forgotten
+            removed
         };
-        for stream in forgotten {
+        for stream in removed {
             let (events, id) = (self.options.event_store.clone(), self.id.clone());
             poll_or_spawn(async move {
                 // Events that cannot be removed now are removed with the session.
@@ -106,8 +110,8 @@ impl HttpSession {
 
     /// Returns `true` if an event can still be read.
     pub(super) async fn has_event(&self, stream: u64, number: u64) -> bool {
-        let is_here = self.state.lock().streams.get(&stream).is_some_and(|stream| stream.has_in_memory(number));
-        if is_here {
+        let is_in_memory = self.state.lock().streams.get(&stream).is_some_and(|stream| stream.has_in_memory(number));
+        if is_in_memory {
             return true;
         }
         let found = self.options.event_store.after(&self.id, stream, number - 1, 1).await;
@@ -157,6 +161,7 @@ impl Drop for StoreCallGuard {
 }
 
 impl HttpSessionState {
+    /// Adds a stream and returns its number.
     pub(super) fn open_stream(&mut self, kind: StreamKind) -> u64 {
         self.last_stream += 1;
         self.streams.insert(self.last_stream, Box::new(SessionStream::new(kind)));
@@ -174,9 +179,9 @@ impl HttpSessionState {
 
     /// Returns the standalone stream: one with a reader, or the oldest without, where messages wait.
     fn standalone(&mut self) -> u64 {
-        let mut standing = self.streams.iter().filter(|(_, stream)| stream.kind == StreamKind::Standalone);
-        let read = standing.clone().find(|(_, stream)| stream.is_read());
-        match read.or_else(|| standing.next()) {
+        let mut standalone = self.streams.iter().filter(|(_, stream)| stream.kind == StreamKind::Standalone);
+        let with_reader = standalone.clone().find(|(_, stream)| stream.is_read());
+        match with_reader.or_else(|| standalone.next()) {
             Some((id, _)) => *id,
             None => self.open_stream(StreamKind::Standalone),
         }
@@ -192,7 +197,8 @@ impl LockedSession<'_> {
         (id, stream, woken)
     }
 
-    /// Adds a response to a stream. Ends the stream if no other responses follow.
+    /// Adds a response to a stream. Ends the stream if no other responses follow. `left` is the number of responses of the same
+    /// batch that are added next.
     pub(super) fn respond_on_stream(&mut self, id: u64, data: Vec<u8>, left: usize) {
         let Some((stream, woken)) = self.stream(id) else { return };
         let is_last = left == 0 && stream.calls == 0;

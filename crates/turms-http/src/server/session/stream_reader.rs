@@ -1,4 +1,7 @@
-//! The body of a response that carries an event stream.
+//! The body of a response that carries an event stream of a session.
+//!
+//! A stream outlives its responses: a client that lost one continues the stream in another, from the last event that it
+//! received.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,7 +27,7 @@ pub(super) enum StreamStart {
     Fresh(u64),
     /// A resumed stream, after the last event that the client received.
     After(u64),
-    /// Same as [`StreamStart::After`], for a stream of another process.
+    /// Same as [`StreamStart::After`], for a stream that another process writes. Its events are only in the store.
     Remote(u64),
 }
 
@@ -39,14 +42,19 @@ impl StreamStart {
 /// Reads a stream and writes its events to a response.
 pub(super) struct StreamReader {
     session: Arc<HttpSession>,
+    /// The number of the stream.
     stream: u64,
+    /// The number of this reader. A later reader of the same stream replaces it.
     serial: u32,
     /// The last event that was written.
     cursor: u64,
+    /// The first event, which has an id and no data, until it is written.
     priming: Option<Bytes>,
+    /// A read of events that are no longer in memory.
     fetching: Option<Fetching>,
     is_over: bool,
     keep_alive: KeepAlive,
+    /// Resolves when the response must end although the stream has not, such as on shutdown.
     ending: Option<BoxFuture<'static, ()>>,
     remote: Option<RemotePolling>,
     _permit: StreamPermit,
@@ -70,11 +78,11 @@ const REMOTE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 const MAX_WRITE: usize = 64 * 1024;
 
 impl StreamReader {
-    /// Creates a reader for a stream, replacing the current one.
+    /// Creates a reader for a stream, replacing the current one. `None` if the session is closed, or has no such stream.
     pub(super) fn new(
         session: &Arc<HttpSession>,
         stream: u64,
-        begin: StreamStart,
+        start: StreamStart,
         keep_alive: Duration,
         ending: impl FnOnce(StreamKind) -> Option<BoxFuture<'static, ()>>,
         permit: StreamPermit,
@@ -83,7 +91,7 @@ impl StreamReader {
         if !state.is_open {
             return None;
         }
-        if matches!(begin, StreamStart::Remote(_)) {
+        if matches!(start, StreamStart::Remote(_)) {
             state.streams.entry(stream).or_insert_with(|| Box::new(SessionStream::new(StreamKind::Remote)));
         }
         state.last_reader = state.last_reader.wrapping_add(1);
@@ -92,8 +100,8 @@ impl StreamReader {
         open.attach(serial, woken);
         let kind = open.kind;
         state.readers += 1;
-        let cursor = begin.cursor();
-        let is_fresh = matches!(begin, StreamStart::Fresh(_));
+        let cursor = start.cursor();
+        let is_fresh = matches!(start, StreamStart::Fresh(_));
         let remote = || RemotePolling {
             interval: tokio::time::interval(REMOTE_POLL_INTERVAL),
             is_due: true,
@@ -114,6 +122,7 @@ impl StreamReader {
         })
     }
 
+    /// Returns the next events of the stream, or where they are.
     fn find(&self, task: &TaskContext<'_>) -> StreamLookup {
         let mut state = self.session.state.lock();
         match state.stream(self.stream) {
@@ -122,6 +131,7 @@ impl StreamReader {
         }
     }
 
+    /// Reads the next events from the store.
     fn fetch(&self) -> Fetching {
         let (events, id) = (self.session.options.event_store.clone(), self.session.id.clone());
         let (stream, cursor) = (self.stream, self.cursor);
@@ -150,6 +160,7 @@ impl StreamReader {
         }
     }
 
+    /// Encodes events for the response, and moves the cursor.
     fn write(&mut self, events: Vec<StoredEvent>) -> Bytes {
         let mut piece = Vec::with_capacity(events.iter().map(|event| event.data.len() + 48).sum());
         for event in events {
