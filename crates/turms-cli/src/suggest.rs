@@ -2,17 +2,19 @@
 
 /// Returns the name closest to `typed`, if one is close enough to be a typing error.
 pub(crate) fn closest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let allowed = (typed.chars().count() / 3).clamp(1, 3);
+    // One edit for each three characters, at least one.
+    let max_edits = (typed.chars().count() / 3).clamp(1, 3);
     let typed = typed.to_lowercase();
     let distance = |name: &str| {
         let name = name.to_lowercase();
         let edits = strsim::damerau_levenshtein(&typed, &name);
-        // A part of a name counts as one edit.
+        // `typed` may be a part of a name: that counts as one edit.
         if typed.len() > 2 && name.contains(&typed) { edits.min(1) } else { edits }
     };
     let closest = names.into_iter().map(|name| (distance(name), name)).min_by_key(|(distance, _)| *distance)?;
+    let (edits, name) = closest;
     // At least one character must be right.
-    (closest.0 <= allowed && closest.0 < typed.chars().count().max(1)).then_some(closest.1)
+    (edits <= max_edits && edits < typed.chars().count().max(1)).then_some(name)
 }
 
 #[cfg(test)]
