@@ -1,5 +1,14 @@
 //! Servers and clients for the Model Context Protocol. Add this crate to `Cargo.toml`; it re-exports the other crates.
 //!
+//! ```toml
+//! [dependencies]
+//! turms = { git = "..", features = ["http"] }  # or `path = ".."`; see Features
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+//! schemars = "1"  # with serde, for arguments and results that are structs
+//! serde = { version = "1", features = ["derive"] }
+//! serde_json = "1"  # for the arguments of calls
+//! ```
+//!
 //! ```no_run
 //! use turms::prelude::*;
 //!
@@ -35,9 +44,17 @@
 //!   (`oauth::TokenGuard`). A handler takes the caller as a [`Principal`].
 //! - An [`App`] is a UI that the host application displays. A client that is such a host calls
 //!   [`ClientBuilder::enable_apps`].
+//! - [`Context`] is the connection of a handler to its client: progress, log messages, elicitation, sampling. A handler is
+//!   dropped when its call is cancelled: see [`macro@tool`].
+//! - Middleware of an HTTP application passes the caller to handlers as a [`Principal`] and other values as an
+//!   [`Extension`]: see [`Principal`].
 //! - [`types`] has the types of the protocol, [`layer`] services and middleware, [`transport`] connections, [`store`]
 //!   the stores for sessions, events and tasks, and [`registry`] services by name. For the protocol without I/O, depend
 //!   on `turms-proto` instead.
+//!
+//! Some examples import from the crates that this one re-exports, such as `turms_server::Server`. With this crate, most of
+//! these names are at its root (`turms::Server`), and the others in [`client`], [`server`], [`types`], [`layer`],
+//! [`transport`], `http` or `ws`.
 //!
 //! # Features
 //!
@@ -77,7 +94,41 @@
 
 /// Clients for the Model Context Protocol: for every revision and transport, for one server or many.
 ///
-/// Start with [`Client::builder`](crate::Client::builder).
+/// Start with [`Client::builder`](crate::Client::builder). Options of all calls are methods of the
+/// [builder](crate::ClientBuilder), options of one call are methods of [`Call`](crate::client::Call), which is sent when it
+/// is awaited:
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use turms::types::{CreateMessageResult, ElicitResult};
+/// use turms::{Backoff, ChildCommand, Client};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::builder("my-app", "1.0.0")
+///     .timeout(Duration::from_secs(10))
+///     // Also retries calls that are safe to repeat.
+///     .reconnect(Backoff::new().max_attempts(20))
+///     // The server asks the user, or the model.
+///     .on_form(|form, _| async move {
+///         println!("{}", form.message);
+///         Ok(ElicitResult::accept(serde_json::json!({ "sure": true }))?)
+///     })
+///     .on_sampling(|_, _| async { Ok(CreateMessageResult::assistant("Paris", "my-model")) })
+///     .connect_command(ChildCommand::new("notebook"))
+///     .await?;
+/// let report = client.call_tool("report", ()).on_progress(|report| println!("{}", report.progress)).await?;
+/// let mut changes = client.subscribe("note://todo").await?;
+/// while let Some(change) = changes.next().await {
+///     println!("{change:?}");
+/// }
+/// # let _ = report;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// With the feature `http-client`, `connect_http(url)` and `connect(HttpConnector::new(url)?)` take the place of
+/// `connect_command`.
 #[cfg(feature = "client")]
 pub mod client {
     #[doc(inline)]
@@ -97,6 +148,14 @@ pub mod server {
 }
 
 /// HTTP for servers and clients: Streamable HTTP of every revision, and the HTTP+SSE transport of 2024-11-05.
+///
+/// - A server listens by itself (`serve_http`, or a `Listener` for more options), or is mounted in an axum or hyper
+///   application as an `HttpService`. Only loopback hosts are accepted unless `HttpService::allowed_hosts` names others.
+/// - Handlers can read the HTTP request of their call: they extract its `HeaderMap`, and as an `Extension` its `Uri`, its
+///   `PeerAddress` and each value that middleware of the application has inserted into the extensions of the request.
+///   Middleware that checks tokens inserts a `Principal`; see `HttpService` for an example.
+/// - A client connects with `connect_http(url)`, or with an `HttpConnector`, which has options: headers, an `Authorizer`
+///   such as `BearerToken`, timeouts, a proxy.
 #[cfg(any(feature = "http-client", feature = "http-server"))]
 pub mod http {
     #[doc(no_inline)]
@@ -106,6 +165,9 @@ pub mod http {
 }
 
 /// WebSocket for servers and clients: subprotocol `mcp`, one message per text frame.
+///
+/// It has the parts of `http` for this transport: `serve_ws` and `WsService` of a server, `connect_ws` and
+/// `WsConnector` of a client.
 #[cfg(any(feature = "ws-client", feature = "ws-server"))]
 pub mod ws {
     #[doc(inline)]
