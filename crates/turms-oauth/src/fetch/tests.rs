@@ -51,7 +51,9 @@ fn defaults_are_as_documented() {
         ("Fetcher::max_redirects", count(it.max_redirects)),
     ];
     assert_documented(include_str!("../fetch.rs"), &code);
+}
 
+#[test]
 fn addresses_that_are_never_allowed_stay_so_with_the_option() {
     let private = fetcher("https://mcp.example.com/").allow_private_network();
     for url in [

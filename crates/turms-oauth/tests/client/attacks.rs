@@ -192,7 +192,7 @@ async fn metadata_of_another_resource_is_refused() {
 
 #[tokio::test]
 async fn metadata_of_another_issuer_is_refused() {
-    for issuer in ["https://auth.example.com", "BASE/", "BASE/tenant", ""] {
+    for issuer in ["https://auth.example.com", "BASE//", "BASE/tenant", ""] {
         let server = with_server_metadata(move |metadata, base| {
             metadata["issuer"] = json!(issuer.replace("BASE", base));
         })
