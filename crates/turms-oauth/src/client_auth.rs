@@ -9,6 +9,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use serde::Serialize;
 
+use crate::clock::now;
 use crate::error::OAuthError;
 use crate::jws::SigningKey;
 use crate::metadata::AuthorizationServerMetadata;
@@ -139,7 +140,7 @@ impl ClientIdentity {
             iat: u64,
             exp: u64,
         }
-        let (id, now) = (random_token(), seconds_since_epoch(SystemTime::now()));
+        let (id, now) = (random_token(), seconds_since_epoch(now()));
         let claims = Claims {
             iss: &self.id,
             sub: &self.id,

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,6 +14,7 @@ use url::Url;
 use zeroize::Zeroizing;
 
 use crate::client_auth::seconds_since_epoch;
+use crate::clock::now;
 use crate::jws::{Algorithm, KeyError, SigningKey, encode, sha256};
 use crate::pkce::random_token;
 use crate::secret::Secret;
@@ -139,7 +139,7 @@ impl DpopKey {
             #[serde(skip_serializing_if = "Option::is_none")]
             nonce: Option<&'a str>,
         }
-        let (id, now) = (random_token(), seconds_since_epoch(SystemTime::now()));
+        let (id, now) = (random_token(), seconds_since_epoch(now()));
         let claims = Claims {
             jti: id.expose(),
             htm: method.as_str(),
@@ -178,7 +178,7 @@ impl DpopKey {
     pub fn correct_clock(&self, headers: &HeaderMap) -> bool {
         let date = headers.get(http::header::DATE).and_then(|value| value.to_str().ok());
         let Some(date) = date.and_then(|date| httpdate::parse_http_date(date).ok()) else { return false };
-        let (server, own) = (seconds_since_epoch(date), seconds_since_epoch(SystemTime::now()));
+        let (server, own) = (seconds_since_epoch(date), seconds_since_epoch(now()));
         let offset = i64::try_from(server).unwrap_or(i64::MAX).saturating_sub_unsigned(own);
         let before = self.clock_offset.swap(offset, Ordering::Relaxed);
         before.abs_diff(offset) > 1
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(claims["htm"], "POST");
         assert_eq!(claims["htu"], "https://auth.example.com:8443/token");
         assert!(claims.get("ath").is_none() && claims.get("nonce").is_none());
-        assert!(claims["iat"].as_u64().unwrap().abs_diff(seconds_since_epoch(SystemTime::now())) <= 2);
+        assert!(claims["iat"].as_u64().unwrap().abs_diff(seconds_since_epoch(now())) <= 2);
     }
 
     #[test]
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn the_clock_follows_the_server() {
         let key = DpopKey::generate();
-        let date = SystemTime::now() + std::time::Duration::from_secs(3600);
+        let date = now() + std::time::Duration::from_secs(3600);
         let headers = HeaderMap::from_iter([(http::header::DATE, httpdate::fmt_http_date(date).parse().unwrap())]);
         assert!(!key.correct_clock(&HeaderMap::new()));
         assert!(key.correct_clock(&headers));

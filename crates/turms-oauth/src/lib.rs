@@ -36,6 +36,8 @@
 mod client;
 #[cfg(feature = "fetch")]
 mod client_auth;
+#[cfg(feature = "fetch")]
+mod clock;
 #[cfg(feature = "dev")]
 pub mod dev;
 #[cfg(feature = "fetch")]

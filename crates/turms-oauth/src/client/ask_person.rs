@@ -1,11 +1,12 @@
 //! Logins by a person: with a redirect of the browser, or with a device code.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use turms_http::Challenge;
 
 use super::server_login::ServerLogin;
 use crate::client_auth::ClientIdentity;
+use crate::clock::now;
 use crate::discovery::Discovery;
 use crate::dpop::DpopKey;
 use crate::error::OAuthError;
@@ -129,7 +130,7 @@ impl ServerLogin {
         }
         if let Some(client) = options.store.load_client(&metadata.issuer, &options.profile).await?
             && client.redirect_uri.as_deref() == redirect_uri
-            && client.secret_expires_at.is_none_or(|at| at > SystemTime::now())
+            && client.secret_expires_at.is_none_or(|at| at > now())
         {
             return Ok(client);
         }

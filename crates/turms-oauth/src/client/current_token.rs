@@ -1,11 +1,12 @@
 //! The token that requests are sent with.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http::HeaderValue;
 use turms_http::{AuthorizeRequest, Credentials};
 
+use crate::clock::now;
 use crate::dpop::{DPOP, DpopKey};
 use crate::metadata::TokenResponse;
 use crate::store::StoredLogin;
@@ -31,7 +32,7 @@ impl CurrentToken {
     pub(super) fn is_due(&self, ahead: Duration) -> bool {
         let Some(end) = self.login.expires_at else { return false };
         let lifetime = end.duration_since(self.login.obtained_at).unwrap_or_default();
-        end <= SystemTime::now() + ahead.min(lifetime / 2)
+        end <= now() + ahead.min(lifetime / 2)
     }
 
     pub(super) fn has_requested(&self, scopes: &[String]) -> bool {
@@ -52,12 +53,12 @@ impl CurrentToken {
 }
 
 pub(super) fn is_expired(login: &StoredLogin) -> bool {
-    login.expires_at.is_some_and(|at| at <= SystemTime::now())
+    login.expires_at.is_some_and(|at| at <= now())
 }
 
 /// Takes the tokens of a response. What it does not repeat stays as it was.
 pub(super) fn renew(login: &mut StoredLogin, response: TokenResponse) {
-    let now = SystemTime::now();
+    let now = now();
     login.obtained_at = now;
     login.expires_at = response.expires_in.and_then(|lifetime| now.checked_add(lifetime));
     login.access_token = response.access_token;

@@ -12,6 +12,7 @@ use super::authorizer::LoginAuthorizer;
 use super::grant::Grant;
 use super::server_login::ServerLogin;
 use crate::client_auth::ClientIdentity;
+use crate::clock::now;
 use crate::error::{OAuthError, OAuthErrorKind};
 use crate::fetch::Fetcher;
 use crate::login::Login;
@@ -146,7 +147,7 @@ impl LoginStatus {
     /// Returns `true` if the access token has expired.
     #[must_use]
     pub fn is_expired(&self) -> bool {
-        self.expires_at.is_some_and(|at| at <= SystemTime::now())
+        self.expires_at.is_some_and(|at| at <= now())
     }
 }
 

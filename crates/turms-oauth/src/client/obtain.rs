@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use turms_http::Challenge;
 
 use super::current_token::{is_expired, renew};
@@ -11,6 +12,7 @@ use super::grant::{ClientCredentials, Enterprise, Grant, Workload};
 use super::oauth::{Dpop, ResourceParameter};
 use super::server_login::{Changes, ServerLogin, in_task};
 use crate::client_auth::ClientIdentity;
+use crate::clock::now;
 use crate::discovery::{Discovery, discover, discover_server};
 use crate::dpop::DpopKey;
 use crate::error::{OAuthError, OAuthErrorKind};
@@ -308,7 +310,7 @@ impl ServerLogin {
     ) -> StoredLogin {
         let metadata = &discovery.server;
         let endpoint = metadata.token_endpoint.clone().unwrap_or_default();
-        let mut login = StoredLogin::new(response.access_token.clone(), SystemTime::now(), endpoint, client);
+        let mut login = StoredLogin::new(response.access_token.clone(), now(), endpoint, client);
         login.scopes = requested_scopes.clone();
         login.requested_scopes = requested_scopes;
         login.resource = self.resource(discovery);

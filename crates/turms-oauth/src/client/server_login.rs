@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
 use http::{HeaderMap, HeaderValue};
 use tokio::sync::{Mutex, OnceCell};
+use tokio::time::Instant;
 use turms_http::{AuthorizeRequest, Challenge, Credentials, RequestPurpose};
 use url::Url;
 
@@ -141,7 +141,7 @@ impl ServerLogin {
             scopes: login.map(|login| login.scopes.clone()).unwrap_or_default(),
             // Some servers repeat the token in the description.
             response: describe(challenge)
-                .map(|text| login.map_or(text.clone(), |login| text.replace(login.access_token.expose(), "[..]"))),
+                .map(|text| login.iter().fold(text, |text, login| text.replace(login.access_token.expose(), "[..]"))),
         })
     }
 
@@ -170,7 +170,7 @@ impl ServerLogin {
             }
             Ok(())
         };
-        self.loaded.get_or_try_init(load).await.map(|()| ())
+        self.loaded.get_or_try_init(load).await.copied()
     }
 
     /// Returns the login in the store, or the current one if it could not be saved and is newer.

@@ -178,6 +178,7 @@ impl Expected {
     }
 
     /// Returns the callback, or the response to a request that is refused.
+    #[expect(clippy::result_large_err, reason = "the response is returned at once")]
     fn check<B>(&self, request: &Request<B>) -> Result<Callback, Response<Full<Bytes>>> {
         if !self.has_host(request) {
             return Err(page(StatusCode::BAD_REQUEST, REFUSED));

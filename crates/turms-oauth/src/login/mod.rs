@@ -224,7 +224,7 @@ impl Login {
             Some(listener) => listener,
             None => Listener::bind(&uri).await?,
         };
-        let redirect_uri = listener.redirect_uri().to_owned();
+        let redirect_uri = listener.redirect_uri();
         Ok(RedirectAttempt { redirect_uri, listener: Some(listener), login: self.clone() })
     }
 

@@ -21,7 +21,7 @@ pub(super) fn find(directory: &Directory) -> Result<Option<Key>, StoreError> {
     };
     let bytes = STANDARD.decode(password.as_bytes()).map(Zeroizing::new);
     let key = bytes.ok().and_then(|bytes| bytes.as_slice().try_into().ok());
-    key.map(|key| Some(Key::new(key))).ok_or_else(|| invalid_entry())
+    key.map(|key| Some(Key::new(key))).ok_or_else(invalid_entry)
 }
 
 /// Stores the key of a directory.

@@ -192,7 +192,7 @@ async fn metadata_of_another_resource_is_refused() {
 
 #[tokio::test]
 async fn metadata_of_another_issuer_is_refused() {
-    for issuer in ["https://auth.example.com", "BASE/", "BASE/tenant", ""] {
+    for issuer in ["https://auth.example.com", "BASE//", "BASE/tenant", ""] {
         let server = with_server_metadata(move |metadata, base| {
             metadata["issuer"] = json!(issuer.replace("BASE", base));
         })
@@ -335,7 +335,13 @@ async fn no_url_of_a_stranger_reaches_this_machine_or_its_network() {
 
 #[tokio::test]
 async fn a_server_on_this_machine_does_not_open_the_private_network() {
-    for target in ["http://10.0.0.1/", "https://192.168.0.1/", "http://169.254.169.254/", "https://[fd00:ec2::254]/"] {
+    for target in [
+        "http://evil.example/",
+        "http://10.0.0.1/",
+        "https://192.168.0.1/",
+        "http://169.254.169.254/",
+        "https://[fd00:ec2::254]/",
+    ] {
         // Named by the challenge, by the metadata of the resource, by a redirect, and as an endpoint.
         let by_challenge = Script::start(move |request| match &*request.path {
             "/mcp" => Reply::status(401).with("www-authenticate", &format!("Bearer resource_metadata=\"{target}\"")),

@@ -6,6 +6,7 @@ use futures_util::future::join_all;
 use turms_oauth::{OAuth, TokenStore as _};
 use turms_testkit::{eventually, within};
 
+use crate::script::{Reply, Script, get, provider};
 use crate::world::{Browser, World, call, dev};
 
 async fn waiting_world() -> World {
@@ -94,4 +95,29 @@ async fn a_failed_login_is_the_error_of_all_calls_that_wait_for_it() {
     let results = join_all((0..20).map(|_| auth.token(&world.server.url))).await;
     assert!(results.iter().all(|result| result.as_ref().is_err_and(|error| error.is_denied())), "{results:?}");
     assert_eq!(world.browser.windows(), 1);
+}
+
+#[tokio::test]
+async fn a_login_whose_code_is_rejected_is_not_made_again_by_the_calls_that_wait() {
+    let server = Script::start(|request| match &*request.path {
+        "/token" => Reply::error(400, "invalid_grant"),
+        _ => provider(&request),
+    })
+    .await;
+    let browser = Browser::waiting();
+    let auth = OAuth::new("agent").login(browser.login());
+    let calls = tokio::spawn({
+        let (auth, url) = (auth.clone(), server.url("/mcp"));
+        async move { join_all((0..5).map(|_| auth.token(&url))).await }
+    });
+    eventually("the calls", async || server.at("/mcp").len() == 5 && browser.windows() == 1).await;
+    // The calls have their responses when later requests have theirs.
+    for _ in 0..10 {
+        get(&server.url("/other")).await;
+    }
+    browser.release();
+    for result in within("the calls", calls).await.unwrap() {
+        assert!(result.unwrap_err().is_invalid_grant());
+    }
+    assert_eq!(browser.windows(), 1);
 }

@@ -1,5 +1,6 @@
 //! Processes that share one store. Each test starts this program again, as another process.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(clippy::disallowed_methods, reason = "tokens expire at a time of day")]
 
 #[path = "../client/script.rs"]
 #[allow(dead_code, reason = "the other test program uses the rest")]

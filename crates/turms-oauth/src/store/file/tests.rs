@@ -425,12 +425,12 @@ async fn a_machine_without_a_keyring_gets_an_error_that_says_what_to_do() {
 fn defaults_are_as_documented() {
     use turms_defaults::{assert_documented, time, when};
 
-    let store = super::FileStore::at("/logins");
+    let store = FileStore::at("/logins");
     let code = [
         (
             "FileStore::key",
             when(
-                matches!(store.files.source, super::KeySource::Environment),
+                matches!(store.files.source, KeySource::Environment),
                 "the environment variable `TURMS_KEY`, otherwise the file `key` in the directory",
             ),
         ),
