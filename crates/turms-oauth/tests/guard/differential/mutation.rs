@@ -385,14 +385,14 @@ impl<'a> Mutations<'a> {
         let header = |alg: &str| json!({ "alg": alg, "typ": "at+jwt", "kid": kid }).to_string();
         match self.random.below(6) {
             0 => ("alg none without a signature", {
-                compact(header(*self.random.pick(&["none", "None", "NONE", "nOnE"])), payload, |_| Vec::new())
+                compact(header(self.random.pick::<&str>(&["none", "None", "NONE", "nOnE"])), payload, |_| Vec::new())
             }),
             1 => ("HMAC with the public key", {
                 let secret = serde_json::to_string(&jwk).unwrap();
                 let part = jwk.x.or(jwk.n).unwrap();
                 let secrets = [secret.into_bytes(), part.clone().into_bytes(), decode(&part), Vec::new()];
                 let secret = self.random.pick(&secrets).clone();
-                compact(header(*self.random.pick(&["HS256", "HS384", "HS512"])), payload, |message| {
+                compact(header(self.random.pick::<&str>(&["HS256", "HS384", "HS512"])), payload, |message| {
                     hmac(&secret, message)
                 })
             }),
