@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
@@ -26,16 +27,26 @@ impl TraceEvent {
     }
 }
 
-/// A recorder of the events of one target, on this thread.
+/// A recorder of the events of one target, or of all events and spans, on this thread.
 #[derive(Debug, Clone)]
 pub struct TraceEvents {
-    target: &'static str,
+    /// `None` for all.
+    target: Option<&'static str>,
     events: Arc<Mutex<Vec<TraceEvent>>>,
 }
 
 impl TraceEvents {
     /// Records events until the guard is dropped.
     pub fn record(target: &'static str) -> (Self, DefaultGuard) {
+        Self::begin(Some(target))
+    }
+
+    /// Records the events and the spans of all targets until the guard is dropped.
+    pub fn record_all() -> (Self, DefaultGuard) {
+        Self::begin(None)
+    }
+
+    fn begin(target: Option<&'static str>) -> (Self, DefaultGuard) {
         let events = Self { target, events: Arc::default() };
         let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(events.clone()));
         (events, guard)
@@ -49,13 +60,21 @@ impl TraceEvents {
 
 impl<S: Subscriber> Layer<S> for TraceEvents {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if event.metadata().target() != self.target {
+        if self.target.is_some_and(|target| event.metadata().target() != target) {
             return;
         }
         let mut fields = TraceFields::default();
         event.record(&mut fields);
         let event = TraceEvent { level: *event.metadata().level(), fields: fields.0 };
         self.events.lock().push(event);
+    }
+
+    fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+        if self.target.is_none() {
+            let mut fields = TraceFields::default();
+            attributes.record(&mut fields);
+            self.events.lock().push(TraceEvent { level: *attributes.metadata().level(), fields: fields.0 });
+        }
     }
 }
 

@@ -23,7 +23,7 @@ use super::rejection::{Challenges, published};
 use super::{GuardState, IssuerKind, IssuerState, TokenGuard};
 #[cfg(feature = "remote")]
 use crate::fetch::{FetchError, FetchStep, Fetcher};
-use crate::jws::{Algorithm, MacKey};
+use crate::jws::{Algorithm, MacKey, TokenDigest};
 use crate::metadata::ProtectedResourceMetadata;
 #[cfg(feature = "remote")]
 use crate::network::NetworkPolicy;
@@ -291,6 +291,7 @@ impl TokenGuardBuilder {
             token_ttl: self.token_ttl.as_secs_f64(),
             introspection_ttl: self.introspection_ttl.as_secs_f64(),
             inactive_ttl: self.inactive_ttl.as_secs_f64(),
+            digest: TokenDigest::random(),
             accepted: TokenCache::new(self.cache_size),
             inactive: TokenCache::new(self.cache_size),
             verifying: Mutex::default(),

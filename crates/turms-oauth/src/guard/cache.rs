@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-/// SHA-256 of a token. The token itself is not kept.
-pub(super) type TokenHash = [u8; 32];
+/// Digest of a token. The token itself is not kept.
+pub(super) type TokenHash = [u8; 16];
 
 /// A cache with two generations. If the young one is full, it becomes the old one, and the entries of the old one are dropped. An entry
 /// that is used moves to the young one, so the entries in use stay.
@@ -72,7 +72,12 @@ impl<V> Generations<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jws::sha256;
+
+    fn hash(token: &str) -> TokenHash {
+        let mut hash = [0; 16];
+        hash.copy_from_slice(&crate::jws::sha256(token)[..16]);
+        hash
+    }
 
     fn len<V>(cache: &TokenCache<V>) -> usize {
         let generations = cache.generations.lock();
@@ -82,21 +87,21 @@ mod tests {
     #[test]
     fn the_cache_is_bounded_and_keeps_entries_in_use() {
         let cache = TokenCache::new(100);
-        let used = sha256("used");
+        let used = hash("used");
         cache.insert(used, 0, 0.0, 1e9);
         for number in 1..1000 {
-            cache.insert(sha256(format!("{number}")), number, 0.0, 1e9);
+            cache.insert(hash(&format!("{number}")), number, 0.0, 1e9);
             assert_eq!(cache.get(&used, 1.0), Some(0));
             assert!(len(&cache) <= 100);
         }
-        assert_eq!(cache.get(&sha256("999"), 1.0), Some(999));
-        assert_eq!(cache.get(&sha256("1"), 1.0), None);
+        assert_eq!(cache.get(&hash("999"), 1.0), Some(999));
+        assert_eq!(cache.get(&hash("1"), 1.0), None);
     }
 
     #[test]
     fn an_entry_is_valid_between_two_times() {
         let cache = TokenCache::new(10);
-        let token = sha256("token");
+        let token = hash("token");
         cache.insert(token, "value", 100.0, 200.0);
         assert_eq!(cache.get(&token, 199.0), Some("value"));
         assert_eq!(cache.get(&token, 200.0), None);
@@ -106,7 +111,7 @@ mod tests {
     #[test]
     fn a_cache_without_capacity_keeps_nothing() {
         let cache = TokenCache::new(0);
-        cache.insert(sha256("token"), (), 0.0, 1e9);
-        assert_eq!(cache.get(&sha256("token"), 0.0), None);
+        cache.insert(hash("token"), (), 0.0, 1e9);
+        assert_eq!(cache.get(&hash("token"), 0.0), None);
     }
 }

@@ -45,8 +45,8 @@ pub(crate) use self::keys::KeyTimes;
 pub(crate) use self::keys::RemoteKeys;
 pub use self::layer::{GuardedService, TokenGuardLayer};
 use self::rejection::{Challenges, Refusal};
-use self::request::{PresentedToken, Scheme};
-use crate::jws::{Algorithm, Jwk, Jws, sha256};
+use self::request::{Credentials, PresentedToken, Scheme};
+use crate::jws::{Algorithm, Jwk, Jws, TokenDigest};
 
 /// Time that clients are told to wait if a verifier fails.
 const VERIFIER_RETRY: Duration = Duration::from_secs(5);
@@ -118,6 +118,7 @@ struct GuardState {
     token_ttl: f64,
     introspection_ttl: f64,
     inactive_ttl: f64,
+    digest: TokenDigest,
     accepted: TokenCache<Arc<VerifiedToken>>,
     /// Opaque tokens that are not valid.
     inactive: TokenCache<()>,
@@ -207,7 +208,7 @@ impl GuardState {
 
     /// Verifies a token, by the cache or its issuer.
     async fn verify(&self, token: &str) -> Result<Arc<VerifiedToken>, Refusal> {
-        let hash = sha256(token);
+        let hash = self.digest.of(token.as_bytes());
         if let Some(verified) = self.accepted.get(&hash, self.clock.now()) {
             return Ok(verified);
         }
@@ -350,16 +351,17 @@ impl GuardState {
 
     /// Checks a request if its token is in the cache and is not bound to a key.
     fn check_cached(&self, request: &GuardRequest<'_>) -> Option<Result<Principal, Refusal>> {
-        let presented = match PresentedToken::find(request, self.max_token_bytes) {
-            Ok(presented) if presented.scheme == Scheme::Bearer => presented,
+        let credentials = match Credentials::find(request, self.max_token_bytes) {
+            Ok(credentials) if credentials.scheme == Scheme::Bearer => credentials,
             Ok(_) => return None,
             Err(refusal) => return Some(Err(refusal)),
         };
-        let verified = self.accepted.get(&sha256(presented.token), self.clock.now())?;
+        // The syntax of tokens in the cache has been checked.
+        let verified = self.accepted.get(&self.digest.of(credentials.token), self.clock.now())?;
         if verified.jkt.is_some() {
             return Some(Err(Refusal::Unproven));
         }
-        Some(self.check_unbound(presented.scheme).and_then(|()| self.check_scopes(&verified)))
+        Some(self.check_unbound(credentials.scheme).and_then(|()| self.check_scopes(&verified)))
     }
 }
 

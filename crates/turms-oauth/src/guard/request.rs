@@ -24,6 +24,13 @@ impl Scheme {
     }
 }
 
+/// The credentials of a request, whose syntax is not yet checked.
+#[derive(Clone, Copy)]
+pub(super) struct Credentials<'a> {
+    pub(super) scheme: Scheme,
+    pub(super) token: &'a [u8],
+}
+
 /// The credentials of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PresentedToken<'a> {
@@ -31,7 +38,7 @@ pub(super) struct PresentedToken<'a> {
     pub(super) token: &'a str,
 }
 
-impl<'a> PresentedToken<'a> {
+impl<'a> Credentials<'a> {
     /// Finds the token: in the only `Authorization` header, and not in the query.
     pub(super) fn find(request: &'a GuardRequest<'_>, max_bytes: usize) -> Result<Self, Refusal> {
         if request.query().is_some_and(has_token) {
@@ -56,10 +63,22 @@ impl<'a> PresentedToken<'a> {
         if token.len() > max_bytes {
             return Err(Refusal::Malformed("the token is too long"));
         }
-        match str::from_utf8(token) {
-            Ok(token) if is_token(token) => Ok(Self { scheme, token }),
+        Ok(Self { scheme, token })
+    }
+
+    /// Checks the syntax of the token.
+    pub(super) fn check(self) -> Result<PresentedToken<'a>, Refusal> {
+        match str::from_utf8(self.token) {
+            Ok(token) if is_token(token) => Ok(PresentedToken { scheme: self.scheme, token }),
             _ => Err(Refusal::Malformed("the Authorization header is malformed")),
         }
+    }
+}
+
+impl<'a> PresentedToken<'a> {
+    /// Finds the token, and checks its syntax.
+    pub(super) fn find(request: &'a GuardRequest<'_>, max_bytes: usize) -> Result<Self, Refusal> {
+        Credentials::find(request, max_bytes)?.check()
     }
 }
 

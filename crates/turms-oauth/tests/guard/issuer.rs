@@ -40,6 +40,8 @@ pub(crate) struct IssuerState {
     pub(crate) keys: Mutex<Vec<Arc<SigningKey>>>,
     pub(crate) mode: Mutex<Mode>,
     pub(crate) cache_control: Mutex<Option<String>>,
+    /// Responses instead of the usual ones: the media type and the body, by the last segment of the path.
+    pub(crate) documents: Mutex<HashMap<&'static str, (&'static str, Vec<u8>)>>,
     /// Responses of the introspection endpoint, by token.
     pub(crate) tokens: Mutex<HashMap<String, Value>>,
     pub(crate) metadata_requests: AtomicUsize,
@@ -73,6 +75,7 @@ impl TestIssuer {
             keys: Mutex::new(vec![Arc::new(crate::tokens::key("k1"))]),
             mode: Mutex::new(Mode::Up),
             cache_control: Mutex::default(),
+            documents: Mutex::default(),
             tokens: Mutex::default(),
             metadata_requests: AtomicUsize::new(0),
             key_requests: AtomicUsize::new(0),
@@ -143,6 +146,10 @@ async fn respond(State(state): State<Arc<IssuerState>>, request: Request) -> Res
         Mode::Up => {}
         Mode::Failing => return status(StatusCode::INTERNAL_SERVER_ERROR),
         Mode::Silent => std::future::pending().await,
+    }
+    let document = state.documents.lock().get(path.rsplit('/').next().unwrap_or_default()).cloned();
+    if let Some((media_type, body)) = document {
+        return Response::builder().header(header::CONTENT_TYPE, media_type).body(Body::from(body)).unwrap();
     }
     if path.ends_with("/jwks") {
         let keys: Vec<_> = state.keys.lock().iter().map(|key| key.public_jwk()).collect();

@@ -6,7 +6,6 @@ use serde_json::json;
 use turms_oauth::__internal::GuardClock;
 use turms_oauth::{TokenGuard, TokenGuardBuilder};
 use turms_testkit::messages::modern_call;
-use turms_testkit::raw_http::Response;
 use turms_testkit::within;
 
 use crate::fixture::{GuardedServer, Mount, RESOURCE, assert_refused, bearer, guard_for};
@@ -32,10 +31,6 @@ async fn status(guard: &TokenGuard, token: &str) -> u16 {
         Ok(_) => 200,
         Err(rejection) => rejection.status.as_u16(),
     }
-}
-
-async fn ask(server: &GuardedServer, token: &str) -> Response {
-    server.send(bearer(modern_call(1, "whoami", json!({})), token)).await
 }
 
 #[tokio::test]
@@ -277,4 +272,43 @@ async fn futures_poll<F: Future>(mut future: std::pin::Pin<&mut F>) -> Option<F:
         })
     })
     .await
+}
+
+#[tokio::test]
+async fn hostile_documents_of_an_issuer_are_no_permission() {
+    let json = "application/json";
+    let key = key("k1");
+    let public = serde_json::to_value(key.public_jwk()).unwrap();
+    let with = |changes| json!({ "keys": [crate::tokens::changed(public.clone(), changes)] }).to_string();
+    let secret = json!({ "keys": [{ "kty": "oct", "k": "c2VjcmV0", "kid": "k1", "alg": "HS256" }] }).to_string();
+    let many = format!("{{\"keys\":[{}]}}", vec![public.to_string(); 3000].join(","));
+    let other_issuer = json!({ "issuer": "http://127.0.0.1:1", "jwks_uri": "http://127.0.0.1:1/jwks" }).to_string();
+    let table = [
+        ("metadata of another issuer", "oauth-authorization-server", json, other_issuer),
+        ("metadata without keys", "oauth-authorization-server", json, "{}".to_owned()),
+        ("metadata that is a page", "oauth-authorization-server", "text/html", "<html>".to_owned()),
+        ("keys that are a page", "jwks", "text/html", with(json!({}))),
+        ("keys that are not JSON", "jwks", json, "keys".to_owned()),
+        ("keys of another form", "jwks", json, "[]".to_owned()),
+        ("no keys", "jwks", json, r#"{"keys":[]}"#.to_owned()),
+        ("symmetric keys", "jwks", json, secret),
+        ("a private key", "jwks", json, with(json!({ "d": "x" }))),
+        ("a key for encryption", "jwks", json, with(json!({ "use": "enc" }))),
+        ("more than 256 KiB", "jwks", json, many),
+        ("nested too deeply", "jwks", json, "[".repeat(10_000)),
+    ];
+    for (what, document, media_type, body) in table {
+        let issuer = TestIssuer::start().await;
+        *issuer.state.keys.lock() = vec![std::sync::Arc::new(self::key("unused"))];
+        issuer.state.documents.lock().insert(document, (media_type, body.into_bytes()));
+        let guard = guard_for(&issuer, Mount::Listener).build().unwrap();
+        let token = sign(&key, &claims(&issuer.identifier, RESOURCE));
+        assert_eq!(status(&guard, &token).await, 503, "{what}");
+    }
+    // A key of an unknown type beside a usable one does no harm.
+    let issuer = TestIssuer::start().await;
+    let keys = json!({ "keys": [{ "kty": "AKP", "alg": "ML-DSA-44" }, { "kty": 1 }, public] }).to_string();
+    issuer.state.documents.lock().insert("jwks", (json, keys.into_bytes()));
+    let guard = guard_for(&issuer, Mount::Listener).build().unwrap();
+    assert_eq!(status(&guard, &sign(&key, &claims(&issuer.identifier, RESOURCE))).await, 200);
 }

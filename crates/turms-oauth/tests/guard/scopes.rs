@@ -59,7 +59,7 @@ async fn a_use_without_its_scope_is_forbidden_in_both_eras() {
         for (method, params) in &uses()[..3] {
             let accepted = server.send(bearer(modern(1, method, params.clone()), &stepped_up)).await;
             assert!(accepted.result().is_object(), "{method}: {accepted}");
-            let accepted = server.send(bearer(session.post(request(2, *method, params.clone())), &stepped_up)).await;
+            let accepted = server.send(bearer(session.post(request(2, method, params.clone())), &stepped_up)).await;
             assert!(accepted.result().is_object(), "{method}: {accepted}");
         }
     }

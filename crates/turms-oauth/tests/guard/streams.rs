@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use turms_server::Tool;
-use turms_testkit::messages::{SUBSCRIPTION, call, modern, modern_stream, request, with_progress};
+use turms_testkit::messages::{SUBSCRIPTION, call, modern, modern_call, modern_stream, request, with_progress};
 use turms_testkit::raw_http::Stream;
 use turms_testkit::{eventually, raw_ws, within};
 
@@ -54,6 +54,14 @@ impl Setting {
         assert_eq!(message["method"], "notifications/tools/list_changed", "{message}");
     }
 
+    /// Lets the server notice that a time has passed: while a request is answered, the timers of the runtime run.
+    async fn await_expiry(&self) {
+        for _ in 0..3 {
+            let response = self.server.send(bearer(modern_call(1, "whoami", json!({})), &self.token(1200))).await;
+            assert_eq!(response.status(), 200);
+        }
+    }
+
     async fn listen(&self, token: &str) -> Stream {
         let filter = json!({ "notifications": { "toolsListChanged": true } });
         let mut stream = self.server.stream(bearer(modern(9, "subscriptions/listen", filter), token)).await;
@@ -93,7 +101,7 @@ async fn a_subscription_ends_with_its_result_when_its_token_expires() {
         pass(590).await;
         setting.assert_open(&mut stream).await;
         pass(11).await;
-        let last = stream.message().await;
+        let last = within("the result", stream.message()).await;
         assert_eq!((&last["id"], &last["result"]["_meta"][SUBSCRIPTION]), (&json!(9), &json!(9)), "{last}");
         assert_ended(stream).await;
     }
@@ -119,7 +127,7 @@ async fn a_pair_ends_with_its_token_after_its_calls() {
         })
         .await;
         server.traces.steps.add_permits(1);
-        let rest = pair.stream.rest().await;
+        let rest = within("the end of the pair", pair.stream.rest()).await;
         assert!(rest.iter().any(|message| message["id"] == 5 && message["result"].is_object()), "{rest:?}");
     }
 }
@@ -164,6 +172,7 @@ async fn a_socket_is_closed_with_1008_after_its_calls_when_its_token_expires() {
         setting.change();
         next_message(&mut socket).await;
         pass(11).await;
+        setting.await_expiry().await;
         server.traces.steps.add_permits(1);
         let mut texts = Vec::new();
         let (code, reason) = loop {
@@ -207,8 +216,9 @@ async fn the_stream_of_a_call_outlives_its_token() {
             let mut stream = server.stream(bearer(request, &token)).await;
             assert_eq!(stream.message().await["params"]["progress"].as_f64(), Some(1.0));
             pass(601).await;
+            setting.await_expiry().await;
             server.traces.steps.add_permits(1);
-            let rest = stream.rest().await;
+            let rest = within("the end of the call", stream.rest()).await;
             assert_eq!(rest.last().unwrap()["result"]["content"][0]["text"], "counted to 2", "{rest:?}");
         }
     }
@@ -251,10 +261,11 @@ async fn a_resumed_stream_ends_with_the_token_of_its_own_request() {
     let fresh = bearer(session.get(), &setting.token(1200)).header("Last-Event-ID", event.id.unwrap_or_default());
     let mut resumed = server.stream(fresh).await;
     pass(601).await;
-    let mut next = resumed.message().await;
+    let mut next = within("an event", resumed.message()).await;
     while next["method"] != "notifications/tools/list_changed" {
-        next = resumed.message().await;
+        next = within("an event", resumed.message()).await;
     }
     pass(600).await;
-    assert!(resumed.rest().await.iter().all(|message| message["method"] == "notifications/tools/list_changed"));
+    let rest = within("the end of the stream", resumed.rest()).await;
+    assert!(rest.iter().all(|message| message["method"] == "notifications/tools/list_changed"));
 }

@@ -400,11 +400,16 @@ impl RawHead {
 
     /// Returns the values of all headers with a name. Searches the lines of the head, which the parser has validated.
     pub(in crate::server) fn values(&self, name: HeaderName) -> impl Iterator<Item = &[u8]> {
-        let lines = memchr::memmem::find(self.bytes(), b"\r\n").map_or(&[][..], |end| &self.bytes()[end + 2..]);
-        lines.split(|byte| *byte == b'\n').filter_map(move |line| {
-            let colon = memchr::memchr(b':', line)?;
-            let is_same = line[..colon].eq_ignore_ascii_case(name.as_str().as_bytes());
-            is_same.then(|| line[colon + 1..].trim_ascii())
+        let (bytes, mut start) = (&self.bytes()[..], 0);
+        let lines = memchr::memchr_iter(b'\n', bytes).map(move |end| {
+            let line = &bytes[start..end];
+            start = end + 1;
+            line
+        });
+        lines.skip(1).filter_map(move |line| {
+            let (name, length) = (name.as_str().as_bytes(), name.as_str().len());
+            let is_same = line.get(length) == Some(&b':') && line[..length].eq_ignore_ascii_case(name);
+            is_same.then(|| line[length + 1..].trim_ascii())
         })
     }
 

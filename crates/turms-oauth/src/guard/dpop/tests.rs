@@ -25,10 +25,11 @@ fn claims() -> Value {
 /// The claims with changes. A change to `null` removes the claim.
 fn changed(changes: Value) -> Value {
     let mut claims = claims();
-    for (name, value) in changes.as_object().unwrap() {
+    let Value::Object(changes) = changes else { panic!("changes are an object") };
+    for (name, value) in changes {
         match value {
-            Value::Null => drop(claims.as_object_mut().unwrap().remove(name)),
-            value => claims[name] = value.clone(),
+            Value::Null => drop(claims.as_object_mut().unwrap().remove(&name)),
+            value => claims[name] = value,
         }
     }
     claims
