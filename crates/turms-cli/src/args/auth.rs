@@ -92,6 +92,9 @@ pub(crate) struct ClientOptions {
     /// Scope to ask for, in addition to those that the server names
     #[arg(long, value_name = "SCOPE")]
     pub(crate) scope: Vec<String>,
+    /// Value of the parameter `resource` for the authorization server, in place of the identifier of the server; `none` omits it
+    #[arg(long, value_name = "URI")]
+    pub(crate) resource_parameter: Option<String>,
 }
 
 impl ClientOptions {
@@ -114,6 +117,7 @@ impl ClientOptions {
             add("--client-key", file.display().to_string());
         }
         self.scope.iter().for_each(|scope| add("--scope", scope.clone()));
+        self.resource_parameter.iter().for_each(|uri| add("--resource-parameter", uri.clone()));
         words
     }
 }
@@ -168,6 +172,9 @@ pub(crate) struct LoginArgs {
     /// Scope to ask for, in addition to those that the server names and those of the present login
     #[arg(long, value_name = "SCOPE")]
     pub(crate) scope: Vec<String>,
+    /// Value of the parameter `resource` for the authorization server, in place of the identifier of the server; `none` omits it
+    #[arg(long, value_name = "URI")]
+    pub(crate) resource_parameter: Option<String>,
     /// Id of a client that is registered with the authorization server, for servers without dynamic registration
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
