@@ -89,6 +89,9 @@ pub(crate) struct ClientOptions {
     /// PEM file with the private key of the client, in place of a secret
     #[arg(long, value_name = "FILE", env = CLIENT_KEY)]
     pub(crate) client_key: Option<PathBuf>,
+    /// Issuer of the authorization server that knows the client; another one does not get its secret
+    #[arg(long, value_name = "URL")]
+    pub(crate) issuer: Option<String>,
     /// Scope to ask for, in addition to those that the server names
     #[arg(long, value_name = "SCOPE")]
     pub(crate) scope: Vec<String>,
@@ -116,6 +119,7 @@ impl ClientOptions {
         if let Some(file) = self.client_key.as_deref().filter(|file| !is_set(CLIENT_KEY, &file.to_string_lossy())) {
             add("--client-key", file.display().to_string());
         }
+        self.issuer.iter().for_each(|issuer| add("--issuer", issuer.clone()));
         self.scope.iter().for_each(|scope| add("--scope", scope.clone()));
         self.resource_parameter.iter().for_each(|uri| add("--resource-parameter", uri.clone()));
         words

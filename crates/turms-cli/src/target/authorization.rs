@@ -52,7 +52,10 @@ impl UrlCredentials {
             let oauth = dial.oauth(new_oauth(profile).scopes(client.scope.clone()).login(Login::never()));
             let oauth = oauth.resource(resource_parameter(client.resource_parameter.as_deref()));
             match client_credentials(client)? {
-                Some(grant) => CredentialKind::Program(oauth.grant(grant)),
+                Some(grant) => {
+                    let grant = client.issuer.iter().fold(grant, ClientCredentials::issuer);
+                    CredentialKind::Program(oauth.grant(grant))
+                }
                 // Without a directory for logins, there is no login.
                 None => CredentialKind::Login(match FileStore::open() {
                     Ok(store) => oauth.store(store),

@@ -311,6 +311,8 @@ fn a_client_with_a_secret_needs_no_login() {
     let wrong = robot(setting.add(), "wrong-secret").run();
     wrong.fails(4, &["invalid_client", "hint: are the client id and its secret or key right?"]);
     assert!(!wrong.stderr.contains("wrong-secret"), "{wrong:?}");
+    let elsewhere = robot(setting.add().arg("--issuer").arg("https://auth.example"), "robot-secret").run();
+    elsewhere.fails(4, &[setting.server.issuer(), "https://auth.example"]);
     setting.add().env("TURMS_CLIENT_ID", "robot").run().fails(2, &["without --client-secret or --client-key"]);
     assert!(setting.turms(["auth", "status"]).run().stderr.contains("there are no logins"));
 }
