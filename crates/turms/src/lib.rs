@@ -74,6 +74,7 @@
 //! | `oauth-client` | | `oauth::OAuth`: logins, token stores, each flow as functions; enables `http-client` |
 //! | `oauth-server` | | `oauth::TokenGuard`: checks of access tokens; enables `http-server` |
 //! | `oauth-dev` | | `oauth::dev`: an authorization server for development and tests; enables `oauth-server` |
+//! | `oauth-keyring` | | `oauth::FileStore::keyring`: its key in the keyring of the operating system; enables `oauth-client` |
 //! | `oauth-proxy` | | an authorization server in front of a provider without dynamic registration; enables `oauth-server` |
 //! | `testing` | | `testing::TestClient`, for unit tests of servers; enables `client` |
 //! | `skills` | | skills: served by servers; listed, read and verified by clients |

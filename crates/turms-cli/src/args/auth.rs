@@ -89,9 +89,15 @@ pub(crate) struct ClientOptions {
     /// PEM file with the private key of the client, in place of a secret
     #[arg(long, value_name = "FILE", env = CLIENT_KEY)]
     pub(crate) client_key: Option<PathBuf>,
+    /// Issuer of the authorization server that knows the client; another one does not get its secret
+    #[arg(long, value_name = "URL")]
+    pub(crate) issuer: Option<String>,
     /// Scope to ask for, in addition to those that the server names
     #[arg(long, value_name = "SCOPE")]
     pub(crate) scope: Vec<String>,
+    /// Value of the parameter `resource` for the authorization server, in place of the identifier of the server; `none` omits it
+    #[arg(long, value_name = "URI")]
+    pub(crate) resource_parameter: Option<String>,
 }
 
 impl ClientOptions {
@@ -113,7 +119,9 @@ impl ClientOptions {
         if let Some(file) = self.client_key.as_deref().filter(|file| !is_set(CLIENT_KEY, &file.to_string_lossy())) {
             add("--client-key", file.display().to_string());
         }
+        self.issuer.iter().for_each(|issuer| add("--issuer", issuer.clone()));
         self.scope.iter().for_each(|scope| add("--scope", scope.clone()));
+        self.resource_parameter.iter().for_each(|uri| add("--resource-parameter", uri.clone()));
         words
     }
 }
@@ -168,6 +176,9 @@ pub(crate) struct LoginArgs {
     /// Scope to ask for, in addition to those that the server names and those of the present login
     #[arg(long, value_name = "SCOPE")]
     pub(crate) scope: Vec<String>,
+    /// Value of the parameter `resource` for the authorization server, in place of the identifier of the server; `none` omits it
+    #[arg(long, value_name = "URI")]
+    pub(crate) resource_parameter: Option<String>,
     /// Id of a client that is registered with the authorization server, for servers without dynamic registration
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,

@@ -70,7 +70,8 @@ async fn login(args: &LoginArgs, printer: &Printer) -> CliResult {
         // A login for further scopes keeps the scopes of the present one.
         scopes.extend(login.scopes.into_iter().filter(|scope| !args.scope.contains(scope)));
     }
-    server.oauth = server.oauth.clone().login(method(args, printer)).scopes(scopes);
+    let resource = target::resource_parameter(args.resource_parameter.as_deref());
+    server.oauth = server.oauth.clone().login(method(args, printer)).scopes(scopes).resource(resource);
     let secret = match (&args.client_id, &args.client_secret) {
         (Some(_), Some(secret)) => Some(target::read_secret("--client-secret", secret)?),
         _ => None,
@@ -230,7 +231,9 @@ fn describe(text: StyledText, login: &LoginStatus) -> StyledText {
 
 /// Describes how long the access token is valid.
 fn validity(login: &LoginStatus) -> String {
-    let left = login.expires_at.map(|at| at.duration_since(SystemTime::now()));
+    #[expect(clippy::disallowed_methods, reason = "this is a binary")]
+    let now = SystemTime::now();
+    let left = login.expires_at.map(|at| at.duration_since(now));
     let (valid, renewal) = match (left, login.is_renewable) {
         (Some(Err(_)), true) => ("expired".to_owned(), "renewed when it is needed"),
         (Some(Err(_)), false) => ("expired".to_owned(), "a new login is needed"),

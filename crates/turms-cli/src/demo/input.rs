@@ -37,7 +37,7 @@ pub(super) async fn sign_up(context: Context) -> Result<String, InputError> {
             format!("Welcome, {name}, {age}, on the plan {plan:?}, {news} news.")
         }
         Elicited::Declined => "You declined.".to_owned(),
-        _ => "You cancelled.".to_owned(),
+        Elicited::Cancelled => "You cancelled.".to_owned(),
     })
 }
 

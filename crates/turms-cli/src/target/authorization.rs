@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use turms::oauth::{ClientCredentials, FileStore, Login, OAuth, OAuthError, Secret, SigningKey};
+use turms::oauth::{ClientCredentials, FileStore, Login, OAuth, OAuthError, ResourceParameter, Secret, SigningKey};
 
 use super::dial_settings::DialSettings;
 use crate::args::{ClientOptions, ProfileOptions};
@@ -50,8 +50,12 @@ impl UrlCredentials {
             CredentialKind::Header
         } else {
             let oauth = dial.oauth(new_oauth(profile).scopes(client.scope.clone()).login(Login::never()));
+            let oauth = oauth.resource(resource_parameter(client.resource_parameter.as_deref()));
             match client_credentials(client)? {
-                Some(grant) => CredentialKind::Program(oauth.grant(grant)),
+                Some(grant) => {
+                    let grant = client.issuer.iter().fold(grant, ClientCredentials::issuer);
+                    CredentialKind::Program(oauth.grant(grant))
+                }
                 // Without a directory for logins, there is no login.
                 None => CredentialKind::Login(match FileStore::open() {
                     Ok(store) => oauth.store(store),
@@ -125,6 +129,15 @@ pub(crate) fn new_oauth(options: &ProfileOptions) -> OAuth {
     // A command may end while it renews a token in the background. The new refresh token would be lost, and the old one is spent.
     let oauth = oauth.refresh_ahead(Duration::ZERO);
     if options.allow_private_network { oauth.allow_private_network() } else { oauth }
+}
+
+/// Returns the parameter `resource` of an option.
+pub(crate) fn resource_parameter(option: Option<&str>) -> ResourceParameter {
+    match option {
+        None => ResourceParameter::FromMetadata,
+        Some("none") => ResourceParameter::Omit,
+        Some(uri) => ResourceParameter::Exactly(uri.to_owned()),
+    }
 }
 
 /// Returns the credentials of this program, if the options have any.

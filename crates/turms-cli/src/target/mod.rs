@@ -19,7 +19,9 @@ use turms::oauth::OAuth;
 use turms::transport::{Connector, LocalConnector, TransportKind};
 use turms::ws::WsConnector;
 
-pub(crate) use self::authorization::{UrlCredentials, http_url, login_hint, new_oauth, read_secret};
+pub(crate) use self::authorization::{
+    UrlCredentials, http_url, login_hint, new_oauth, read_secret, resource_parameter,
+};
 pub(crate) use self::configured_servers::{ConfiguredServer, ConfiguredServers, is_program};
 pub(crate) use self::dial_settings::DialSettings;
 pub(crate) use self::recorded_results::RecordedResults;

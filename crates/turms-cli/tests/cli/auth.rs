@@ -263,6 +263,21 @@ fn a_registered_client_logs_in_and_its_secret_is_stored_with_the_login() {
 }
 
 #[test]
+fn the_resource_is_left_out_for_authorization_servers_that_reject_it() {
+    let setting = Setting::with("resource", |server| {
+        server.auto_approve("ann").resources(["api://demo"]).default_resource("api://demo")
+    });
+    let issuer = ["--auth-issuer", setting.server.issuer(), "--auth-audience", "api://demo"];
+    let demo = Demo::with_options("--http", &guard_options(&issuer));
+    let login = |options: &[&str]| setting.turms(["auth", "login", &demo.url].iter().chain(options).copied());
+    login(&[]).run().fails(4, &["invalid_target"]);
+    login(&["--resource-parameter", "none"]).ok();
+    assert_eq!(setting.turms(["call", &demo.url, "add", "a=1", "b=2"]).ok(), "3\n");
+    let robot = ["call", &demo.url, "add", "a=1", "b=2", "--client-id", "robot", "--resource-parameter", "api://demo"];
+    assert_eq!(setting.turms(robot).env("TURMS_CLIENT_SECRET", "robot-secret").ok(), "3\n");
+}
+
+#[test]
 fn a_bearer_token_is_used_as_it_is() {
     let setting = Setting::new("bearer");
     let token = setting.token(&["demo"]);
@@ -296,6 +311,8 @@ fn a_client_with_a_secret_needs_no_login() {
     let wrong = robot(setting.add(), "wrong-secret").run();
     wrong.fails(4, &["invalid_client", "hint: are the client id and its secret or key right?"]);
     assert!(!wrong.stderr.contains("wrong-secret"), "{wrong:?}");
+    let elsewhere = robot(setting.add().arg("--issuer").arg("https://auth.example"), "robot-secret").run();
+    elsewhere.fails(4, &[setting.server.issuer(), "https://auth.example"]);
     setting.add().env("TURMS_CLIENT_ID", "robot").run().fails(2, &["without --client-secret or --client-key"]);
     assert!(setting.turms(["auth", "status"]).run().stderr.contains("there are no logins"));
 }
