@@ -2,6 +2,7 @@
 //! `cargo run -p turms-examples --bin guarded`, then `cargo run -p turms-examples --bin login`.
 //!
 //! With a real provider, `Issuer::discover` gets its URL, and the development server goes.
+#![expect(clippy::print_stdout, reason = "the example prints its results")]
 
 use turms::http::Listener;
 use turms::oauth::dev::DevServer;

@@ -1,4 +1,5 @@
 //! A client that logs in: `cargo run -p turms-examples --bin login [URL]`, with the server of `guarded.rs` or another.
+#![expect(clippy::print_stdout, reason = "the example prints its results")]
 
 use serde_json::json;
 use turms::http::HttpConnector;

@@ -7,6 +7,11 @@ where
 {
 }
 
+/// Checks that each of these types converts.
+macro_rules! convert {
+    ($($error:ty),+) => { $(converts::<$error>();)+ };
+}
+
 #[test]
 fn every_error_converts_into_the_error_of_main() {
     converts::<std::io::Error>();
@@ -23,26 +28,26 @@ fn every_error_converts_into_the_error_of_main() {
         };
         use turms::types::{SyntaxError, TemplateError, ToolFailedError, UnknownVersionError, UnsupportedFeatureError};
 
-        (converts::<ErrorObject>(), converts::<MessageError>());
-        (converts::<PeerError>(), converts::<ServiceError>());
-        (converts::<RegisterError>(), converts::<RegistryError>());
-        (converts::<ServiceCallError>(), converts::<ServiceNameError>());
-        (converts::<ConnectError>(), converts::<ConnectionError>(), converts::<SpawnError>());
-        (converts::<OpenError>(), converts::<HandshakeError>());
-        (converts::<RequestError>(), converts::<SessionError>());
-        (converts::<Base64Error>(), converts::<CanonicalError>(), converts::<SyntaxError>());
-        (converts::<DecodeError>(), converts::<EncodeError>());
-        (converts::<MissingCapabilityError>(), converts::<SkillEntryError>(), converts::<ToolFailedError>());
-        (converts::<TemplateError>(), converts::<UnknownVersionError>(), converts::<UnsupportedFeatureError>());
+        convert!(ErrorObject, MessageError);
+        convert!(PeerError, ServiceError);
+        convert!(RegisterError, RegistryError);
+        convert!(ServiceCallError, ServiceNameError);
+        convert!(ConnectError, ConnectionError, SpawnError);
+        convert!(OpenError, HandshakeError);
+        convert!(RequestError, SessionError);
+        convert!(Base64Error, CanonicalError, SyntaxError);
+        convert!(DecodeError, EncodeError);
+        convert!(MissingCapabilityError, SkillEntryError, ToolFailedError);
+        convert!(TemplateError, UnknownVersionError, UnsupportedFeatureError);
         converts::<turms::store::StoreError>();
     }
     #[cfg(feature = "client")]
     {
         use turms::client::{CallError, ConfigError, EntryError, GroupError, HandlerError, PoolError};
 
-        (converts::<CallError>(), converts::<HandlerError>());
-        (converts::<ConfigError>(), converts::<EntryError>());
-        (converts::<GroupError>(), converts::<PoolError>());
+        convert!(CallError, HandlerError);
+        convert!(ConfigError, EntryError);
+        convert!(GroupError, PoolError);
         #[cfg(feature = "skills")]
         converts::<turms::client::SkillError>();
     }
@@ -50,8 +55,8 @@ fn every_error_converts_into_the_error_of_main() {
     {
         use turms::server::{BuildError, ComponentError, InputError, RegistrationError, Rejection, ToolError};
 
-        (converts::<BuildError>(), converts::<ComponentError>(), converts::<RegistrationError>());
-        (converts::<InputError>(), converts::<Rejection>(), converts::<ToolError>());
+        convert!(BuildError, ComponentError, RegistrationError);
+        convert!(InputError, Rejection, ToolError);
         #[cfg(feature = "skills")]
         converts::<turms::server::SkillError>();
     }
@@ -59,24 +64,24 @@ fn every_error_converts_into_the_error_of_main() {
     {
         use turms::http::{AuthorizeError, DialError, HttpError};
 
-        (converts::<HttpError>(), converts::<DialError>(), converts::<AuthorizeError>());
+        convert!(HttpError, DialError, AuthorizeError);
     }
     #[cfg(feature = "oauth-client")]
     {
         use turms::oauth::{FetchError, LoginError, OAuthError};
 
-        (converts::<OAuthError>(), converts::<FetchError>(), converts::<LoginError>());
+        convert!(OAuthError, FetchError, LoginError);
         converts::<turms::oauth::StoreError>();
     }
     #[cfg(feature = "oauth-server")]
     {
         use turms::oauth::{GuardError, JwsError, KeyError, VerifyError};
 
-        (converts::<GuardError>(), converts::<VerifyError>());
-        (converts::<JwsError>(), converts::<KeyError>());
+        convert!(GuardError, VerifyError);
+        convert!(JwsError, KeyError);
     }
     #[cfg(feature = "ws-client")]
-    (converts::<turms::ws::WsConnectError>(), converts::<turms::ws::WsUrlError>());
+    convert!(turms::ws::WsConnectError, turms::ws::WsUrlError);
 }
 
 /// Set in a process that is to end as a program whose `main` fails.

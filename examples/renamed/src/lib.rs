@@ -46,7 +46,6 @@ impl Notes {
 }
 
 /// Creates the server.
-#[must_use]
 pub fn server() -> Server {
     Server::new("renamed", "1.0.0").tool(add).prompt(review).resource(note).handlers(Notes("milk"))
 }
