@@ -46,7 +46,7 @@ async fn a_request_needs_the_id_of_its_session() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_session_is_told_so_with_its_id() {
+async fn a_request_without_a_session_gets_a_json_rpc_error() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let ping = session.post(request("q", "ping", None));
