@@ -13,5 +13,6 @@ mod proxied;
 mod proxy_attacks;
 mod proxy_login;
 mod proxy_mcp;
+mod proxy_oidc;
 mod proxy_refresh;
 mod site;
