@@ -28,7 +28,7 @@ async fn a_hundred_calls_at_once_are_all_answered() {
     fixture.traces.steps.add_permits(100);
     for (id, stream) in streams.into_iter().enumerate() {
         let rest = stream.rest().await;
-        let answer = rest.last().expect("an answer");
+        let answer = rest.last().expect("a response");
         assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(id), &json!("counted to 1")));
     }
 }

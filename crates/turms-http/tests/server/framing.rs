@@ -33,7 +33,7 @@ fn call() -> String {
 async fn refused(fixture: &Fixture, bytes: &[u8]) -> Response {
     let mut connection = fixture.connect().await;
     connection.write(bytes).await;
-    let response = within("an answer", connection.response()).await;
+    let response = within("a response", connection.response()).await;
     assert_eq!(response.header("connection"), Some("close"), "{response}");
     assert!(within("the end", connection.try_head()).await.is_none(), "more data follows {response}");
     response
@@ -111,7 +111,7 @@ async fn chunks_are_put_together() {
     let mut connection = fixture.connect().await;
     for _ in 0..3 {
         connection.write(&framed("Transfer-Encoding: Chunked\r\n", &chunked)).await;
-        assert_eq!(within("an answer", connection.response()).await.text(), "2");
+        assert_eq!(within("a response", connection.response()).await.text(), "2");
     }
 }
 
@@ -158,7 +158,7 @@ async fn requests_that_come_at_once_are_answered_in_their_order() {
     let all: Vec<u8> = (1..=50).flat_map(|n| add(n).bytes()).collect();
     connection.write(&all).await;
     for n in 1..=50 {
-        assert_eq!(within("an answer", connection.response()).await.text(), (n + 1).to_string());
+        assert_eq!(within("a response", connection.response()).await.text(), (n + 1).to_string());
     }
 }
 
@@ -171,9 +171,9 @@ async fn requests_that_come_too_early_wait() {
     eventually("a call", async || fixture.traces.stepping.load(Ordering::SeqCst) == 1).await;
     connection.write(&[add(1).bytes(), add(2).bytes()].concat()).await;
     fixture.traces.steps.add_permits(1);
-    assert_eq!(within("an answer", connection.response()).await.text(), "counted to 1");
-    assert_eq!(within("an answer", connection.response()).await.text(), "2");
-    assert_eq!(within("an answer", connection.response()).await.text(), "3");
+    assert_eq!(within("a response", connection.response()).await.text(), "counted to 1");
+    assert_eq!(within("a response", connection.response()).await.text(), "2");
+    assert_eq!(within("a response", connection.response()).await.text(), "3");
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn a_request_may_come_byte_by_byte() {
         connection.write(&[byte]).await;
         tokio::task::yield_now().await;
     }
-    assert_eq!(within("an answer", connection.response()).await.text(), "2");
+    assert_eq!(within("a response", connection.response()).await.text(), "2");
 }
 
 /// Some clients send a line break after a body that is not included in `Content-Length`.
@@ -196,7 +196,7 @@ async fn empty_lines_before_a_request_are_ignored() {
     for _ in 0..2 {
         connection.write(b"\r\n\r\n").await;
         connection.send(&add(1)).await;
-        assert_eq!(within("an answer", connection.response()).await.text(), "2");
+        assert_eq!(within("a response", connection.response()).await.text(), "2");
     }
 }
 
@@ -210,12 +210,12 @@ async fn a_client_that_waits_for_100_continue_gets_it() {
         connection.write(&framed(&head, "")).await;
         assert_eq!(within("a 100 response", connection.head()).await.status, 100);
         connection.write(body.as_bytes()).await;
-        assert_eq!(within("an answer", connection.response()).await.text(), "2");
+        assert_eq!(within("a response", connection.response()).await.text(), "2");
     }
     // A client that sends its body without waiting gets no 100 response.
     let head = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", body.len());
     connection.write(&framed(&head, &body)).await;
-    assert_eq!(within("an answer", connection.response()).await.text(), "2");
+    assert_eq!(within("a response", connection.response()).await.text(), "2");
 }
 
 #[tokio::test]
@@ -234,7 +234,7 @@ async fn a_client_can_read_the_error_before_its_body_is_sent() {
     for _ in 0..20 {
         let mut connection = fixture.connect().await;
         connection.write(&framed("Content-Length: 500000\r\n", &"x".repeat(500_000))).await;
-        assert_eq!(within("an answer", connection.response()).await.status(), 413);
+        assert_eq!(within("a response", connection.response()).await.status(), 413);
     }
 }
 
@@ -243,9 +243,9 @@ async fn an_unused_body_is_skipped() {
     let fixture = Fixture::start().await;
     let mut connection = fixture.connect().await;
     connection.send(&Request::new("PATCH").body("an unused body")).await;
-    assert_eq!(within("an answer", connection.response()).await.status(), 405);
+    assert_eq!(within("a response", connection.response()).await.status(), 405);
     connection.send(&add(1)).await;
-    assert_eq!(within("an answer", connection.response()).await.text(), "2");
+    assert_eq!(within("a response", connection.response()).await.text(), "2");
 }
 
 #[tokio::test]
@@ -257,12 +257,12 @@ async fn http_1_0_is_supported() {
     };
     let mut connection = fixture.connect().await;
     connection.write(old(&add(1).header("Connection", "keep-alive")).as_bytes()).await;
-    let answer = within("an answer", connection.response()).await;
+    let answer = within("a response", connection.response()).await;
     assert_eq!((answer.text().as_str(), answer.header("connection")), ("2", Some("keep-alive")));
     // HTTP/1.0 needs no `Host` header, and a stream without `Content-Length` ends with the connection.
     let count = modern_stream(1, "count", json!({ "n": 2 })).without("Host").header("Connection", "keep-alive");
     connection.write(old(&count).as_bytes()).await;
-    let answer = within("an answer", connection.response()).await;
+    let answer = within("a response", connection.response()).await;
     assert_eq!(answer.header("transfer-encoding"), None);
     assert_eq!(answer.header("connection"), Some("close"));
     assert!(answer.messages().len() > 1, "{answer}");
@@ -279,7 +279,7 @@ async fn a_connection_is_closed_when_the_client_requests_it() {
     for close in ["close", "Close", "keep-alive, close", "x,close"] {
         let mut connection = fixture.connect().await;
         connection.send(&add(1).header("Connection", close)).await;
-        let answer = within("an answer", connection.response()).await;
+        let answer = within("a response", connection.response()).await;
         assert_eq!((answer.text().as_str(), answer.header("connection")), ("2", Some("close")));
         assert!(within("the end", connection.try_head()).await.is_none());
     }
@@ -290,11 +290,11 @@ async fn the_answer_to_head_has_no_body() {
     let fixture = Fixture::start().await;
     let mut connection = fixture.connect().await;
     connection.send(&Request::new("HEAD")).await;
-    let head = within("an answer", connection.head()).await;
+    let head = within("a response", connection.head()).await;
     assert_eq!(head.status, 405);
     assert!(head.header("content-length").is_some_and(|length| length != "0"), "{head:?}");
     connection.send(&add(1)).await;
-    assert_eq!(within("an answer", connection.response()).await.text(), "2");
+    assert_eq!(within("a response", connection.response()).await.text(), "2");
 }
 
 #[tokio::test]
@@ -313,7 +313,7 @@ async fn a_client_that_has_shut_down_its_writing_side_is_answered() {
         let mut connection = fixture.connect().await;
         connection.send(&add(1)).await;
         connection.socket.shutdown().await.unwrap();
-        assert_eq!(within("an answer", connection.response()).await.text(), "2");
+        assert_eq!(within("a response", connection.response()).await.text(), "2");
     }
 }
 
@@ -335,7 +335,7 @@ async fn a_running_call_is_answered_before_its_connection_is_closed_on_shutdown(
     let traces = fixture.traces.clone();
     fixture.handle.shutdown();
     traces.steps.add_permits(1);
-    let answer = within("an answer", connection.response()).await;
+    let answer = within("a response", connection.response()).await;
     assert_eq!(answer.messages().last().unwrap()["id"], 1, "{answer}");
     assert!(within("the end", connection.try_head()).await.is_none());
     fixture.gone().await;

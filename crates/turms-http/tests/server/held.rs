@@ -112,7 +112,7 @@ async fn a_request_whose_session_ends_while_it_is_looked_up_is_refused() {
             assert!(service.close_session(&session.id).await);
         }
         sessions.let_go();
-        let answer = within("an answer", asking).await.unwrap();
+        let answer = within("a response", asking).await.unwrap();
         answer.assert_refused(404, -32600, &json!(2));
     }
 }
@@ -209,12 +209,12 @@ async fn a_store_that_is_slow_keeps_no_client_waiting_and_gets_events_in_order()
     let service = service(SessionOptions::new().event_store(events.clone()));
     let session = begin(&service, None).await;
     let post = session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7));
-    let counted = within("an answer", ask(&service, &post)).await;
+    let counted = within("a response", ask(&service, &post)).await;
     assert_eq!(progress(&counted.messages()), [1, 2, 3]);
     assert_eq!(counted.text(), "counted to 3");
     // A resumed stream does not wait for the store either.
     let first = counted.events()[0].id.clone().unwrap();
-    let again = within("an answer", ask(&service, &session.resume(&first))).await;
+    let again = within("a response", ask(&service, &session.resume(&first))).await;
     assert_eq!(again.messages(), counted.messages());
     let all = counted.messages().len();
     for stored in 1..=all {
@@ -236,7 +236,7 @@ async fn an_event_that_is_stored_after_its_session_has_ended_does_not_stay() {
         let service = service(SessionOptions::new().event_store(events.clone()));
         let session = begin(&service, None).await;
         let post = session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7));
-        within("an answer", ask(&service, &post)).await;
+        within("a response", ask(&service, &post)).await;
         eventually("an event for the store", async || events.begun() == [1]).await;
         if is_deleted {
             assert_eq!(ask(&service, &session.delete()).await.status(), 204);
@@ -257,7 +257,7 @@ async fn an_event_that_is_stored_after_its_process_has_ended_stays() {
     let service = service(SessionOptions::new().event_store(events.clone()).session_store(sessions.clone()));
     let session = begin(&service, None).await;
     let post = session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7));
-    within("an answer", ask(&service, &post)).await;
+    within("a response", ask(&service, &post)).await;
     eventually("an event for the store", async || events.begun() == [1]).await;
     service.close().await;
     events.0.gate.add_permits(1);

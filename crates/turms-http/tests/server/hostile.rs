@@ -132,7 +132,7 @@ async fn unfinished_bodies_do_not_delay_other_clients() {
     let whole = modern_call(1, "add", json!({ "a": 1, "b": 2 })).bytes();
     for connection in &mut slow {
         connection.write(&whole[whole.len() - 10..]).await;
-        assert_eq!(within("an answer", connection.response()).await.text(), "3");
+        assert_eq!(within("a response", connection.response()).await.text(), "3");
     }
 }
 
@@ -171,7 +171,7 @@ async fn a_content_length_beyond_the_limit_is_refused_at_once() {
     let fixture = Fixture::with(|service| service.max_body_bytes(LIMIT)).await;
     let mut connection = fixture.connect().await;
     connection.write(&head_of(&call_of(1_000), "Content-Length: 1099511627776")).await;
-    assert_eq!(within("an answer", connection.response()).await.status(), 413);
+    assert_eq!(within("a response", connection.response()).await.status(), 413);
     assert_serves(&fixture).await;
 }
 

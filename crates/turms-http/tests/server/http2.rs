@@ -38,7 +38,7 @@ impl Client {
         if let Some(body) = &request.body {
             sending.send_data(Bytes::copy_from_slice(body), true)?;
         }
-        within("an answer", answer).await
+        within("a response", answer).await
     }
 
     async fn text(&self, request: &Request) -> String {
@@ -60,7 +60,7 @@ fn head_of(host: &str, request: &Request) -> http::Request<()> {
 async fn text_of(answer: Response<RecvStream>) -> String {
     let mut body = answer.into_body();
     let mut bytes = Vec::new();
-    while let Some(piece) = within("more of an answer", body.data()).await {
+    while let Some(piece) = within("more of the response", body.data()).await {
         let piece = piece.unwrap();
         body.flow_control().release_capacity(piece.len()).unwrap();
         bytes.extend_from_slice(&piece);

@@ -76,7 +76,7 @@ async fn streams_that_have_ended_take_no_room() {
     eventually("room for as many as before", async || {
         let mut connection = fixture.connect().await;
         connection.send(&session.get()).await;
-        if within("an answer", connection.head()).await.status == 200 {
+        if within("a response", connection.head()).await.status == 200 {
             open.push(connection);
         }
         open.len() == MAX
@@ -89,7 +89,7 @@ async fn streams_that_have_ended_take_no_room() {
 async fn is_open(fixture: &Fixture, request: Request) -> bool {
     let mut connection = fixture.connect().await;
     connection.send(&request).await;
-    within("an answer", connection.head()).await.status == 200
+    within("a response", connection.head()).await.status == 200
 }
 
 #[tokio::test]
@@ -293,7 +293,7 @@ async fn a_listener_may_wait_for_ever() {
     // HTTP/2 has timers of its own.
     let mut second = fixture.connect().await;
     second.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
-    within("an answer", second.socket.readable()).await.unwrap();
+    within("a response", second.socket.readable()).await.unwrap();
     assert!(second.socket.try_read(&mut [0; 9]).is_ok_and(|read| read > 0));
     drop((standalone, old, second));
     fixture.shut_down().await;

@@ -82,7 +82,7 @@ async fn a_response_may_take_longer_than_the_header_timeout() {
     late.write(b"POST /mcp HTTP/1.1\r\n").await;
     assert_ends(&mut late).await;
     fixture.traces.steps.add_permits(1);
-    assert_eq!(within("an answer", slow.response()).await.text(), "counted to 1");
+    assert_eq!(within("a response", slow.response()).await.text(), "counted to 1");
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn connections_beyond_the_limit_wait() {
     }
     assert!(third.socket.try_read(&mut [0; 1]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
     drop(second);
-    assert_eq!(within("an answer", third.response()).await.text(), "3");
+    assert_eq!(within("a response", third.response()).await.text(), "3");
 }
 
 #[tokio::test]
@@ -137,7 +137,7 @@ async fn running_calls_are_answered_on_shutdown() {
     assert!(within("the end of an idle connection", idle.try_head()).await.is_none());
     fixture.traces.steps.add_permits(1);
     let rest = stream.rest().await;
-    assert_eq!(rest.last().expect("an answer")["id"], 1);
+    assert_eq!(rest.last().expect("a response")["id"], 1);
     let address = fixture.address;
     fixture.gone().await;
     assert!(tokio::net::TcpStream::connect(address).await.is_err(), "the listener is closed");
@@ -184,7 +184,7 @@ async fn a_server_may_listen_at_a_path() {
     let mut socket = within("a connection", tokio::net::UnixStream::connect(&path)).await.unwrap();
     socket.write_all(&add().header("Connection", "close").bytes()).await.unwrap();
     let mut answer = String::new();
-    within("an answer", socket.read_to_string(&mut answer)).await.unwrap();
+    within("a response", socket.read_to_string(&mut answer)).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.contains(r#""text":"3""#), "{answer}");
     handle.shutdown();

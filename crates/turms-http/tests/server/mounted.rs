@@ -74,7 +74,7 @@ impl Application {
     }
 
     async fn send(&self, request: Request) -> Response {
-        within("an answer", self.connect(&request).await.response()).await
+        within("a response", self.connect(&request).await.response()).await
     }
 
     async fn stream(&self, request: Request) -> Stream {
@@ -131,7 +131,7 @@ async fn handlers_see_the_request_in_every_revision() {
     let ask = async |request: Request| {
         let mut connection = application.connect(&by("ann", request)).await;
         let peer = connection.socket.local_addr().unwrap();
-        assert_seen(&within("an answer", connection.response()).await.text(), peer);
+        assert_seen(&within("a response", connection.response()).await.text(), peer);
     };
     for path in ["/mcp", "/mcp/"] {
         ask(modern_call(1, "seen", json!({})).path(path)).await;

@@ -237,7 +237,7 @@ async fn streams_of_other_principals_cannot_be_resumed() {
     assert!(String::from_utf8_lossy(&again.body).contains("secret"), "{again}");
     let stolen = ask_as(&service, &session.resume(&first), Some("bob")).await;
     assert_eq!(stolen.status(), 404, "{stolen}");
-    // The event id is no use in another session either.
+    // The event id is invalid in another session, too.
     let own = begin(&service, Some("bob")).await;
     let stolen = ask_as(&service, &own.resume(&first), Some("bob")).await;
     assert!(!String::from_utf8_lossy(&stolen.body).contains("secret"), "{stolen}");
@@ -421,7 +421,7 @@ async fn a_call_that_is_nearly_done_is_answered_before_the_server_ends() {
     fixture.handle.shutdown();
     fixture.traces.steps.add_permits(1);
     let rest = stream.rest().await;
-    assert_eq!(rest.last().expect("an answer")["id"], 7, "{rest:?}");
+    assert_eq!(rest.last().expect("a response")["id"], 7, "{rest:?}");
     fixture.shut_down().await;
 }
 

@@ -111,7 +111,7 @@ async fn a_running_call_can_be_followed_from_another_process() {
             traces.steps.add_permits(1);
         }
     };
-    let (messages, ()) = within("the answer", async { tokio::join!(following, going_on) }).await;
+    let (messages, ()) = within("the response", async { tokio::join!(following, going_on) }).await;
     assert_eq!(progress(&messages), [1, 2, 3, 4]);
     assert_eq!(messages[4]["id"], 7);
 }
@@ -228,7 +228,7 @@ fn a_store_that_logs_does_not_stop_the_session_it_logs_about() {
         });
         done.send(counted).unwrap();
     });
-    let counted = is_done.recv_timeout(TIMEOUT).expect("an answer");
+    let counted = is_done.recv_timeout(TIMEOUT).expect("a response");
     assert_eq!(progress(&counted.messages()), [1, 2, 3]);
     assert_eq!(counted.text(), "counted to 3");
 }

@@ -50,7 +50,7 @@ async fn a_client_of_the_newest_revision_polls_its_task() {
     assert_eq!((begun.status(), begun.json()["result"]["resultType"].as_str()), (200, Some("task")));
     let id = begun.json()["result"]["taskId"].as_str().unwrap().to_owned();
     let task = async || ask("tasks/get", json!({ "taskId": id })).await.json()["result"].clone();
-    eventually("a question", async || task().await["status"] == "input_required").await;
+    eventually("an input request", async || task().await["status"] == "input_required").await;
     let key = task().await["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
     let answers = json!({ key: { "action": "accept", "content": { "name": "Ann" } } });
     let updated = ask("tasks/update", json!({ "taskId": id, "inputResponses": answers })).await;

@@ -206,7 +206,7 @@ async fn responses_are_read_however_many_notifications_wait_for_them() {
         let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "roots": [] } });
         fixture.send(session.post(answer)).await.assert_accepted();
     }
-    eventually("all answers", async || answered.load(Ordering::SeqCst) == 8).await;
+    eventually("all responses", async || answered.load(Ordering::SeqCst) == 8).await;
 }
 
 #[tokio::test]
@@ -221,12 +221,12 @@ async fn notifications_wait_up_to_the_limit() {
         fixture.send(session.post(notification("notifications/roots/list_changed"))).await.assert_accepted();
     }
     for count in 1..=4 {
-        let id = within("a question", stream.message()).await["id"].clone();
+        let id = within("a request of the server", stream.message()).await["id"].clone();
         let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "roots": [] } });
         fixture.send(session.post(answer)).await.assert_accepted();
-        eventually("the answer", async || answered.load(Ordering::SeqCst) == count).await;
+        eventually("the response", async || answered.load(Ordering::SeqCst) == count).await;
     }
     // The rest was dropped, and the next one is handled at once.
     fixture.send(session.post(notification("notifications/roots/list_changed"))).await.assert_accepted();
-    within("a question", stream.message()).await;
+    within("a request of the server", stream.message()).await;
 }

@@ -50,7 +50,7 @@ async fn assert_serves(fixture: &Fixture) {
     let mut socket = connect(fixture, &["http/1.1"]).await;
     socket.write_all(&add().bytes()).await.unwrap();
     let mut answer = String::new();
-    within("an answer", socket.read_to_string(&mut answer)).await.unwrap();
+    within("a response", socket.read_to_string(&mut answer)).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(r#""text":"3""#), "{answer}");
 }
 
@@ -79,7 +79,7 @@ async fn both_versions_of_http_are_offered() {
     }
     let (answer, mut sending) = sender.send_request(head.body(()).unwrap(), false).unwrap();
     sending.send_data(call.body.unwrap().into(), true).unwrap();
-    assert_eq!(within("an answer", answer).await.unwrap().status(), 200);
+    assert_eq!(within("a response", answer).await.unwrap().status(), 200);
 }
 
 #[tokio::test]
