@@ -1,6 +1,6 @@
-//! The authorization server that the official conformance suite judges: the development server of `turms::oauth`.
+//! The authorization server for the official conformance suite: the development server of `turms::oauth`.
 //!
-//! It prints its issuer and ends with its input. It approves each request for the client `conformance`.
+//! It prints its issuer and exits when its input ends. It approves each request for the client `conformance`.
 
 use std::error::Error;
 

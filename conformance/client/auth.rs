@@ -28,7 +28,7 @@ pub(crate) async fn authorizer(scenario: &str, address: &str) -> Result<OAuth, B
     }
 }
 
-/// Opens the authorization URL and returns the URL that it redirects to. There is no page for a person.
+/// Opens the authorization URL and returns the URL that it redirects to, without user interaction.
 async fn follow_redirect(prompt: LoginPrompt) -> Result<String, Box<dyn Error + Send + Sync>> {
     let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
     let response = client.get(prompt.url.as_str().parse()?).await?;

@@ -1,4 +1,4 @@
-//! The client that the official conformance suite judges. The suite starts it with the address of a server as its last argument
+//! The client for the official conformance suite. The suite starts it with the URL of a server as the last argument,
 //! and the scenario in the environment.
 
 mod auth;
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     played
 }
 
-/// A client that declares all that it can: its person agrees to everything and leaves every field as it is.
+/// A client with all capabilities. Its handlers accept every elicitation, with the default value of each field.
 fn person() -> ClientBuilder {
     Client::builder("turms-conformance", env!("CARGO_PKG_VERSION"))
         .on_elicitation(|params, _| async move { Ok(ElicitResult::accept(defaults(&params))?) })
@@ -77,13 +77,13 @@ async fn play(scenario: &str, client: &Client) -> Result<(), Box<dyn Error>> {
         "sep-2640-client-no-prefetch" => skills::list(client).await?,
         skill if skill.starts_with("sep-2640-client-verify-") => skills::load(client).await?,
         scenario if scenario.starts_with("auth/") => use_tools(client).await?,
-        // The rest is shown by connecting and looking.
+        // The other scenarios need only a connection and a request.
         _ => drop(client.list_tools().await?),
     }
     Ok(())
 }
 
-/// Lists the tools and calls each.
+/// Lists the tools and calls each of them.
 async fn use_tools(client: &Client) -> Result<(), Box<dyn Error>> {
     for tool in client.list_tools().await? {
         client.call_tool(&tool.name, json!({})).await?;
@@ -91,7 +91,7 @@ async fn use_tools(client: &Client) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Every operation that names something.
+/// Uses all tools, resources and prompts.
 async fn use_everything(client: &Client) -> Result<(), Box<dyn Error>> {
     use_tools(client).await?;
     for resource in client.list_resources().await? {
@@ -103,7 +103,7 @@ async fn use_everything(client: &Client) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The calls that the suite asks for in the context of the scenario.
+/// Makes the calls that the context of the scenario lists.
 async fn call_what_was_asked(client: &Client) -> Result<(), Box<dyn Error>> {
     let context: Value = serde_json::from_str(&std::env::var("MCP_CONFORMANCE_CONTEXT")?)?;
     client.list_tools().await?;
@@ -114,7 +114,7 @@ async fn call_what_was_asked(client: &Client) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The default values of a form.
+/// Returns the default values of a form.
 fn defaults(question: &ElicitParams) -> Object {
     let ElicitParams::Form(form) = question else { return Object::new() };
     let mut content = Map::new();
@@ -125,7 +125,7 @@ fn defaults(question: &ElicitParams) -> Object {
     Object::encode(&content).unwrap_or_default()
 }
 
-/// Something that goes into a field.
+/// Returns a valid value for a field.
 fn something(field: &Field) -> Value {
     match serde_json::to_value(field).unwrap_or_default()["type"].as_str() {
         Some("boolean") => json!(true),

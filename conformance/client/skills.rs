@@ -1,16 +1,16 @@
-//! Skills, which are listed at once and read when they are wanted.
+//! Skills: listed, and read on demand.
 
 use std::error::Error;
 
 use turms::Client;
 
-/// Lists the skills and reads nothing.
+/// Lists the skills without reading them.
 pub(crate) async fn list(client: &Client) -> Result<(), Box<dyn Error>> {
     client.list_skills().await?;
     Ok(())
 }
 
-/// Loads every skill: its instructions first, and its other files if those are what they should be.
+/// Reads every skill: its instructions first, then its other files, which are verified.
 pub(crate) async fn load(client: &Client) -> Result<(), Box<dyn Error>> {
     for skill in client.list_skills().await? {
         client.read_skill(&skill).await?;

@@ -6,7 +6,7 @@ use serde_json::json;
 use turms::Client;
 use turms::types::TaskStatus;
 
-/// Waits for a task, calls a tool beside tasks, meets a task that fails, and cancels one.
+/// Waits for a task, calls a tool without a task, waits for a task that fails, and cancels one.
 pub(crate) async fn lifecycle(client: &Client) -> Result<(), Box<dyn Error>> {
     client.list_tools().await?;
     client.call_tool("quick_task", ()).await?;

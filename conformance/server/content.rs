@@ -19,13 +19,13 @@ impl Contents {
         "This is a simple text response for testing."
     }
 
-    /// Returns a picture.
+    /// Returns an image.
     #[tool(read_only)]
     fn test_image_content(&self) -> Content {
         Content::image(PNG, "image/png")
     }
 
-    /// Returns a sound.
+    /// Returns audio.
     #[tool(read_only)]
     fn test_audio_content(&self) -> Content {
         Content::audio(WAV, "audio/wav")
@@ -38,7 +38,7 @@ impl Contents {
         Content::resource(contents.mime_type("text/plain".to_owned()))
     }
 
-    /// Returns text, a picture and a resource.
+    /// Returns text, an image and a resource.
     #[tool(read_only)]
     fn test_multiple_content_types(&self) -> CallToolResult {
         let data = ResourceContents::from_text("test://mixed-content-resource", r#"{"test":"data","value":123}"#);
@@ -47,7 +47,7 @@ impl Contents {
             .with_resource(data.mime_type("application/json".to_owned()))
     }
 
-    /// Fails.
+    /// Returns an error.
     #[tool(read_only)]
     fn test_error_handling(&self) -> Result<String, String> {
         Err("This tool intentionally returns an error for testing".to_owned())
@@ -75,7 +75,7 @@ impl Contents {
         Json(Extensions { extensions: extensions.unwrap_or_default() })
     }
 
-    /// Takes a value that is repeated in a header.
+    /// Takes an argument that is mirrored in a header.
     #[tool(read_only)]
     fn test_header(&self, Args(place): Args<Place>) -> String {
         format!("region: {}", place.region)
@@ -90,13 +90,13 @@ pub(crate) struct Forecast {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Extensions {
-    /// Settings by the name of the extension.
+    /// Settings by extension id.
     extensions: BTreeMap<String, Value>,
 }
 
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Place {
-    /// where
+    /// the region
     #[serde(default)]
     #[schemars(extend("x-mcp-header" = "Region"))]
     region: String,

@@ -1,4 +1,4 @@
-//! Tools that end a round with a question in 2026-07-28, under keys that the suite expects.
+//! Tools that end a round with input requests in 2026-07-28, under keys that the suite expects.
 
 use turms::InputError;
 use turms::prelude::*;
@@ -18,28 +18,28 @@ pub(crate) fn add(server: Server) -> Server {
         .tool(test_input_required_result_capabilities)
 }
 
-/// Asks for a name.
+/// Requests a name.
 #[tool]
 async fn test_input_required_result_elicitation(context: Context) -> Result<String, InputError> {
     let name = ask_text(&context, "user_name", "What is your name?", "name").await?;
     Ok(format!("Hello, {name}!"))
 }
 
-/// Asks the model.
+/// Sends a sampling request.
 #[tool]
 async fn test_input_required_result_sampling(context: Context) -> Result<String, InputError> {
     let answer = context.sample(question("What is the capital of France?", 100)).key("capital_question").await?;
     Ok(text_of(&answer))
 }
 
-/// Asks for the roots.
+/// Requests the roots.
 #[tool]
 async fn test_input_required_result_list_roots(context: Context) -> Result<String, InputError> {
     let roots = context.list_roots().key("client_roots").await?;
     Ok(roots.iter().map(|root| root.uri.as_str()).collect::<Vec<_>>().join(", "))
 }
 
-/// Remembers something between the rounds.
+/// Keeps state between the rounds.
 #[tool]
 async fn test_input_required_result_request_state(context: Context) -> Result<String, InputError> {
     let state: String = context.once("state", async { "state-ok".to_owned() }).await?;
@@ -47,7 +47,7 @@ async fn test_input_required_result_request_state(context: Context) -> Result<St
     Ok(state)
 }
 
-/// Asks three things at once.
+/// Sends three input requests at once.
 #[tool]
 async fn test_input_required_result_multiple_inputs(context: Context) -> Result<String, InputError> {
     let (name, greeting, roots) = tokio::join!(
@@ -58,7 +58,7 @@ async fn test_input_required_result_multiple_inputs(context: Context) -> Result<
     Ok(format!("{} {} {}", text_of(&greeting?), name?, roots?.len()))
 }
 
-/// Asks twice.
+/// Sends two input requests, one after the other.
 #[tool]
 async fn test_input_required_result_multi_round(context: Context) -> Result<String, InputError> {
     let name = ask_text(&context, "step1", "What is your name?", "name").await?;
@@ -66,7 +66,7 @@ async fn test_input_required_result_multi_round(context: Context) -> Result<Stri
     Ok(format!("{name} likes {color}"))
 }
 
-/// Asks with a state that cannot be changed.
+/// Sends an input request with a protected state.
 #[tool]
 async fn test_input_required_result_tampered_state(context: Context) -> Result<&'static str, InputError> {
     confirm(&context, "confirm").await?;
@@ -86,7 +86,7 @@ async fn test_input_required_result_capabilities(context: Context) -> Result<Str
     Ok("the client supports no input requests".to_owned())
 }
 
-/// Asks for one line of text; nothing if there is none.
+/// Requests one line of text; returns an empty string without a value.
 pub(crate) async fn ask_text(context: &Context, key: &str, message: &str, field: &str) -> Result<String, InputError> {
     let form = FormSchema::new().required_field(field, StringField::new());
     let answer = context.elicit_with(ElicitParams::form(message, form)).key(key).await?;

@@ -19,41 +19,41 @@ pub(crate) fn add(server: Server) -> Server {
         .tool(test_tool_with_task)
 }
 
-/// Greets at once.
+/// Greets without delay.
 #[tool]
 fn greet(name: String) -> String {
     format!("Hello, {name}!")
 }
 
-/// Takes the given number of seconds.
+/// Runs for the given number of seconds.
 #[tool(task)]
 async fn slow_compute(seconds: f64, label: Option<String>) -> String {
     tokio::time::sleep(Duration::from_secs_f64(seconds.clamp(0.0, 3600.0))).await;
     format!("{} took {seconds} s", label.as_deref().unwrap_or("it"))
 }
 
-/// Fails after a second, and only as a task.
+/// Fails after one second; it runs only as a task.
 #[tool(task = "required")]
 async fn failing_job() -> Result<String, std::io::Error> {
     tokio::time::sleep(Duration::from_secs(1)).await;
     Err(std::io::Error::other("the job failed"))
 }
 
-/// Breaks.
+/// Returns a protocol error.
 #[tool(task)]
 async fn protocol_error_job() -> Result<String, ErrorObject> {
     tokio::time::sleep(Duration::from_millis(100)).await;
     Err(ErrorObject::new(ErrorCode::INTERNAL_ERROR, "the job broke"))
 }
 
-/// Asks before it deletes.
+/// Requests a confirmation before it deletes.
 #[tool(task)]
 async fn confirm_delete(context: Context, filename: String) -> Result<String, InputError> {
     confirm(&context, "confirm").await?;
     Ok(format!("deleted {filename}"))
 }
 
-/// Asks two things at once.
+/// Sends two input requests at once.
 #[tool(task)]
 async fn multi_input(context: Context) -> Result<String, InputError> {
     let (name, confirmed) =
@@ -62,7 +62,7 @@ async fn multi_input(context: Context) -> Result<String, InputError> {
     Ok(format!("confirmed by {}", name?))
 }
 
-/// Asks for a name and goes on as a task.
+/// Requests a name and continues as a task.
 #[tool(task = "deferred")]
 async fn test_tool_with_task(context: Context) -> Result<String, InputError> {
     let name = ask_text(&context, "user_name", "What is your name?", "name").await?;

@@ -1,4 +1,4 @@
-//! Tools that say something before they answer, or change the server.
+//! Tools that send notifications before they return, or change the server.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) fn add(server: Server) -> Server {
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Logs three times.
+/// Sends three log messages.
 #[tool]
 async fn test_tool_with_logging(context: Context) -> &'static str {
     context.log(LoggingLevel::Info, "Tool execution started").await;
@@ -35,7 +35,7 @@ async fn test_tool_with_logging(context: Context) -> &'static str {
     "Tool with logging executed successfully"
 }
 
-/// Logs at four levels.
+/// Sends log messages at four levels.
 #[tool]
 async fn test_logging_tool(context: Context) -> &'static str {
     for level in [LoggingLevel::Debug, LoggingLevel::Info, LoggingLevel::Warning, LoggingLevel::Error] {
@@ -54,11 +54,11 @@ async fn test_tool_with_progress(progress: Progress) -> &'static str {
     "done"
 }
 
-/// Takes its time, 5 s by default, and sends a notification every 100 ms: its progress, or one of its own where no progress
-/// is asked for.
+/// Runs for 5 s by default, and sends a notification every 100 ms: progress if the client requests it, a custom one
+/// otherwise.
 #[tool(read_only)]
 async fn test_tool_slow(
-    /// milliseconds
+    /// duration in milliseconds
     #[serde(rename = "durationMs")]
     duration_ms: Option<u32>,
     progress: Progress,
@@ -70,7 +70,7 @@ async fn test_tool_slow(
         if context.progress_token().is_some() {
             progress.report(elapsed).total(duration).await;
         } else {
-            // It fails when the client is gone, which also ends the call.
+            // Sending fails when the client has disconnected, which also cancels the call.
             let _ = context.peer().notify_raw(Notification::raw("notifications/com.example.slow", None)).await;
         }
         tokio::time::sleep(Duration::from_millis(STEP.min(duration - elapsed).into())).await;
@@ -78,17 +78,17 @@ async fn test_tool_slow(
     format!("took {duration} ms")
 }
 
-/// Answers at once.
+/// Returns without delay.
 #[tool(read_only)]
 fn test_tool_fast() -> &'static str {
     "fast"
 }
 
-/// Lets go of its connection and answers later.
+/// Closes the stream of its call, and responds later.
 #[tool]
 async fn test_reconnection(#[extract] stream: Option<Extension<StreamControl>>) -> &'static str {
     if let Some(Extension(stream)) = stream {
-        // Clients of other revisions keep their connection.
+        // Clients of other revisions keep their stream.
         let _ = stream.close(Duration::from_millis(500));
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -115,7 +115,7 @@ async fn test_trigger_prompt_change(context: Context) -> Result<String, Registra
     Ok(name)
 }
 
-/// A tool whose schema has what JSON Schema 2020-12 has.
+/// Returns a tool whose schema uses keywords of JSON Schema 2020-12.
 fn schema_tool() -> Tool {
     const SCHEMA: &str = r##"{
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -1,11 +1,11 @@
-//! Where the server listens, and how long.
+//! The address of the server, and its shutdown.
 
 use std::error::Error;
 
 use turms::http::Listener;
 use turms::prelude::*;
 
-/// What the arguments say.
+/// The options of the command line.
 pub(crate) struct Place {
     port: u16,
     with_input: bool,

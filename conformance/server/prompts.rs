@@ -17,7 +17,7 @@ pub(crate) fn add(server: Server) -> Server {
         .prompt(test_input_required_result_prompt)
 }
 
-/// Says one thing.
+/// Returns one message.
 #[prompt]
 async fn test_simple_prompt() -> &'static str {
     "This is a simple prompt for testing."
@@ -44,7 +44,7 @@ fn with_arguments() -> Prompt {
         })
 }
 
-/// Shows a resource.
+/// Returns an embedded resource.
 #[prompt]
 async fn test_prompt_with_embedded_resource(
     /// URI of the resource to embed
@@ -57,13 +57,13 @@ async fn test_prompt_with_embedded_resource(
         .user("Please process the embedded resource above.")
 }
 
-/// Shows a picture.
+/// Returns an image.
 #[prompt]
 async fn test_prompt_with_image() -> GetPromptResult {
     GetPromptResult::new([]).user(Content::image(PNG, "image/png")).user("Please analyze the image above.")
 }
 
-/// Asks before it answers.
+/// Requests input before it returns.
 #[prompt]
 async fn test_input_required_result_prompt(context: Context) -> Result<String, InputError> {
     let about = ask_text(&context, "user_context", "What context should the prompt use?", "context").await?;

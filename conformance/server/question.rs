@@ -1,4 +1,4 @@
-//! Tools that ask the client's person or model, in every revision.
+//! Tools that use elicitation and sampling, in every revision.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,10 +17,10 @@ pub(crate) fn add(server: Server) -> Server {
         .tool(test_streaming_elicitation)
 }
 
-/// Asks the client's model.
+/// Sends a sampling request.
 #[tool]
 async fn test_sampling(
-    /// what to ask
+    /// the prompt for the model
     prompt: String,
     context: Context,
 ) -> Result<String, InputError> {
@@ -36,10 +36,10 @@ struct User {
     email: String,
 }
 
-/// Asks the person for a name and an address.
+/// Requests a name and an email address.
 #[tool]
 async fn test_elicitation(
-    /// what to ask
+    /// the message of the form
     message: String,
     context: Context,
 ) -> Result<String, InputError> {
@@ -49,7 +49,7 @@ async fn test_elicitation(
     })
 }
 
-/// Asks the person with a form whose fields have defaults.
+/// Sends a form whose fields have defaults.
 #[tool]
 async fn test_elicitation_sep1034_defaults(context: Context) -> Result<String, InputError> {
     let form = form(json!({
@@ -70,7 +70,7 @@ async fn test_elicitation_sep1034_defaults(context: Context) -> Result<String, I
     )
 }
 
-/// Asks the person to choose, in all the ways there are.
+/// Sends a form with every kind of choice.
 #[tool]
 async fn test_elicitation_sep1330_enums(context: Context) -> Result<String, InputError> {
     let titled = json!([
@@ -94,13 +94,13 @@ async fn test_elicitation_sep1330_enums(context: Context) -> Result<String, Inpu
     completed(context.elicit_with(ElicitParams::form("Please select options from the enum fields", form)).await)
 }
 
-/// Needs a client that has a model.
+/// Requires a client with sampling.
 #[tool]
 async fn test_missing_capability(context: Context) -> Result<String, InputError> {
     Ok(text_of(&context.sample(question("Hello?", 10)).await?))
 }
 
-/// Reports progress, then asks.
+/// Reports progress, then requests input.
 #[tool]
 async fn test_streaming_elicitation(context: Context, progress: Progress) -> Result<String, InputError> {
     progress.report(1).await;
@@ -116,7 +116,7 @@ pub(crate) fn text_of(answer: &CreateMessageResult) -> String {
     answer.content.as_slice().iter().filter_map(Content::as_text).collect()
 }
 
-/// A form as it is written in JSON.
+/// Parses a form schema.
 fn form(schema: Value) -> FormSchema {
     serde_json::from_value(schema).unwrap_or_else(|_| FormSchema::new())
 }

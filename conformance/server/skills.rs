@@ -1,4 +1,4 @@
-//! Skills: one from a directory, with directories in it, and one from memory.
+//! Skills: one from a directory with subdirectories, and one from memory.
 
 use turms::prelude::*;
 use turms::{Skill, SkillError, Skills};

@@ -1,5 +1,5 @@
-//! The programs that the suite is run against, started as the suite's runner starts them. Building this test builds them,
-//! which is how `cargo xtask conformance` gets them without compiling the workspace a second time.
+//! The programs for the conformance suite, started as its runner starts them. Building this test builds them, which is
+//! how `cargo xtask conformance` gets them without compiling the workspace a second time.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::io::{BufRead, BufReader, Read};
@@ -19,7 +19,7 @@ const SERVER: &str = env!("CARGO_BIN_EXE_conformance-server");
 const CLIENT: &str = env!("CARGO_BIN_EXE_conformance-client");
 const AUTHORIZATION_SERVER: &str = env!("CARGO_BIN_EXE_conformance-authorization-server");
 
-/// Starts the server; it ends with its input. Returns its output and the address that it printed.
+/// Starts the server, which exits when its input ends. Returns its output and the URL that it printed.
 fn start() -> (Child, BufReader<ChildStdout>, String) {
     start_program(SERVER, &["--port", "0", "--with-input"])
 }
@@ -35,14 +35,14 @@ fn start_program(program: &str, args: &[&str]) -> (Child, BufReader<ChildStdout>
 }
 
 #[test]
-fn the_server_says_where_it_listens_and_ends_with_its_input() {
+fn the_server_prints_its_url_and_ends_with_its_input() {
     let (mut server, mut output, address) = start();
     let authority = address.trim_end().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/mcp"));
     TcpStream::connect(authority.unwrap()).unwrap();
 
     drop(server.stdin.take());
     assert!(server.wait().unwrap().success());
-    assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0, "nothing but the address");
+    assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0, "only the URL is printed");
 }
 
 #[tokio::test]
@@ -55,11 +55,11 @@ async fn the_authorization_server_prints_its_issuer_and_ends_with_its_input() {
 
     drop(server.stdin.take());
     assert!(server.wait().unwrap().success());
-    assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0, "nothing but the issuer");
+    assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0, "only the issuer is printed");
 }
 
 #[test]
-fn a_port_that_is_none_is_named() {
+fn the_error_of_an_invalid_port_names_it() {
     let output = Command::new(SERVER).args(["--port", "http"]).output().unwrap();
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains(r#"\"http\" is not a port"#), "{output:?}");
@@ -70,7 +70,7 @@ fn the_client_without_a_server_fails() {
     assert!(!Command::new(CLIENT).arg("http://127.0.0.1:1/mcp").output().unwrap().status.success());
 }
 
-/// What scenarios need that no released suite has yet.
+/// The tools of scenarios that no released suite has yet.
 #[tokio::test]
 async fn the_server_has_the_tools_of_scenarios_to_come() {
     let (server, _output, address) = start();
@@ -118,7 +118,7 @@ fn task_server() -> Server {
         .tool(task("long_running_echo").handler(async || "echo"))
 }
 
-/// It fails unless the task that never ends is cancelled.
+/// The server requires that the endless task is cancelled.
 #[tokio::test]
 async fn the_client_waits_for_tasks_and_cancels_them() {
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! The guarded server and the client that logs in, run as their users run them.
+//! The guarded server and the client that logs in, run as programs.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::io::{BufRead as _, BufReader};
@@ -24,7 +24,7 @@ fn the_client_logs_in_and_asks_for_the_missing_scope() {
     BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut url).unwrap();
 
     let mut client = Command::new(env!("CARGO_BIN_EXE_login"));
-    // A browser that does nothing: the test opens the URLs.
+    // `true` as the browser does nothing: the test opens the URLs.
     client.arg(url.trim()).env("BROWSER", "true").stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut client = Running(client.spawn().unwrap());
     let mut browser = Browser::new();

@@ -1,4 +1,4 @@
-//! The programs of `examples/programs`, run as their users run them.
+//! The programs of `examples/programs`, run as processes.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::process::{Command, Output, Stdio};

@@ -1,9 +1,9 @@
-// Chromium: the one in the variable CHROMIUM, one on PATH, or that of the package `@sparticuz/chromium`, which is for Linux on
+// Finds Chromium: the one in the variable CHROMIUM, one on PATH, or that of the package `@sparticuz/chromium`, which is for Linux on
 // x86-64.
 //
 // chromium.mjs
 //
-// unpacks that of the package if it is needed.
+// Run as a program, it unpacks the one of the package if there is no other.
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
@@ -16,7 +16,7 @@ const PACKAGED = join(UNPACKED, 'chromium');
 const LIBRARIES = join(UNPACKED, 'al2023/lib');
 const ADVICE = 'install Chromium, or set CHROMIUM to its path';
 
-/** What starts the browser: its path and its environment. */
+/** Returns the path of the browser and the environment to start it with. */
 export function chromium() {
     const executablePath = process.env.CHROMIUM ?? installed() ?? PACKAGED;
     if (!existsSync(executablePath)) throw new Error(`there is no Chromium: ${ADVICE}`);
@@ -37,13 +37,13 @@ async function unpack() {
     const { default: packaged } = await import('@sparticuz/chromium');
     await packaged.executablePath();
     if (fault() === '') return;
-    // Small systems lack libraries, which the package has, too.
+    // Small systems lack libraries that the package also contains.
     const archive = readFileSync(join(import.meta.dirname, 'node_modules/@sparticuz/chromium/bin/al2023.tar.br'));
     spawnSync('tar', ['--extract', '--one-top-level=al2023', '--directory', UNPACKED], { input: brotliDecompressSync(archive) });
     if (fault() !== '') throw new Error(`Chromium does not start (${fault()}): ${ADVICE}`);
 }
 
-/** Why the browser does not start, empty if it does. */
+/** Returns the reason why the browser does not start, or an empty string. */
 function fault() {
     const { executablePath, env } = chromium();
     const { status, stderr, error } = spawnSync(executablePath, ['--version'], { env, encoding: 'utf8' });

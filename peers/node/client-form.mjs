@@ -4,7 +4,7 @@
 // client-form.mjs <revision> <program> [arguments...]
 //
 // It calls the tool `sign_up` with a complete answer and with one that leaves out the optional field `age`, and prints a line
-// of JSON: the revision, the forms as the SDK understood them, and the texts of the results.
+// of JSON: the revision, the form schemas as decoded by the SDK, and the texts of the results.
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';

@@ -1,4 +1,4 @@
-// A client of the stateless era, on the official TypeScript SDK v2, which also speaks to servers of the handshake era.
+// A client of the stateless era, on the official TypeScript SDK v2, which also supports servers of the handshake era.
 //
 // client-stateless.mjs <url> [auto|2026-07-28|legacy|sse]
 
@@ -63,7 +63,7 @@ async function changed() {
     return heardOf && (await subscription.closed) === 'local';
 }
 
-/** What breaks is resumed in the older revisions; in the newest one it is lost, and there is nothing to try. */
+/** Breaks a stream and resumes it. The newest revision has no resumption. */
 async function resumed() {
     if (modern()) return 'not in this revision';
     state.armed = true;

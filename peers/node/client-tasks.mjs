@@ -1,6 +1,6 @@
 // A client that runs tools as the experimental tasks of 2025-11-25, on the official TypeScript SDK v1.
 //
-// client-tasks.mjs <url>: prints one line of JSON with what came of each step
+// client-tasks.mjs <url>: prints one line of JSON with the outcome of each step
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
@@ -16,7 +16,7 @@ client.setRequestHandler(ElicitRequestSchema, async ({ params }) => {
 await client.connect(new StreamableHTTPClientTransport(new URL(url)));
 await client.listTools();
 
-/** Calls a tool as a task; the kinds of messages that came, the task and the result. */
+/** Calls a tool as a task. Returns the kinds of the received messages, the task and the text of the result. */
 async function run(name) {
     const kinds = [];
     let task, text;

@@ -1,11 +1,11 @@
-// What the clients of this directory say to a server over HTTP, whatever SDK they are on: all that the server in
-// `offer.mjs` offers. Each step is told of in a line of JSON.
+// The steps of the HTTP clients in this directory, for both SDKs. They use all components of the servers in `offer.mjs`, and print a
+// line of JSON for each step.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const PATIENCE = 30_000;
 
-/** Runs the steps in order. The first that fails ends the process. */
+/** Runs the steps in order. The first one that fails ends the process. */
 export async function hold(steps) {
     for (const [step, run] of steps) {
         try {
@@ -25,7 +25,7 @@ function tell(line) {
 async function soon(happens) {
     let timer;
     const late = new Promise((_, reject) => {
-        timer = setTimeout(() => reject(new Error(`nothing for ${PATIENCE} ms`)), PATIENCE);
+        timer = setTimeout(() => reject(new Error(`no result within ${PATIENCE} ms`)), PATIENCE);
     });
     return Promise.race([happens, late]).finally(() => clearTimeout(timer));
 }
@@ -33,24 +33,24 @@ async function soon(happens) {
 export async function eventually(what, holds) {
     const end = Date.now() + PATIENCE;
     while (!(await holds())) {
-        if (Date.now() > end) throw new Error(`in vain: ${what}`);
+        if (Date.now() > end) throw new Error(`timed out waiting for ${what}`);
         await sleep(5);
     }
 }
 
-/** What is heard between the answers. */
+/** Records notifications and answers the server's requests. */
 export class Heard {
     logs = [];
     changes = 0;
     questions = [];
 
-    /** Who is asked for a name is Ann. */
+    /** Answers an elicitation with the name Ann. */
     elicit = async ({ params }) => {
         this.questions.push(params.message);
         return { action: 'accept', content: { name: 'Ann' } };
     };
 
-    /** A model that knows one thing. */
+    /** Answers a sampling request with the question and `Paris.` */
     sample = async ({ params }) => {
         const { content } = params.messages[0];
         const first = Array.isArray(content) ? content[0] : content;
@@ -90,7 +90,7 @@ export function steps({ client, call, heard, logLevel }) {
     ];
 }
 
-/** Counts, and says what was heard on the way and in the end. */
+/** Calls `count` and returns the progress reports and the result. */
 export async function counted(text, n) {
     const progress = [];
     const answer = await text('count', { n }, { onprogress: (report) => progress.push(report.progress) });
@@ -105,7 +105,7 @@ async function logged(text, heard, logLevel) {
     return { answer, logs: heard.logs };
 }
 
-/** Gives up a call that has begun, and waits until the server has ended it. */
+/** Cancels a call after its first progress report, and waits until it has ended on the server. */
 async function cancelled(call, text) {
     const before = await text('ended', {});
     const giveUp = new AbortController();
@@ -118,7 +118,7 @@ async function cancelled(call, text) {
     return answer;
 }
 
-/** Calls that overlap: the first one counts while the others come and go. */
+/** Makes concurrent calls of `add` and `count`. */
 async function several(text) {
     const calls = Array.from({ length: 20 }, (_, i) => text('add', { a: i, b: 1 }));
     const counts = Array.from({ length: 3 }, () => counted(text, 20));
@@ -127,18 +127,18 @@ async function several(text) {
     return { sums: sums.map(Number), counts: all };
 }
 
-/** A change that the server tells of by itself. */
+/** Adds a tool with `grow`, waits for the notification, and checks that the tool is listed. */
 export async function changed(client, call, heard) {
     const before = heard.changes;
     const grown = textOf(await call('grow', {}));
-    await eventually('word of the change', () => heard.changes > before);
+    await eventually('the notification of the change', () => heard.changes > before);
     const { tools } = await client.listTools(undefined, { cacheMode: 'refresh' });
     return tools.some(({ name }) => name === grown);
 }
 
 /**
- * Hands on one message at a time. Both SDKs forget who waits for progress if the answer comes in the same piece as the last
- * reports of it, which over HTTP+SSE it may.
+ * Delivers one message at a time. Both SDKs lose the last progress reports of a call if they arrive in the same chunk as its
+ * response, which can happen over HTTP+SSE.
  */
 export function oneByOne(transport) {
     const { onmessage } = transport;
@@ -149,7 +149,7 @@ export function oneByOne(transport) {
 }
 
 /**
- * A `fetch` that breaks the answer to a call of `count` after some of its events, once, as a network does.
+ * Returns a `fetch` that fails once in the middle of the response stream of `count`, after this number of events.
  */
 export function breaking(pieces) {
     const state = { armed: false, broken: 0, resumed: 0 };
@@ -179,7 +179,7 @@ function breakAfter(events) {
                 return controller.enqueue(chunk);
             }
             controller.enqueue(encoder.encode(piece.slice(0, Math.max(ends[events - 1] - seen.length, 0))));
-            // What was let through is read first.
+            // The client reads the enqueued events before the error.
             setImmediate(() => controller.error(new TypeError('the network broke')));
         }
     });
@@ -194,7 +194,7 @@ function isError(result) {
     return { isError: result.isError === true, text: result.content[0].text };
 }
 
-/** How something ends that must not go well: with the code of an error, or with an error result. */
+/** Returns the outcome of a call that must fail: the code of the error, or an error result. */
 async function outcome(happens) {
     try {
         const result = await happens;

@@ -1,8 +1,8 @@
-// What `@modelcontextprotocol/node` does for frameworks, as far as it is needed here.
+// An adapter from `node:http` to the fetch API: the part of `@modelcontextprotocol/node` that is needed here.
 
 import { Readable } from 'node:stream';
 
-/** Makes a listener of `node:http` of a function from requests to responses. */
+/** Creates a listener for `node:http` from a function that takes a `Request` and returns a `Response`. */
 export function serveFetch(answer) {
     return (req, res) => respond(answer, req, res).catch(() => res.destroy());
 }

@@ -1,10 +1,10 @@
-// The access tokens that the guarded servers of this directory accept: those that the issuer has signed for them.
+// Verification of access tokens for the guarded servers of this directory: signature, issuer and audience.
 
 import { createRemoteJWKSet, jwtVerify } from 'jose';
 
 export const READ = 'notes:read';
 
-/** A verifier of tokens in the form that both SDKs ask for. `refuse` makes their error for a token that is no good. */
+/** Creates a token verifier with the interface that both SDKs require. `refuse` throws their error for an invalid token. */
 export function verifier(metadata, resource, refuse) {
     const keys = createRemoteJWKSet(new URL(metadata.jwks_uri));
     return {
@@ -23,7 +23,7 @@ export function verifier(metadata, resource, refuse) {
     };
 }
 
-/** The metadata of an issuer. */
+/** Fetches the metadata of an issuer. */
 export async function discover(issuer) {
     return (await fetch(`${issuer}/.well-known/openid-configuration`)).json();
 }

@@ -45,7 +45,7 @@ function build() {
         'think',
         { description: "Asks the client's model", inputSchema: memo.thinkInput },
         async ({ question }, { requestId }) =>
-            // Over HTTP this question comes in answer to the call, the others on the stream that is always open.
+            // Over HTTP, this request is sent on the response stream of the call, and the others on the standalone stream.
             memo.thought(await server.server.createMessage(memo.sampling(question), { relatedRequestId: requestId }))
     );
 
@@ -63,7 +63,7 @@ function build() {
         return memo.text(`${counter.value}`);
     });
 
-    // The SDK declares subscriptions but leaves keeping them to the server.
+    // The SDK declares subscriptions, but the server has to store them.
     server.server.setRequestHandler(SubscribeRequestSchema, async ({ params }) => {
         subscribed.add(params.uri);
         return {};
@@ -75,7 +75,7 @@ function build() {
     return server;
 }
 
-/** Where each session is answered, by its id. */
+/** The transport of each session, by session id. */
 const sessions = new Map();
 
 async function streamable(req, res) {
@@ -95,7 +95,7 @@ async function streamable(req, res) {
 
 async function serveHttp(req, res, url) {
     if (url.pathname === '/mcp') return streamable(req, res);
-    // What a restart would do.
+    // Removes all sessions, as a restart would.
     if (url.pathname === '/forget') return sessions.clear(), http.refuse(res, 204);
     if (url.pathname === '/sse' && req.method === 'GET') {
         const transport = new SSEServerTransport('/messages', res);

@@ -1,13 +1,12 @@
-// How both servers of this directory are reached over HTTP when they are started with --http: on a port of 127.0.0.1 that
-// is free, which they print once they listen.
+// HTTP for the servers of this directory that are started with --http. They listen on a free port of 127.0.0.1 and print their URL.
 
 import { createServer } from 'node:http';
 import { Readable } from 'node:stream';
 
-/** Whether the server was asked to be reached over HTTP. */
+/** `true` if the server was started with --http. */
 export const wanted = process.argv.includes('--http');
 
-/** Listens, and hands each request over with its URL. */
+/** Listens, and calls the handler with each request, its response and its URL. */
 export function listen(handle) {
     const server = createServer((req, res) => {
         const url = new URL(req.url, `http://${req.headers.host}`);
@@ -20,7 +19,7 @@ export function listen(handle) {
     server.listen(0, '127.0.0.1', () => console.log(`http://127.0.0.1:${server.address().port}`));
 }
 
-/** Answers as a function from one web request to one web response does. */
+/** Responds with the result of a fetch handler, a function that takes a `Request` and returns a `Response`. */
 export async function answer(fetch, req, res, url) {
     const given_up = new AbortController();
     res.on('close', () => given_up.abort());

@@ -12,5 +12,5 @@ function open(authProvider) {
     return { client, transport: new StreamableHTTPClientTransport(new URL(process.argv[2]), { authProvider }) };
 }
 
-// Asked for more scopes, this SDK uses its refresh token, which does not bring any.
+// If more scopes are required, this SDK uses its refresh token, which does not add scopes.
 await report({ open, stepsUp: false });

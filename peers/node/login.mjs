@@ -1,4 +1,4 @@
-// The login of a client, in the form that both SDKs ask for. The person is that of `person.mjs`.
+// The login of a client, with the interface that both SDKs require. `person.mjs` acts as the user.
 
 import { randomUUID } from 'node:crypto';
 
@@ -50,12 +50,12 @@ export class Login {
     async redirectToAuthorization(url) {
         this.logins += 1;
         this.callback = new URL(await visit(url.href)).searchParams;
-        if (this.callback.get('state') !== this.expected) throw new Error('the state is another');
+        if (this.callback.get('state') !== this.expected) throw new Error('the state does not match');
         if (!this.callback.has('code')) throw new Error(`the provider refuses: ${this.callback}`);
     }
 }
 
-/** Logs in when that is asked for, and goes on. */
+/** Runs an attempt. If it requires a login, completes the login and runs it again. */
 async function loggingIn(login, transport, attempt) {
     const before = login.logins;
     try {
@@ -67,7 +67,7 @@ async function loggingIn(login, transport, attempt) {
     }
 }
 
-/** Connects, calls, renews the token, steps up if the SDK can, and prints a report. */
+/** Connects, calls a tool, renews the token, obtains more scopes if the SDK supports that, and prints a report. */
 export async function report({ open, stepsUp }) {
     const login = new Login();
     let client, transport;
@@ -79,7 +79,7 @@ export async function report({ open, stepsUp }) {
     await loggingIn(login, () => transport, connect);
     const read = await call('read');
     const before = login.kept;
-    // The server refuses this one.
+    // The server refuses this token.
     login.kept = { ...before, access_token: `${before.access_token}x` };
     const renewed = await call('read');
     const rotated = login.kept.refresh_token !== before.refresh_token;

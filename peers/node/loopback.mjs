@@ -1,4 +1,4 @@
-// Loaded before a published server that listens everywhere: it listens on 127.0.0.1 instead, and says where, as ours do.
+// Preloaded into a published server that listens on all addresses: makes it listen on 127.0.0.1 and print its URL.
 
 import { Server } from 'node:net';
 

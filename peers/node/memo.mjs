@@ -1,5 +1,5 @@
-// What both servers of this directory offer in the same words: whatever needs no word with the client. The two SDKs
-// register tools, resources and prompts alike, so each server passes in what it imported from its own.
+// Components that the servers of this directory share: those that send no requests to the client. Both SDKs have the same functions
+// to register tools, resources and prompts, so each server passes in the classes of its own SDK.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
@@ -8,7 +8,7 @@ const STYLES = ['brief', 'bold', 'broad'];
 const NOTES = ['one', 'two', 'three'];
 const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
-/** What the constructors of both SDKs take. */
+/** Returns the options for the server constructors of both SDKs. */
 export function serverOptions({ subscribe }) {
     return { capabilities: { logging: {}, resources: { subscribe } }, instructions: 'A peer for the tests of Turms.' };
 }
@@ -30,38 +30,38 @@ export const nameSchema = {
     required: ['name']
 };
 
-/** The parameters of the sampling request that `think` makes. */
+/** Returns the params of the sampling request of `think`. */
 export function sampling(question) {
     return { messages: [{ role: 'user', content: { type: 'text', text: question } }], maxTokens: 100 };
 }
 
-/** A tool result of one text. */
+/** Returns a tool result with one text. */
 export function text(text) {
     return { content: [{ type: 'text', text }] };
 }
 
-/** A tool result of data, and of the same data as text for clients that know no other. */
+/** Returns a structured tool result, with the same data as text for clients without support for structured results. */
 function structured(structuredContent) {
     return { ...text(JSON.stringify(structuredContent)), structuredContent };
 }
 
-/** What `greet` answers, given how the elicitation ended. */
+/** Returns the result of `greet` for the outcome of its elicitation. */
 export function greeting({ action, content }) {
     return text(action === 'accept' ? `Hello, ${content.name}!` : `Nobody to greet: ${action}.`);
 }
 
-/** What `think` answers, given the result of sampling. */
+/** Returns the result of `think` for a sampling result. */
 export function thought({ model, content }) {
     const first = Array.isArray(content) ? content[0] : content;
     return text(`${model}: ${first.text}`);
 }
 
-/** What `roots` answers: one root a line. */
+/** Returns the result of `roots`: one root per line. */
 export function rootList(roots) {
     return text(roots.map(({ uri, name }) => (name ? `${uri} ${name}` : uri)).join('\n'));
 }
 
-/** Does the work of `slow`: three steps, each reported after its pause. */
+/** Runs `slow`: three steps, each with a pause and then a progress report. */
 export async function work({ pause }, progressToken, signal, notify) {
     const total = 3;
     for (let progress = 1; progress <= total; progress++) {
@@ -123,7 +123,7 @@ function textContents(uri, text) {
     return { contents: [{ uri: uri.href, text, ...plain }] };
 }
 
-/** Each SDK wants the arguments in a form of its own, so they are passed in. */
+/** Registers the prompt. Its argument schema is passed in, because the two SDKs require different forms. */
 export function offerPrompts(server, argsSchema) {
     server.registerPrompt('review', { description: 'Asks for a review', argsSchema }, async (args) => {
         const { code, style = 'brief' } = args;
@@ -132,7 +132,7 @@ export function offerPrompts(server, argsSchema) {
     });
 }
 
-/** The arguments of the prompt, new each time: an SDK that completes one marks it. */
+/** Creates the arguments of the prompt. They are new each time, because completion in an SDK modifies them. */
 export function reviewArguments() {
     return { code: z.string().describe('what to review'), style: z.string().describe('how to write') };
 }

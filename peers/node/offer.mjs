@@ -1,20 +1,19 @@
-// What the servers of this directory offer over HTTP, and what the clients of it ask for. `memo.mjs` has the parts that do
-// not speak to the client.
+// Components of the servers for HTTP clients. `memo.mjs` has helpers and components without requests to the client.
 
 import { once } from 'node:events';
 import { z } from 'zod';
 
 import * as memo from './memo.mjs';
 
-/** What all sessions of a server share. */
+/** State that all sessions of a server share. */
 export const shared = { grown: [], ended: 0, servers: new Set() };
 
 export const greetTool = { description: 'Asks for a name and greets it' };
 export const thinkTool = { description: "Asks the client's model", inputSchema: memo.thinkInput };
 
 /**
- * Offers the tools that ask nothing. `speak` finds, in what a handler is given beside its arguments, the progress token, the
- * signal that ends the call, and how to notify and to log; `changed` says that the tools changed.
+ * Registers the tools without requests to the client. `speak` takes the context of a handler and returns functions for progress
+ * and log messages, and the abort signal of the call. `changed` notifies clients that the list of tools changed.
  */
 export function offer(server, speak, changed) {
     const tool = (name, description, shape, run) => server.registerTool(name, { description, inputSchema: z.object(shape) }, run);
@@ -55,7 +54,7 @@ function offerGrown(server, name) {
     server.registerTool(name, { description: 'Was added by grow' }, async () => memo.text(name));
 }
 
-/** Says on which port it listens, and stays. */
+/** Listens on the port in the arguments, or else a free one, and prints the URL. */
 export function listen(http) {
     http.listen(Number(process.argv[2] ?? 0), '127.0.0.1', () => console.log(`http://127.0.0.1:${http.address().port}`));
 }

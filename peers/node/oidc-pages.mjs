@@ -1,4 +1,4 @@
-// The pages of the authorization server on which a person logs in and consents.
+// The login and consent pages of the authorization server.
 
 const page = (title, form) => `<!DOCTYPE html>
 <html lang="en">
@@ -19,7 +19,7 @@ const CONSENT = page(
     <button type="submit" name="consent" value="no">Deny</button>`
 );
 
-/** Shows the page of an interaction, or takes its form. */
+/** Shows the page of an interaction, or handles its form. */
 export async function show(provider, req, res) {
     const interaction = await provider.interactionDetails(req, res);
     if (req.method === 'GET') {

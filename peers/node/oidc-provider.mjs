@@ -3,18 +3,19 @@
 // oidc-provider.mjs [settings]
 //
 // The settings are JSON:
-//   lifetime: seconds that access tokens are valid, 3600
-//   format: `jwt` or `opaque`, the format of access tokens, `jwt`
-//   algorithm: that tokens are signed with, `ES256`
-//   nonce: whether proofs of possession (DPoP) need a nonce, false
+//   lifetime: lifetime of access tokens in seconds. Default: 3600
+//   format: format of access tokens, `jwt` or `opaque`. Default: `jwt`
+//   algorithm: signature algorithm of tokens. Default: `ES256`
+//   nonce: `true` if proofs of possession (DPoP) need a nonce. Default: `false`
 //   clients: registered clients, in addition to `robot` and `guard`
 //   documents: client ID metadata documents by their URLs
 //
 // It prints its issuer, and exits when its input ends. Control paths:
-//   POST /control/settings   changes `lifetime` of tokens that are issued from now on
-//   POST /control/rotate     signs with other keys from now on; the keys before stay published
-//   POST /control/replace    signs with other keys from now on; the keys before are gone
-//   POST /control/events     lines of text: requests without a page, and events of the provider
+//   POST /control/settings   changes the `lifetime` of tokens that are issued later
+//   POST /control/rotate     signs with a new key; the old keys stay published
+//   POST /control/replace    signs with a new key; the old keys are removed
+//   POST /control/events     changes nothing
+// Each returns a JSON list of texts: requests for keys, metadata, introspection and revocation, and events of the provider.
 
 import { createServer } from 'node:http';
 
@@ -51,7 +52,7 @@ async function newKey(kid) {
     return { ...(await exportJWK(privateKey)), alg, use: 'sig', kid };
 }
 
-/** Any server on this machine may have tokens made for it. */
+/** Allows access tokens for any server on 127.0.0.1. */
 function resourceServer(_, resource) {
     if (new URL(resource).hostname !== '127.0.0.1') throw new errors.InvalidTarget();
     return {
@@ -65,7 +66,7 @@ function resourceServer(_, resource) {
 
 function configuration(keys) {
     return {
-        // Providers with other keys remember what the first one has issued.
+        // A provider with new keys uses the storage of the first one.
         adapter: memory && ((name) => memory[name].adapter),
         clients: [robot, guard, ...settings.clients],
         clientDefaults: { id_token_signed_response_alg: settings.algorithm },
@@ -74,7 +75,7 @@ function configuration(keys) {
         findAccount: (_, sub) => ({ accountId: sub, claims: () => ({ sub }) }),
         rotateRefreshToken: true,
         issueRefreshToken: (_, client) => client.grantTypeAllowed('refresh_token'),
-        // Without an own `fetch`, only public addresses are reached.
+        // The default `fetch` connects to public addresses only.
         fetch: async (url) => Response.json(settings.documents[url], { status: settings.documents[url] ? 200 : 404 }),
         features: {
             devInteractions: { enabled: false },
@@ -99,7 +100,7 @@ function begin(keys) {
     signing = keys;
     provider = new Provider(issuer, configuration(keys));
     memory ??= provider;
-    // Devices are told to wait 5 s otherwise.
+    // The default polling interval of the device flow is 5 s.
     provider.use(async (ctx, next) => {
         await next();
         if (ctx.oidc?.route === 'device_authorization' && ctx.status === 200) ctx.body.interval = 1;

@@ -1,9 +1,8 @@
-// A person at Chromium: opens a URL, fills in the forms of `oidc-provider.mjs`, and clicks.
+// A user with Chromium: opens a URL, fills in the forms of `oidc-provider.mjs`, and clicks.
 //
 // person-chromium.mjs <url> <report>
 //
-// The report is a file: a line with the version of the browser, a line for each page with its address, without the query, and its
-// text, and a line for the end.
+// The report is a file of JSON lines: the version of the browser, then the origin, path and text of each page, then the end.
 
 import { appendFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,7 +25,7 @@ async function look(page) {
     tell({ origin, path: pathname, text: await page.$eval('body', (body) => body.innerText) });
 }
 
-/** Does what a page asks for, and waits for the next one. */
+/** Fills in and submits the form of a page, and waits for the next page. */
 async function answer(page) {
     if (await page.$('input[name=password]')) {
         await page.type('input[name=account]', 'ann');
@@ -35,7 +34,7 @@ async function answer(page) {
     await Promise.all([page.waitForNavigation(), page.click('button')]);
 }
 
-// Containers have a small /dev/shm, and often no user but root, for whom there is no sandbox.
+// Containers have a small /dev/shm and often run as root, for which Chromium has no sandbox.
 const args = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--no-proxy-server'];
 const browser = await puppeteer.launch({ ...chromium(), args, userDataDir, headless: 'shell' });
 try {

@@ -1,12 +1,13 @@
-// A person at a browser without scripts: follows redirects, keeps cookies, and submits the forms of `oidc-provider.mjs`.
+// A user with a browser without scripts: follows redirects, keeps cookies, and submits the forms of `oidc-provider.mjs`.
 //
 // person.mjs <url> [answers]
 //
-// The answers are JSON: values of fields. It prints the URL at which it ends: that of a redirect to another server, which is not opened, or of a page without a form.
+// The answers are JSON: values of fields. It prints the last URL: a redirect to another server, which is not opened, or a page without
+// a form.
 
 const ANSWERS = { account: 'ann', password: 'open sesame' };
 
-/** Opens a URL, and returns where that ends. */
+/** Opens a URL, and returns the last one after all redirects and forms. */
 export async function visit(start, answers = {}) {
     const { origin } = new URL(start);
     const cookies = new Map();
@@ -26,7 +27,7 @@ export async function visit(start, answers = {}) {
         url = new URL(attribute(found[0], 'action') ?? url, url);
         form = filledIn(html, { ...ANSWERS, ...answers });
     }
-    throw new Error(`no end is in sight at ${url}`);
+    throw new Error(`too many redirects and forms, the last at ${url}`);
 }
 
 async function send(url, form, cookies) {
@@ -47,7 +48,7 @@ async function send(url, form, cookies) {
     return response;
 }
 
-/** The fields of a page, of which the first button is pressed. */
+/** Returns the fields of the form of a page, including its first button. */
 function filledIn(html, answers) {
     const form = new URLSearchParams();
     for (const [tag] of html.matchAll(/<(input|button)[^>]*>/gi)) {

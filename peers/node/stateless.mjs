@@ -17,7 +17,7 @@ import * as memo from './memo.mjs';
 
 const counter = { value: 0 };
 
-// The SDK asks for a server when it knows which era the client speaks. Subscriptions it keeps only in the newer one.
+// The SDK creates a server when it knows the era of the client. It supports subscriptions only in the stateless era.
 function build({ era }) {
     const subscribe = era === 'modern';
     const server = new McpServer({ name: 'node-stateless', version: '1.0.0' }, memo.serverOptions({ subscribe }));
@@ -63,7 +63,7 @@ function offerSpeakingTools(server, subscribe) {
     });
 }
 
-/** Tools that answer with a question first, and are called again with the answer to it. */
+/** Registers tools that first respond with `input_required`, and are called again with the input. */
 function offerAskingTools(server) {
     server.registerTool('greet', { description: 'Asks for a name and greets it' }, async ({ mcpReq }) => {
         const name = inputResponse(mcpReq.inputResponses, 'name');
@@ -90,7 +90,7 @@ function offerAskingTools(server) {
 const strict = process.argv.includes('--stateless-only');
 const onerror = console.error;
 
-// Over HTTP each request has a server of its own, so changes are told by what all of them have in common.
+// Over HTTP each request has a server of its own, so notifications of changes are sent by the handler that they share.
 const handler = http.wanted ? createMcpHandler(build, { legacy: strict ? 'reject' : 'stateless', onerror }) : undefined;
 if (handler) {
     http.listen((req, res, url) => http.answer(handler.fetch, req, res, url));

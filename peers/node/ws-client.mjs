@@ -1,5 +1,5 @@
-// A client on the official TypeScript SDK v1, over its own WebSocket transport and the `ws` package. It talks to the server
-// at the URL it is given and prints what came of it as one line of JSON.
+// A client on the official TypeScript SDK v1, over its own WebSocket transport and the `ws` package. It calls the server at the given
+// URL and prints the results as one line of JSON.
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { WebSocketClientTransport } from '@modelcontextprotocol/sdk/client/websocket.js';
@@ -8,8 +8,8 @@ import { WebSocket } from 'ws';
 
 const url = new URL(process.argv[2]);
 
-// The transport of the SDK uses the WebSocket of browsers, which Node.js 20 does not have. Like that one, this tells of one
-// message at a time: the SDK forgets who wants to hear of progress if the answer comes in the same breath.
+// The transport of the SDK uses the WebSocket class of browsers, which Node.js 20 does not have. Like that class, this one delivers one
+// message at a time: the SDK loses progress reports that arrive together with the response.
 globalThis.WebSocket = class extends WebSocket {
     constructor(address, protocols) {
         super(address, protocols, { allowSynchronousEvents: false });
@@ -44,7 +44,7 @@ await client.close();
 heard.stateless = await stateless();
 console.log(JSON.stringify(heard));
 
-/** The SDK knows no stateless revision, so this is said by hand: in fragments, over several lines, with a ping between. */
+/** Makes a stateless call without the SDK, which has no stateless revision: in fragments, over several lines, with a ping between. */
 function stateless() {
     const _meta = {
         'io.modelcontextprotocol/protocolVersion': '2026-07-28',

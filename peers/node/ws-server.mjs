@@ -1,5 +1,5 @@
 // A server on the official TypeScript SDK v1 behind the `ws` package, which is not one of the SDK's own transports. It prints
-// the port on which it listens. Each of its messages comes over several lines and in three frames, with a ping between.
+// the port on which it listens. It sends each message as several lines in three frames, with a ping between.
 
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { WebSocketServer } from 'ws';
@@ -64,5 +64,5 @@ listener.on('connection', async socket => {
     await server.connect(new WebSocketTransport(socket));
 });
 listener.on('listening', () => console.log(listener.address().port));
-// Whoever started this process ends it by closing its input.
+// The parent process stops this one by closing its input.
 process.stdin.on('end', () => process.exit(0)).resume();

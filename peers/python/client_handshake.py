@@ -65,7 +65,7 @@ async def talk(session: ClientSession, more: list[conversation.Step]) -> None:
         await session.set_logging_level("info")
         return await talk.log()
 
-    # The SDK has no way to cancel a call but to say so, and counts its requests.
+    # The SDK cannot cancel a call, so this sends the notification itself. The id is the last one of the SDK's counter.
     async def give_up(scope: anyio.CancelScope) -> None:
         params = CancelledNotificationParams(requestId=session._request_id - 1, reason="enough")
         await session.send_notification(ClientNotification(CancelledNotification(params=params)))

@@ -1,4 +1,4 @@
-"""A client of the stateless era, on the official Python SDK v2, which also speaks to servers of the handshake era.
+"""A client of the stateless era, on the official Python SDK v2, which also supports servers of the handshake era.
 
 client_stateless.py <url> [auto|2026-07-28|legacy|sse]
 """

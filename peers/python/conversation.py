@@ -1,5 +1,5 @@
-"""What the clients of this directory say to a server over HTTP, whatever version of the SDK they are on: all that the
-servers in `http_*.py` offer. Each step is told of in a line of JSON."""
+"""The steps of the HTTP clients in this directory, for both versions of the SDK. They use all components of the servers in
+`http_*.py`, and print a line of JSON for each step."""
 
 import json
 import re
@@ -16,11 +16,11 @@ Step = tuple[str, Callable[[], Awaitable[Any]]]
 
 
 class StepFailed(Exception):
-    """A step that did not go well, and was told of."""
+    """A step that failed and has been reported."""
 
 
 async def hold(steps: list[Step]) -> None:
-    """Runs the steps in order. The first that fails ends it."""
+    """Runs the steps in order, up to the first one that fails."""
     for step, run in steps:
         try:
             with anyio.fail_after(PATIENCE):
@@ -36,7 +36,7 @@ def tell(**line: Any) -> None:
 
 
 def run(main: Callable[..., Awaitable[None]], *args: Any) -> None:
-    """Runs a client until its end, and ends the process with how it went."""
+    """Runs a client. If it fails, reports the error and exits with status 1."""
     try:
         anyio.run(main, *args)
     except BaseException as error:
@@ -57,7 +57,7 @@ async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 class Heard:
-    """What is heard between the answers."""
+    """Records notifications and requests of the server."""
 
     def __init__(self) -> None:
         self.logs: list[dict[str, Any]] = []
@@ -68,14 +68,14 @@ class Heard:
         self.logs.append({"level": params.level, "data": params.data})
 
     async def message(self, message: Any) -> None:
-        # Both versions of the SDK name the type alike; the older one wraps it.
+        # Both versions of the SDK use the same type name; the older one wraps the notification.
         message = getattr(message, "root", message)
         if type(message).__name__ == "ToolListChangedNotification":
             self.changes += 1
 
 
 class Talk:
-    """A conversation. `client` has the methods that both versions of the SDK name alike."""
+    """The steps of a client. `client` has the methods that are the same in both versions of the SDK."""
 
     def __init__(self, client: Any, heard: Heard, error: type[Exception]) -> None:
         self.client = client
@@ -99,14 +99,14 @@ class Talk:
         return {"isError": is_error(result), "text": result.content[0].text}
 
     async def outcome(self, happens: Awaitable[Any]) -> dict[str, Any]:
-        """How something ends that must not go well: with the code of an error, or with an error result."""
+        """Returns the outcome of a call that must fail: the code of the error, or an error result."""
         try:
             return {"isError": is_error(await happens)}
         except self.error as error:
             return {"code": error.error.code}
 
     async def count(self, n: int) -> dict[str, Any]:
-        """Counts, and says what was heard on the way and in the end."""
+        """Calls `count` and returns the progress reports and the result."""
         progress: list[float] = []
 
         async def hear(step: float, total: float | None, message: str | None) -> None:
@@ -122,7 +122,7 @@ class Talk:
         return {"answer": answer, "logs": self.heard.logs}
 
     async def cancel(self, give_up: Callable[[anyio.CancelScope], Awaitable[None]]) -> str:
-        """Gives up a call that has begun, and waits until the server has ended it."""
+        """Cancels a call after its first progress report, and waits until it has ended on the server."""
         before = await self.text("ended")
         outcome = "given up"
         begun = anyio.Event()
@@ -152,7 +152,7 @@ class Talk:
         return outcome
 
     async def several(self) -> dict[str, Any]:
-        """Calls that overlap."""
+        """Makes concurrent calls."""
         sums: dict[int, int] = {}
         counts: list[bool] = []
 
@@ -173,7 +173,7 @@ class Talk:
         return await self.text("grow")
 
     async def change(self) -> bool:
-        """A change that the server tells of by itself."""
+        """Adds a tool with `grow`, waits for the notification, and checks that the tool is listed."""
         before = self.heard.changes
         grown = await self.grow()
         await eventually(lambda: true_if(self.heard.changes > before))
@@ -226,7 +226,7 @@ async def true_if(condition: Any) -> bool:
 
 
 def breaking(httpx: Any, after: int) -> tuple[Any, dict[str, Any]]:
-    """A transport that breaks the answer to a call of `count` after some of its events, once, as a network does."""
+    """Returns a transport that fails once in the middle of the response stream of `count`, after this number of events."""
     state = {"armed": False, "broken": 0, "resumed": 0}
 
     class Broken(httpx.AsyncByteStream):
@@ -236,7 +236,7 @@ def breaking(httpx: Any, after: int) -> tuple[Any, dict[str, Any]]:
         async def __aiter__(self) -> Any:
             seen = b""
             async for piece in self.inner:
-                # Both ways to end a line are in use.
+                # Servers use either line ending.
                 ends = [end.end() for end in re.finditer(rb"\r?\n\r?\n", seen + piece)]
                 if len(ends) >= after:
                     yield piece[: max(ends[after - 1] - len(seen), 0)]

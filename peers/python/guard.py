@@ -1,4 +1,4 @@
-"""The access tokens that the guarded servers of this directory accept: those that the issuer has signed for them."""
+"""Verification of access tokens for the guarded servers of this directory."""
 
 import json
 import socket
@@ -55,6 +55,6 @@ def read() -> str:
 
 
 def serve(app: Any) -> None:
-    """Says on which port it listens, and stays."""
+    """Listens, and prints the URL."""
     print(ORIGIN, flush=True)
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[LISTENER])

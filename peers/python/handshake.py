@@ -22,7 +22,7 @@ memo.offer_tools(server, ToolError)
 memo.offer_resources(server, counter)
 memo.offer_prompts(server)
 
-# FastMCP knows no subscriptions, no log levels and no version; the server inside it does.
+# FastMCP supports neither subscriptions nor log levels nor a version, but the low-level server inside it does.
 inner = server._mcp_server
 inner.version = "1.0.0"
 
@@ -84,12 +84,12 @@ create_options = inner.create_initialization_options
 
 def initialization_options(*_):
     options = create_options(NotificationOptions(tools_changed=True))
-    # The SDK serves subscriptions but always denies it.
+    # The SDK supports subscriptions but does not declare them.
     options.capabilities.resources.subscribe = True
     return options
 
 
-# What serves HTTP asks the server for them.
+# The HTTP transport calls this method.
 inner.create_initialization_options = initialization_options
 
 

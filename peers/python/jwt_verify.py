@@ -28,6 +28,6 @@ for token in job["tokens"]:
     try:
         verify(token)
         errors.append("")
-    except Exception as error:  # Whatever it is, the token is not accepted.
+    except Exception as error:  # Any error means that the token is rejected.
         errors.append(f"{type(error).__name__}: {error}")
 json.dump(errors, sys.stdout)

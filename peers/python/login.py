@@ -1,4 +1,4 @@
-"""The login of a client, as far as both SDKs ask for it in the same words. The person is that of `../node/person.mjs`."""
+"""The login of a client: the part that is the same for both SDKs. `../node/person.mjs` acts as the user."""
 
 import json
 import pathlib
@@ -17,7 +17,7 @@ METADATA = {
 
 
 class Login:
-    """A token storage in memory, and the handlers that lead the person through the pages of the provider."""
+    """A token storage in memory, and the handlers that send the user to the pages of the provider."""
 
     def __init__(self) -> None:
         self.tokens: Any = None
@@ -45,7 +45,7 @@ class Login:
 
 
 async def report(login: Login, call: Callable[[str], Awaitable[Any]], forget: Callable[[], None]) -> None:
-    """Calls, renews the token, steps up, and prints what came of it. `forget` makes the access token an expired one."""
+    """Calls a tool, renews the token, obtains more scopes, and prints a report. `forget` makes the access token unusable."""
 
     async def text(tool: str) -> str:
         return (await call(tool)).content[0].text

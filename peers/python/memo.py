@@ -1,6 +1,6 @@
-"""What both servers of this directory offer in the same words: whatever needs no word with the client.
+"""Components that the servers of this directory share: those that send no requests to the client.
 
-The two major versions of the SDK name their server class differently, but register alike.
+The two major versions of the SDK have different server classes with the same methods to register components.
 """
 
 from dataclasses import dataclass
@@ -40,23 +40,23 @@ def question_message(question: str) -> SamplingMessage:
 
 
 def greeting(answer: Any) -> str:
-    """What `greet` answers, given how the elicitation ended."""
+    """Returns the result of `greet` for the outcome of its elicitation."""
     return f"Hello, {answer.data.name}!" if answer.action == "accept" else f"Nobody to greet: {answer.action}."
 
 
 def thought(answer: Any) -> str:
-    """What `think` answers, given the result of sampling."""
+    """Returns the result of `think` for a sampling result."""
     first = answer.content[0] if isinstance(answer.content, list) else answer.content
     return f"{answer.model}: {first.text}"
 
 
 def root_list(roots: Any) -> str:
-    """What `roots` answers: one root a line."""
+    """Returns the result of `roots`: one root per line."""
     return "\n".join(f"{root.uri} {root.name}" if root.name else str(root.uri) for root in roots)
 
 
 async def work(pause: int, context: Any) -> str:
-    """Does the work of `slow`: three steps, each reported after its pause."""
+    """Runs `slow`: three steps, each with a pause and then a progress report."""
     total = 3
     for step in range(1, total + 1):
         await anyio.sleep(pause / 1000)

@@ -1,4 +1,4 @@
-"""What the servers of this directory offer over HTTP, and what the clients of it ask for."""
+"""Components of the servers for HTTP clients."""
 
 import socket
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from pydantic import Field
 
 
 class Shared:
-    """What all sessions of a server share."""
+    """State that all sessions of a server share."""
 
     def __init__(self) -> None:
         self.grown = 0
@@ -19,7 +19,7 @@ class Shared:
 def offer(server: Any, tool_error: type[Exception], context: type, log: Any, changed: Any) -> None:
     shared = Shared()
 
-    # The SDK looks at what is written beside a parameter to find the one for the context.
+    # The SDK finds the context parameter of a function by its type annotation.
     def tool(run: Any) -> Any:
         run.__annotations__ = {key: context if value is Any else value for key, value in run.__annotations__.items()}
         return server.tool(structured_output=False)(run)
@@ -76,7 +76,7 @@ def offer(server: Any, tool_error: type[Exception], context: type, log: Any, cha
 
 
 class Events:
-    """Keeps what was sent, for those who come back. Made into an event store by the SDK's own class."""
+    """Stores sent events for resumption. Each server combines it with the event store class of its SDK."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, Any]] = []
@@ -94,7 +94,7 @@ class Events:
 
 
 def serve(app: Any) -> None:
-    """Says on which port it listens, and stays."""
+    """Listens on a free port, and prints the URL."""
     listener = socket.create_server(("127.0.0.1", 0))
     print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])

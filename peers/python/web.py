@@ -1,5 +1,5 @@
-"""How the servers of this directory are reached over HTTP when they are started with --http or --sse: on a port of 127.0.0.1
-that is free, which they print once they listen."""
+"""HTTP for the servers of this directory that are started with --http or --sse. They listen on a free port of 127.0.0.1 and print
+their URL."""
 
 import socket
 import sys
@@ -19,7 +19,7 @@ class Server(uvicorn.Server):
 
 
 def serve(app) -> None:
-    # Named, because asyncio turns Nagle's algorithm off only for sockets that say what they are.
+    # With an explicit protocol, because asyncio disables Nagle's algorithm only for sockets that have one.
     listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)

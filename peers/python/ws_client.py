@@ -45,6 +45,6 @@ async def main(url: str) -> None:
     print(json.dumps(heard))
 
 
-# The SDK says with every use that it gives this transport up.
+# The SDK emits a deprecation warning for each use of this transport.
 warnings.simplefilter("ignore", DeprecationWarning)
 anyio.run(main, sys.argv[1])

@@ -40,7 +40,7 @@ async def serve(scope, receive, send) -> None:
 
 
 def end_with_input(uvicorn_server: uvicorn.Server) -> None:
-    """Whoever started this process ends it by closing its input."""
+    """Stops the server when the parent process closes its input."""
     sys.stdin.read()
     uvicorn_server.should_exit = True
 

@@ -1,5 +1,4 @@
-//! Connections that come and go by the thousand, in every way in which they can, leave no task, no file descriptor and no
-//! process behind.
+//! Thousands of connections, opened and closed in every way, leave no task, no file descriptor and no process behind.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -25,12 +24,12 @@ const OLD: ProtocolVersion = ProtocolVersion::LATEST_WITH_HANDSHAKE;
 const NEW: ProtocolVersion = ProtocolVersion::LATEST;
 const MOMENT: Duration = Duration::from_millis(20);
 
-/// What this process has at a moment.
+/// The resources that this process uses.
 #[derive(Debug)]
 struct Having {
     tasks: usize,
     files: usize,
-    /// Those who have ended and were not reaped among them.
+    /// Number of child processes, including exited ones that were not reaped.
     children: usize,
 }
 
@@ -44,7 +43,8 @@ impl Having {
     }
 }
 
-/// Does something many times. What the first time needs for good, such as a place to hear of the end of children, is no leak.
+/// Runs an action many times and checks that no resource leaks. The first runs may allocate resources that stay, such
+/// as the signal handler for child processes.
 fn leaves_nothing<F: Future>(times: usize, act: impl FnMut(usize) -> F) {
     leaves_nothing_in(&mut Builder::new_current_thread(), times, act);
 }
@@ -84,13 +84,13 @@ fn supervised() -> ClientBuilder {
     builder().reconnect(Backoff::new().initial_delay(Duration::from_millis(1)))
 }
 
-/// A client of either era, with supervision or without.
+/// A client of either era, with or without supervision.
 fn some(number: usize) -> ClientBuilder {
     let builder = if number.is_multiple_of(3) { supervised() } else { builder() };
     builder.protocol_version([OLD, NEW][number % 2])
 }
 
-/// Uses a client in one way or another, and ends it in one way or another.
+/// Uses a client and ends it, in a way that depends on the number.
 async fn use_and_end(client: Client, number: usize) {
     let events = number.is_multiple_of(5).then(|| client.events());
     let changes = match number % 7 {
@@ -194,7 +194,7 @@ fn a_thousand_connections_that_are_lost_and_made_again_leave_nothing() {
         let router = router.clone();
         async move {
             let (connector, kill) = mortal(&router);
-            // Each loss would double the delay, and it is not delays that are looked at.
+            // The backoff would double after each loss, and this test is not about delays.
             let backoff = Backoff::new().initial_delay(Duration::ZERO);
             let builder = builder().reconnect(backoff);
             let client = builder.protocol_version([OLD, NEW][number % 2]).connect(connector).await.unwrap();
@@ -212,7 +212,7 @@ fn a_thousand_connections_that_are_lost_and_made_again_leave_nothing() {
     });
 }
 
-/// A server that is made anew for every connection, and a way to end the newest.
+/// A connector with a new server for every connection, and a function that ends the newest.
 fn mortal(router: &Router) -> (StreamConnector, impl Fn() + Send + use<>) {
     let serving: Arc<Mutex<Option<AbortHandle>>> = Arc::default();
     let (router, newest) = (router.clone(), serving.clone());
@@ -226,7 +226,7 @@ fn mortal(router: &Router) -> (StreamConnector, impl Fn() + Send + use<>) {
 }
 
 #[test]
-fn ends_that_come_at_any_moment_and_on_several_threads_leave_nothing() {
+fn losses_at_any_moment_and_on_several_threads_leave_nothing() {
     async fn act(router: Router, number: usize) {
         let (connector, kill) = mortal(&router);
         let client = supervised().protocol_version([OLD, NEW][number % 2]).connect(connector).await.unwrap();
@@ -270,20 +270,20 @@ fn a_thousand_connects_that_fail_leave_nothing() {
             let (near, far) = memory();
             let builder = builder().probe_timeout(Duration::from_millis(1)).handshake_timeout(Duration::from_millis(1));
             let error = match number % 4 {
-                // Nobody is there.
+                // There is no server.
                 0 => builder.connect_command(ChildCommand::new("/no/such/program")).await.unwrap_err(),
-                // Somebody is, and goes.
+                // The server closes the connection.
                 1 => {
                     drop(far);
                     builder.connect_stream(near.0, near.1).await.unwrap_err()
                 }
-                // Somebody is, and says nothing.
+                // The server sends nothing.
                 2 => {
                     let error = builder.connect_stream(near.0, near.1).await.unwrap_err();
                     drop(far);
                     error
                 }
-                // Somebody is, and speaks another revision.
+                // The server supports only another revision.
                 _ => {
                     tokio::spawn(async move { old.serve(far.0, far.1).await });
                     builder.protocol_version(NEW).connect_stream(near.0, near.1).await.unwrap_err()

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_events_can_be_read() {
         let mut out = Vec::new();
         write_event(&mut out, None, Some("s-1"), br#"{"a":1}"#);
         out.extend_from_slice(KEEP_ALIVE);
@@ -246,7 +246,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn where_a_stream_is_cut_does_not_matter(
+        fn decoding_does_not_depend_on_the_boundaries_of_pieces(
             text in "((data|id|event|retry|)(: ?[a-z0-9\u{e4}]{0,5})?(\n|\r|\r\n)){0,20}",
             cuts in prop::collection::vec(0_usize..200, 0..6),
         ) {

@@ -1,4 +1,5 @@
-//! What hostile clients can make the server take: memory and file descriptors of the whole process. These tests run alone.
+//! Limits on the memory and file descriptors that hostile clients can use. Both are measured for the whole process, so each test
+//! runs alone.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -16,13 +17,13 @@ use turms_testkit::{eventually, within};
 const MEGABYTE: usize = 1024 * 1024;
 const LIMIT: usize = 64 * 1024;
 
-/// Others are served.
+/// Checks that the server still responds to other clients.
 async fn assert_serves(fixture: &Fixture) {
     let response = fixture.send(modern_call(1, "add", json!({ "a": 1, "b": 2 }))).await;
     assert_eq!(response.text(), "3");
 }
 
-/// What somebody says who does not read is either not said or not kept.
+/// Checks that memory stays bounded while a handler sends messages to a client that does not read.
 async fn assert_bounded_while(fixture: &Fixture, before: usize) {
     let said = || fixture.traces.said.load(Ordering::SeqCst);
     eventually("a flood", async || said() > 100).await;
@@ -38,7 +39,7 @@ async fn a_client_that_never_reads_its_stream_is_kept_waiting() {
     let _alone = alone().await;
     let fixture = Fixture::start().await;
     let before = memory();
-    // Half a gigabyte in all, if nobody stopped it.
+    // 512 MB in all, unless the server applies backpressure.
     let flood = json!({ "n": 32 * 1024, "bytes": 16 * 1024 });
     let mut connection = fixture.connect().await;
     connection.send(&modern_stream(1, "flood", flood)).await;
@@ -109,7 +110,7 @@ async fn a_body_without_an_end_is_cut_off() {
     request.body = None;
     connection.write(&request.header("Transfer-Encoding", "chunked").bytes()).await;
     let chunk = format!("{LIMIT:x}\r\n{}\r\n", "x".repeat(LIMIT));
-    // Until the server says something, or is gone.
+    // Writes until the server responds or closes the connection.
     let endless = async {
         loop {
             tokio::select! {
@@ -117,12 +118,12 @@ async fn a_body_without_an_end_is_cut_off() {
                 said = connection.socket.readable() => return said,
                 room = connection.socket.writable() => room?,
             }
-            // Whether it takes a part, all or nothing, there is more to come.
+            // A partial write is fine: the data only has to keep coming.
             let _ = connection.socket.try_write(chunk.as_bytes());
         }
     };
-    let _ = within("an answer to a body without an end", endless).await;
-    if let Some(response) = within("an answer, or the end", connection.try_response()).await {
+    let _ = within("a response to an endless body", endless).await;
+    if let Some(response) = within("a response or the end of the connection", connection.try_response()).await {
         assert!(matches!(response.status(), 400 | 413), "{response}");
     }
     assert!(memory().saturating_sub(before) < 32 * MEGABYTE);

@@ -1,4 +1,4 @@
-//! The signal that ends a process. It reaches every test of a binary, so this one has a binary of its own.
+//! Shutdown on SIGTERM. The signal reaches every test in a binary, so this test has its own binary.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 

@@ -41,7 +41,7 @@ impl Browser {
     /// Opens a URL, and returns the URL of its redirect, which is not followed.
     ///
     /// # Panics
-    /// If the response is no redirect.
+    /// If the response is not a redirect.
     pub fn redirect_of(&mut self, url: &str) -> String {
         let (head, body) = self.request(url, None);
         header(&head, "location").unwrap_or_else(|| panic!("no redirect: {head}\n{body}")).to_owned()

@@ -244,7 +244,7 @@ async fn count(
     format!("counted to {n}")
 }
 
-/// As `count`, but each step waits for a permit of the test.
+/// Same as `count`, but each step waits for a permit of the test.
 async fn steps(
     Args(CountArguments { n }): Args<CountArguments>,
     progress: Progress,

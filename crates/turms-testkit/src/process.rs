@@ -9,7 +9,7 @@ pub async fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().await
 }
 
-/// As [`alone`], before a runtime is built: the files of a runtime that waits would count for the test that runs.
+/// Same as [`alone`], for use before a runtime is built: the open files of a waiting runtime would count for the running test.
 pub fn alone_before_runtime() -> MutexGuard<'static, ()> {
     ALONE.blocking_lock()
 }

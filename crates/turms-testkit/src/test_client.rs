@@ -1,5 +1,5 @@
-//! A client with raw requests over an in-memory connection, for tests of what a server sends. A [`Script`] has its responses to
-//! elicitation, sampling and roots. For all else there is `turms_testing::TestClient`.
+//! A client with raw requests over an in-memory connection, for tests of the messages of a server. A [`Script`] has its responses to
+//! elicitation, sampling and roots. All other tests use `turms_testing::TestClient`.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Names of the façade, conversions of errors, and their texts.
+//! Names of the façade, conversions of errors, and error messages.
 
 /// Checks that an error converts into the error of `main`.
 const fn converts<E>()
@@ -84,11 +84,11 @@ fn every_error_converts_into_the_error_of_main() {
     convert!(turms::ws::WsConnectError, turms::ws::WsUrlError);
 }
 
-/// Set in a process that is to end as a program whose `main` fails.
+/// Environment variable that makes `a_program_that_fails` return an error, as the `main` of a program.
 #[cfg(feature = "client")]
 const FAILS: &str = "TURMS_TEST_FAILS";
 
-/// The error of a command that does not exist. Does nothing unless the next test runs it in a process of its own.
+/// Returns the error of a command that does not exist, in a process that the next test starts; does nothing otherwise.
 #[cfg(feature = "client")]
 #[tokio::test]
 async fn a_program_that_fails() -> turms::Result {
@@ -195,7 +195,7 @@ mod modules {
     use turms::{ErrorObject, ProtocolVersion};
 }
 
-/// The traits of the prelude have methods and no names.
+/// The prelude imports the extension traits without their names.
 #[cfg(all(feature = "http-server", feature = "ws-server"))]
 #[test]
 fn the_prelude_has_the_methods_that_serve() {

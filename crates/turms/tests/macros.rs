@@ -1,4 +1,4 @@
-//! What the attributes make of functions and methods, called within this process.
+//! The items that the attributes make of functions and methods, called in process.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::fmt::Display;
@@ -69,7 +69,7 @@ mod tools {
         a + b
     }
 
-    /// Takes its time.
+    /// Blocks its thread.
     #[tool(blocking)]
     fn thread_name() -> String {
         std::thread::current().name().unwrap_or_default().to_owned()
@@ -103,13 +103,13 @@ mod tools {
     }
 
     #[tokio::test]
-    async fn a_missing_argument_is_told_to_the_model() {
+    async fn a_missing_argument_is_a_tool_error() {
         let result = call(&build(server().tool(add)), "add", json!({ "a": 1 })).await;
         assert!(result.is_error());
         assert!(result.text().contains("\"b\""), "{}", result.text());
     }
 
-    /// A type that neither serde nor schemars knows.
+    /// A type without serde and schemars implementations.
     struct Letters(usize);
 
     fn count_letters<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Letters, D::Error> {
@@ -229,7 +229,7 @@ mod tools {
     }
 
     #[tokio::test]
-    async fn names_do_not_get_in_each_others_way() {
+    async fn names_do_not_collide() {
         let router = build(server().tool(greeting).tool(countdown));
         assert_eq!(text(&router, "greeting", json!({ "greeting": "hi", "arguments": 1 })).await, "hi 1");
         assert_eq!(text(&router, "countdown", json!({ "from": 2 })).await, "2 1 0");
@@ -363,10 +363,10 @@ mod tools {
 mod prompts {
     use super::*;
 
-    /// Greets somebody.
+    /// Greets a user.
     #[prompt(title = "Greeting")]
     async fn greet(
-        /// whom
+        /// name of the user
         name: String,
         /// how often
         times: Option<u8>,
@@ -433,13 +433,13 @@ mod prompts {
     }
 
     #[tokio::test]
-    async fn clients_are_told_the_arguments() {
+    async fn arguments_are_listed() {
         let router = build(server().prompt(greet).prompt(unnamed));
         let list = ask::<ListPrompts>(&router, PaginatedParams::new()).await.unwrap();
         let prompts: Vec<PromptSpec> = serde_json::from_value(list["prompts"].clone()).unwrap();
         let [greet, plain] = prompts.as_slice() else { panic!("{prompts:?}") };
         assert_eq!(greet.title.as_deref(), Some("Greeting"));
-        assert_eq!(greet.description.as_deref(), Some("Greets somebody."));
+        assert_eq!(greet.description.as_deref(), Some("Greets a user."));
         let arguments: Vec<_> = greet.arguments.iter().flatten().collect();
         assert_eq!((arguments[0].name.as_str(), arguments[0].required), ("name", Some(true)));
         assert_eq!(arguments[1].description.as_deref(), Some("how often"));
@@ -798,7 +798,7 @@ mod keys {
     }
 }
 
-/// A crate that is known by another name only.
+/// A crate that is imported under another name.
 mod renamed {
     use super::{Router, Value, ask, build, json, server, text};
     use turms::types::{ListPrompts, PaginatedParams};

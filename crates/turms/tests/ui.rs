@@ -1,8 +1,8 @@
-//! What the compiler says when the attributes are misused.
+//! Compiler errors for misuse of the attributes.
 //!
-//! The expected words are those of the stable compiler; after a change, `TRYBUILD=overwrite` writes them anew.
+//! The expected output is that of the stable compiler; after a change, `TRYBUILD=overwrite` updates it.
 
 #[test]
-fn misuse_is_explained() {
+fn misuse_has_the_expected_compiler_errors() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }

@@ -1,4 +1,4 @@
-//! The server works as it would under the usual name.
+//! A server that imports `turms` under another name.
 
 use mcp::testing::TestClient;
 use serde_json::json;

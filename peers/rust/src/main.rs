@@ -1,7 +1,7 @@
 //! A client on rmcp that fills in forms: `turms-peer-rmcp REVISION PROGRAM [ARGUMENTS...]`.
 //!
 //! Starts the program as a server, calls its tool `sign_up` with a complete answer and with one that leaves out the optional
-//! field `age`, and prints a line of JSON: the revision, the forms as rmcp understood them, and the texts of the results.
+//! field `age`, and prints a line of JSON: the revision, the form schemas as decoded by rmcp, and the texts of the results.
 
 use std::error::Error;
 use std::sync::Mutex;

@@ -224,7 +224,7 @@ impl Drop for Gateway {
     }
 }
 
-/// It sends `Mcp-Method` in every revision.
+/// mcp-remote sends `Mcp-Method` in every revision.
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn mcp_remote_carries_the_handshake_revisions_over_http() {
@@ -234,7 +234,7 @@ async fn mcp_remote_carries_the_handshake_revisions_over_http() {
     }
 }
 
-/// It does not send `Mcp-Name` for tasks.
+/// mcp-remote does not send `Mcp-Name` for tasks.
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn mcp_remote_carries_the_newest_revision_over_http() {
@@ -260,7 +260,7 @@ async fn supergateway_serves_a_program_over_http_with_sessions() {
     }
 }
 
-/// Each request has a process of its own, to which the gateway declares no client capabilities.
+/// Each request starts its own process, to which the gateway declares no client capabilities.
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn supergateway_serves_a_program_over_http_without_sessions() {
@@ -269,7 +269,7 @@ async fn supergateway_serves_a_program_over_http_without_sessions() {
     check_bridge(client, V2025_11_25, &[Unsupported::State, Unsupported::ServerRequests]).await;
 }
 
-/// Each request has a process of its own; input responses reach the same one.
+/// Each request starts its own process; input responses reach the same process.
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn supergateway_serves_a_program_over_http_in_the_newest_revision() {
@@ -289,8 +289,8 @@ async fn supergateway_serves_a_program_over_http_and_sse_to_one_client_after_ano
     }
 }
 
-/// All clients share one process here, too. The gateway changes the ids of the client's messages, also of its responses, and
-/// does not change them back in `_meta`: server requests and subscriptions of 2026-07-28 do not work.
+/// All clients share one process. The gateway changes the ids of the client's messages, including those of its
+/// responses, and does not change them back in `_meta`: server requests and subscriptions of 2026-07-28 do not work.
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn supergateway_serves_a_program_over_websocket_to_one_client_after_another() {
@@ -323,7 +323,7 @@ async fn supergateway_bridges_http_sse_to_stdio() {
     check_bridge(client, V2024_11_05, &RESPONSES_ONLY).await;
 }
 
-/// The client probes for the newest revision first. For that request the gateway sends an `initialize` of its own, so that of
+/// The client probes for the newest revision first. For the probe the gateway sends its own `initialize`, so that of
 /// the client is the second one of the session.
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]

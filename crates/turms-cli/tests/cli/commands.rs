@@ -53,9 +53,9 @@ fn json_output_has_the_format_of_the_protocol() {
     assert_eq!(json_output(&["raw", "demo", "completion/complete", RAW])["completion"]["values"], json!(["Egypt"]));
 }
 
-/// It is not translated to the newest revision, keeps its order, and keeps unknown members.
+/// The JSON output is not translated to the newest revision, keeps its order, and keeps unknown members.
 #[test]
-fn json_output_is_exactly_what_the_server_sent() {
+fn json_output_is_the_exact_result_of_the_server() {
     let tool = r#"{"odd":1e2,"name":"look","inputSchema":{"type":"object"}}"#;
     let list = format!(r#"{{"jsonrpc":"2.0","id":$id,"result":{{"x":[1.0],"tools":[{tool}]}}}}"#);
     let called = r#"{"jsonrpc":"2.0","id":$id,"result":{"isError":false,"content":[],"y":{}}}"#;
@@ -306,7 +306,7 @@ fn unsolicited_log_messages_are_only_shown_with_verbose() {
     assert!(output.stderr.contains("log info: psst"), "{output:?}");
 }
 
-/// Another client changes the server.
+/// The changes are made by another client.
 #[test]
 fn changes_are_shown_as_they_happen() {
     let demo = crate::run::Demo::listening("--http");

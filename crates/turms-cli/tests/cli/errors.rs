@@ -36,7 +36,7 @@ fn connection_refused() {
     }
 }
 
-/// Starts a server that responds to every request with this, and returns its URL.
+/// Starts a server that sends `response` to every request, and returns its URL.
 fn respond_with(response: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -64,7 +64,7 @@ fn authorization_is_required() {
     assert!(!output.stderr.contains("secret"), "{}", output.stderr);
     let output = turms(["tools", &url.replace("http:", "ws:")]).run();
     output.fails(4, &["401", "hint: give a token with --bearer TOKEN"]);
-    // With a token, the hint is another.
+    // With a token, the hint differs.
     for url in [&url, &url.replace("http:", "ws:")] {
         turms(["tools", url, "--bearer", "old"]).run().fails(4, &["401", "hint: have the credentials expired"]);
     }
@@ -329,7 +329,7 @@ fn a_missing_command() {
 
 #[test]
 fn a_program_that_is_not_a_server() {
-    // It sends every message back.
+    // `cat` returns every message.
     turms(["tools", "--timeout", "0.5", "--", "cat"])
         .run()
         .fails(7, &["the program \"cat\"", "hint: is it an MCP server"]);

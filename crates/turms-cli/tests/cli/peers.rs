@@ -5,7 +5,7 @@ use turms_testkit::peer_file;
 
 use crate::run::{TempDir, turms};
 
-/// The command that starts the server, after checking that it can be started.
+/// Returns the command that starts the server, and checks that its files exist.
 fn server() -> [String; 3] {
     let script = peer_file("node/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
     [turms_testkit::node(), script, "stdio".into()].map(|part| part.to_str().unwrap().to_owned())
@@ -25,7 +25,7 @@ fn its_info_and_tools_are_shown() {
     assert!(tools.contains("get-sum(a: number, b: number)"), "{tools}");
 }
 
-/// Its instructions are long.
+/// The instructions of this server are long.
 #[test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 fn the_shell_only_shows_the_first_line_of_the_instructions() {

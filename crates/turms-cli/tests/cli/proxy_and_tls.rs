@@ -7,7 +7,7 @@ use turms_testkit::tls::{CERTIFICATE, tls_in_front_of};
 
 use crate::run::{Demo, TempDir, turms};
 
-/// A runtime for the proxies and servers of a test, which run beside the command.
+/// A runtime for the proxies and servers of a test, in the process of the test.
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
@@ -16,7 +16,7 @@ fn address(url: &str) -> SocketAddr {
     url.split('/').nth(2).unwrap().parse().unwrap()
 }
 
-/// The URL of the demo by a name that only the proxy can resolve.
+/// Returns the URL of the demo server with a host name that only the proxy can resolve.
 fn behind_proxy(url: &str) -> String {
     url.replace("127.0.0.1", DOMAIN)
 }
@@ -71,7 +71,7 @@ fn a_proxy_is_given_by_an_option() {
 }
 
 #[test]
-fn what_is_wrong_with_a_proxy_is_said_without_its_password() {
+fn errors_of_a_proxy_do_not_contain_its_password() {
     for wrong in ["socks5://ann:secret@localhost:1", "secret@localhost", "http://"] {
         let output = turms(["ping", "http://localhost:1/", "--proxy", wrong]).run();
         output.fails(2, &["--proxy: expected http://HOST:PORT"]);

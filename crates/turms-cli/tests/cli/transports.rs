@@ -85,7 +85,7 @@ fn a_program_gets_its_environment_and_working_directory() {
     output.fails(3, &["salve in usr"]);
 }
 
-/// The server starts after the client has printed that it waits, which is after the timeout of its probe.
+/// The server starts after the client has printed that it is waiting, which is after the probe timeout.
 #[cfg(unix)]
 #[test]
 fn a_program_that_starts_slowly_is_waited_for() {

@@ -1,4 +1,4 @@
-//! What is said to each of our own peers, in whatever revision: all that they offer.
+//! The requests that every server on an official SDK gets, in every revision: all features that it has.
 
 use std::sync::mpsc;
 
@@ -12,7 +12,7 @@ use crate::peer::{self, NODE_STATELESS, PYTHON_STATELESS, Peer};
 
 const COUNTER: &str = "memo://counter";
 
-/// A client in conversation with one of our peers.
+/// A client that is connected to a server on an official SDK.
 pub(crate) struct Conversation {
     peer: &'static Peer,
     client: Client,
@@ -25,7 +25,7 @@ impl Conversation {
         Self { peer, client, version }
     }
 
-    /// Says everything that can be said, and ends it.
+    /// Uses every feature, and closes the client.
     pub(crate) async fn hold(self) {
         self.introduces_itself();
         self.lists().await;
@@ -79,7 +79,7 @@ impl Conversation {
     async fn calls(&self) {
         let sum = self.client.call_tool("add", json!({ "a": 2, "b": 3.5 })).await.unwrap();
         assert_eq!(serde_json::from_str::<Value>(&sum.text()).unwrap(), json!({ "sum": 5.5 }));
-        // Nothing in the older revisions forbids it.
+        // The older revisions allow structured content too.
         assert_eq!(sum.structured::<Value>().unwrap(), json!({ "sum": 5.5 }));
 
         let text = "Grüße,\n\"Welt\" \u{1F30D}\u{2028}\\";
@@ -91,7 +91,7 @@ impl Conversation {
         assert!(failed.is_error() && failed.text().ends_with("it failed, as asked"), "{failed:?}");
     }
 
-    /// What does not exist is refused, and the connection outlives it.
+    /// Sends requests for items that do not exist: each is refused, and the connection stays open.
     async fn refuses(&self) {
         let unknown = self.client.call_tool("no-such-tool", ()).await;
         if *self.peer == NODE_STATELESS {
@@ -136,11 +136,11 @@ impl Conversation {
         let reports: Vec<_> = reports.try_iter().collect();
         let expected = [1, 2, 3].map(|step| ((f64::from(step), Some(3.0)), Some(format!("step {step} of 3"))));
         assert_eq!(reports, expected);
-        // Nobody wants to hear it: it is not told, and not missed.
+        // Without a callback no progress is requested.
         assert_eq!(self.say("slow", json!({ "pause": 0 })).await, "done");
     }
 
-    /// Nobody waits any longer, and the server goes on to other things.
+    /// Cancels a call; the server continues with other calls.
     async fn gives_up(&self) {
         let (cancel, cancelled) = (CancellationToken::new(), self.client.stats().connection.cancelled);
         let slow =
@@ -156,7 +156,7 @@ impl Conversation {
         assert_eq!(self.client.pending_calls(), []);
     }
 
-    /// The server asks the person, the model and the machine.
+    /// Checks elicitation, sampling and roots.
     async fn asks(&self) {
         assert_eq!(self.say("think", json!({ "question": "Where?" })).await, "parrot: Where? Paris.");
         assert_eq!(self.say("roots", ()).await, "file:///srv/project project");
@@ -174,7 +174,7 @@ impl Conversation {
             assert_eq!(self.say("greet", ()).await, "Nobody to greet: decline.");
             assert_eq!(self.say("greet", ()).await, "Nobody to greet: cancel.");
         } else {
-            // The client does not say that it can be asked what its revision does not have.
+            // The client declares only capabilities of its revision.
             let greeting = self.client.call_tool("greet", ()).await;
             assert!(greeting.as_ref().map_or(true, |greeting| greeting.is_error()), "{greeting:?}");
         }
@@ -183,7 +183,7 @@ impl Conversation {
     async fn logs(&self) {
         let mut events = self.client.events();
         if self.has(Ability::Stateless) {
-            // Whoever names no level is told nothing.
+            // Without a level the server sends no log messages.
             assert_eq!(self.say("log", json!({ "text": "unheard", "level": "emergency" })).await, "logged");
         }
         let leveled = match (self.client.set_log_level(LoggingLevel::Warning).await, self.has(Ability::Stateless)) {
@@ -221,7 +221,7 @@ impl Conversation {
         assert_eq!(self.read(COUNTER).await, b"1");
 
         drop(subscription);
-        // The request to unsubscribe is sent before the next call is.
+        // The unsubscribe request is sent before the next call.
         tokio::task::yield_now().await;
         assert_eq!(self.say("touch", ()).await, "2");
         assert_eq!(next_changes(&mut events).await, [Change::ToolList]);
@@ -235,7 +235,8 @@ impl Conversation {
         assert_eq!(within("a change", subscription.next()).await, Some(Change::ToolList));
     }
 
-    /// The newer SDKs have no subscriptions after a handshake, and one of them tells nothing at all.
+    /// Checks servers on the newer SDKs, which have no subscriptions after a handshake; one of them sends no
+    /// notifications.
     async fn cannot_be_watched(&self) {
         let mut events = self.client.events();
         let error = self.client.subscribe(COUNTER).await.unwrap_err();
@@ -247,7 +248,7 @@ impl Conversation {
         assert_eq!(self.read(COUNTER).await, b"1");
     }
 
-    /// In a batch where the revision has batches, if the server takes them: none of the SDKs does.
+    /// Sends a batch, which is one message only if revision and server support it; none of the SDKs does.
     async fn takes_several_at_once(&self) {
         let mut batch = self.client.batch();
         let slow = batch.call_tool("slow", json!({ "pause": 20 }));
@@ -284,7 +285,7 @@ async fn next_log(events: &mut Events) -> (String, String, Value) {
     (message.level.as_str().to_owned(), message.logger.clone().unwrap_or_default(), message.data.decode().unwrap())
 }
 
-/// The next changes, up to that of the tools, which every server tells last.
+/// Returns the next changes, up to that of the tools, which every server sends last.
 async fn next_changes(events: &mut Events) -> Vec<Change> {
     let mut changes = Vec::new();
     while changes.last() != Some(&Change::ToolList) {
@@ -298,14 +299,14 @@ async fn next_changes(events: &mut Events) -> Vec<Change> {
     changes
 }
 
-/// Connects in one revision and says everything.
+/// Connects in one revision, and uses every feature.
 pub(crate) async fn in_revision(peer: &'static Peer, version: ProtocolVersion) {
     let client = peer::connect(peer::answering().protocol_version(version), peer.command()).await;
     assert_eq!(client.protocol_version(), Some(version));
     Conversation::new(peer, client).hold().await;
 }
 
-/// Connects in whatever revision the server speaks, and says everything.
+/// Connects in the newest revision of the server, and uses every feature.
 pub(crate) async fn in_whatever_it_speaks(peer: &'static Peer) {
     let client = peer::connect(peer::answering(), peer.command()).await;
     assert_eq!(client.protocol_version(), Some(peer.newest));

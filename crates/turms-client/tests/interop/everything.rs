@@ -1,4 +1,4 @@
-//! `@modelcontextprotocol/server-everything`, which exercises every feature of the handshake era.
+//! `@modelcontextprotocol/server-everything`, which uses every feature of the revisions with a handshake.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -16,7 +16,7 @@ async fn connect(builder: ClientBuilder) -> Client {
     peer::connect(builder, peer::everything()).await
 }
 
-/// Waits for a tool that is offered only to clients that can be asked something, some time after the handshake.
+/// Waits for a tool that the server adds after the handshake, for clients with the needed capability.
 async fn offers(client: &Client, tool: &str) {
     let mut events = client.events();
     while !client.list_tools().await.unwrap().iter().any(|offered| offered.name == tool) {
@@ -257,7 +257,7 @@ async fn a_page_is_opened_before_or_during_a_call() {
     assert!(said.contains("User completed the URL elicitation flow."), "{said}");
     assert_eq!(opened.try_recv().unwrap(), "https://example.com/one");
 
-    // This server never says that a page it demanded first has been dealt with: who called has to call again.
+    // This server never sends the completion of a required URL elicitation, so the caller has to repeat the call.
     let arguments = json!({ "url": "https://example.com/two", "errorPath": true });
     let call = client.call_tool("trigger-url-elicitation", &arguments).timeout(Duration::from_secs(3));
     assert_eq!(call.await.unwrap_err().error_response().unwrap().code, ErrorCode::URL_ELICITATION_REQUIRED);

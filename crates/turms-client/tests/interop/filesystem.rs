@@ -1,4 +1,4 @@
-//! `@modelcontextprotocol/server-filesystem`, which offers tools and nothing else.
+//! `@modelcontextprotocol/server-filesystem`, which has only tools.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use turms_testkit::within;
 
 use crate::peer;
 
-/// An empty directory of one test.
+/// Creates an empty directory for one test.
 fn directory(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interop").join(name);
     let _ = fs::remove_dir_all(&path);
@@ -92,7 +92,7 @@ async fn roots_take_the_place_of_the_directories_on_the_command_line() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_server_that_ends_at_once_says_why() {
+async fn the_error_of_a_server_that_exits_at_once_has_its_stderr() {
     let nowhere = directory("nowhere").join("none");
     let connected = peer::client().connect_command(peer::filesystem(&nowhere));
     let error = within("a failure", connected).await.map(|client| client.server_info()).unwrap_err();

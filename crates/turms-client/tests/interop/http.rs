@@ -1,4 +1,4 @@
-//! The same peers over HTTP: Streamable HTTP with and without sessions, and HTTP+SSE.
+//! The same servers over HTTP: Streamable HTTP with and without sessions, and HTTP+SSE.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -15,21 +15,21 @@ use turms_testkit::within;
 use crate::conversation::Conversation;
 use crate::peer::{self, NODE_HANDSHAKE, NODE_STATELESS, PYTHON_HANDSHAKE, PYTHON_STATELESS, Peer};
 
-/// A server that listens, until this is dropped.
+/// A listening server process, which is killed on drop.
 struct Listening {
     process: Child,
     origin: String,
 }
 
 impl Listening {
-    /// One of ours.
+    /// Starts a server of this project on an official SDK.
     fn start(peer: &Peer, args: &[&str]) -> Self {
         let mut command = Command::new(peer.program());
         command.arg(peer.script()).args(args);
         Self::run(command)
     }
 
-    /// The one that is published, on this port or a free one.
+    /// Starts the published server on a port; 0 selects a free one.
     fn everything(transport: &str, port: u16) -> Self {
         let mut command = peer::everything_over(transport);
         command.env("PORT", port.to_string());
@@ -40,7 +40,7 @@ impl Listening {
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
         let origin = lines.find(|line| line.starts_with("http://"));
-        // What it says later is read, or it would wait for that.
+        // Further output is read, because a full pipe would block the server.
         std::thread::spawn(move || lines.for_each(drop));
         Self { process, origin: origin.unwrap_or_else(|| panic!("{command:?} does not listen")) }
     }
@@ -62,7 +62,7 @@ impl Drop for Listening {
     }
 }
 
-/// Connects in one revision, or in whatever the server speaks, and says everything.
+/// Connects in one revision, or the newest of the server, and uses every feature.
 async fn converse(peer: &'static Peer, args: &[&str], path: &str, version: Option<ProtocolVersion>) {
     let server = Listening::start(peer, args);
     let mut builder = peer::answering();
@@ -98,7 +98,7 @@ conversations! {
     python_of_the_newer_kind_over_sse: PYTHON_STATELESS ["--sse"] at "/sse" in Some(V2025_11_25);
 }
 
-/// The newer SDK has no sessions for older clients: each of their requests is on its own, and nothing can be asked of them.
+/// The newer SDK has no sessions for older clients: their requests are independent, and the server sends none to them.
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
 async fn node_of_the_newer_kind_answers_older_clients() {
@@ -115,7 +115,7 @@ async fn node_of_the_newer_kind_answers_older_clients() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_server_that_speaks_only_the_newest_revision_says_so() {
+async fn the_error_of_a_server_of_the_newest_revision_names_the_versions() {
     let server = Listening::start(&NODE_STATELESS, &["--http", "--stateless-only"]);
     let client = server.connect(peer::client(), "/mcp").await;
     assert_eq!(client.protocol_version(), Some(V2026_07_28));
@@ -127,7 +127,7 @@ async fn a_server_that_speaks_only_the_newest_revision_says_so() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn answers_without_events_are_as_good() {
+async fn responses_as_json_work() {
     for peer in [&PYTHON_HANDSHAKE, &PYTHON_STATELESS] {
         let server = Listening::start(peer, &["--http", "--json"]);
         let client = server.connect(peer::client(), "/mcp").await;
@@ -137,7 +137,7 @@ async fn answers_without_events_are_as_good() {
     }
 }
 
-/// What a restart of the server is to its sessions.
+/// Makes the server forget its sessions, as a restart does.
 async fn forget_sessions(server: &Listening) {
     let address = server.origin.strip_prefix("http://").unwrap();
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -150,14 +150,14 @@ async fn forget_sessions(server: &Listening) {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_session_that_expired_is_begun_anew_with_all_it_had() {
+async fn an_expired_session_is_restored() {
     let server = Listening::start(&NODE_HANDSHAKE, &["--http"]);
     for builder in [peer::client(), peer::client().reconnect(Backoff::new())] {
         let client = server.connect(builder, "/mcp").await;
         let mut events = client.events();
         let _subscription = client.subscribe("memo://counter").await.unwrap();
         forget_sessions(&server).await;
-        // The call that meets the end of the session has not run, and is made again.
+        // The call gets the error of the expired session, so it has not run and is repeated.
         let count = client.call_tool("touch", ()).await.unwrap().text();
         let updated = events.find(|event| matches!(event, Event::ResourceUpdated { .. }).then_some(()));
         within("a change of what is watched", updated).await.unwrap();
@@ -195,8 +195,8 @@ async fn everything_is_understood_over_both_transports() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_server_that_restarts_is_found_again_although_it_says_it_otherwise() {
-    // It answers 400 to sessions that it does not know.
+async fn a_restarted_server_with_another_error_for_sessions_is_reconnected() {
+    // It responds with 400 to unknown sessions.
     let server = Listening::everything("streamableHttp", 0);
     let client = server.connect(peer::client().reconnect(Backoff::new()), "/mcp").await;
     let port = server.origin.rsplit(':').next().unwrap().parse().unwrap();

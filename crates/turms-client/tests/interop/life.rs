@@ -1,4 +1,4 @@
-//! How connections begin anew, are remembered, and end.
+//! Reconnects, the version cache, and the end of connections.
 
 use std::sync::mpsc;
 
@@ -20,10 +20,10 @@ async fn echo(client: &Client, text: &str) {
     assert_eq!(client.call_tool("echo", json!({ "text": text })).await.unwrap().text(), text);
 }
 
-/// What these servers tell of themselves is not public, so that alone is asked again.
+/// The `server/discover` results of these servers are private, so they are requested again.
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_stateless_server_that_is_remembered_is_asked_only_to_introduce_itself() {
+async fn a_cached_stateless_server_gets_only_discover() {
     for peer in [&NODE_STATELESS, &PYTHON_STATELESS] {
         let memory = VersionCache::new();
         remembering(&memory, peer.command()).await.close().await;
@@ -39,7 +39,7 @@ async fn a_stateless_server_that_is_remembered_is_asked_only_to_introduce_itself
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_server_with_a_handshake_that_is_remembered_is_not_probed() {
+async fn a_cached_server_with_a_handshake_is_not_probed() {
     for peer in [&NODE_HANDSHAKE, &PYTHON_HANDSHAKE] {
         let memory = VersionCache::new();
         let client = remembering(&memory, peer.command()).await;
@@ -52,7 +52,7 @@ async fn a_server_with_a_handshake_that_is_remembered_is_not_probed() {
     }
 }
 
-/// Always the same command line, and thus the same server to a client, but not always the same program: a file says which.
+/// A fixed command line, which is the identity of the server for a client; a file selects the program that it runs.
 struct Disguise(std::path::PathBuf);
 
 impl Disguise {
@@ -76,7 +76,7 @@ impl Drop for Disguise {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_server_that_has_stopped_shaking_hands_is_probed_anew() {
+async fn a_cached_server_without_its_handshake_is_probed_again() {
     let memory = VersionCache::new();
     let disguise = Disguise::new("stopped");
     remembering(&memory, disguise.of(&NODE_HANDSHAKE)).await.close().await;
@@ -90,10 +90,11 @@ async fn a_server_that_has_stopped_shaking_hands_is_probed_anew() {
     client.close().await;
 }
 
-/// What the server told of itself is not public, so it is asked again, and its answer shows that it wants a handshake now.
+/// The `server/discover` result is private, so it is requested again, and the response shows that a handshake is
+/// needed.
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_server_that_has_begun_to_shake_hands_is_found_out_when_it_is_connected_to() {
+async fn a_cached_server_with_a_new_handshake_is_detected_on_connect() {
     let memory = VersionCache::new();
     let disguise = Disguise::new("begun");
     remembering(&memory, disguise.of(&PYTHON_STATELESS)).await.close().await;
@@ -124,7 +125,7 @@ async fn a_client_that_cannot_be_asked_is_not_asked() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_log_level_that_was_given_beforehand_holds_from_the_first_call() {
+async fn a_log_level_set_before_connecting_applies_to_the_first_call() {
     for peer in [&NODE_HANDSHAKE, &NODE_STATELESS] {
         let (sender, logs) = mpsc::channel();
         let builder = peer::client()
@@ -139,7 +140,7 @@ async fn a_log_level_that_was_given_beforehand_holds_from_the_first_call() {
     }
 }
 
-/// What needs the table of processes.
+/// Tests that need the process table.
 #[cfg(target_os = "linux")]
 mod processes {
     use std::path::Path;
@@ -152,7 +153,7 @@ mod processes {
 
     use crate::process::{child_with, kill};
 
-    /// A peer that can be told from those of other tests.
+    /// Returns the command of a server with a unique argument, by which its process is found.
     fn marked(peer: &Peer, test: &str) -> (ChildCommand, String) {
         let mark = format!("--test={test}-{}", peer.name);
         (peer.command().arg(&mark), mark)
@@ -244,7 +245,7 @@ mod processes {
         (how.unwrap_or_default(), generation)
     }
 
-    /// Touches the counter until the client is told of it.
+    /// Changes the counter until the client receives an update.
     async fn is_told_again(client: &Client, events: &mut Events) {
         let told = async {
             loop {
@@ -290,7 +291,7 @@ mod processes {
         let client = peer::connect(peer::client().reconnect(Backoff::new()), command).await;
         for _ in 0..3 {
             kill(child_with(&mark));
-            // It may or may not be known by now that the connection is lost; a read is repeated either way.
+            // The client may or may not have noticed the lost connection; a read is repeated in both cases.
             let read = within("an answer", client.read_resource("memo://hello").into_future()).await.unwrap();
             assert_eq!(read.contents[0].text.as_deref(), Some("Hello from a peer."));
         }

@@ -1,7 +1,7 @@
-//! Held against servers that others wrote: two that are published, and one on each version of the official SDKs.
+//! Tests with servers of other projects: two published servers, and one on each version of the official SDKs.
 //!
-//! They are real processes, reached over standard input and output or over HTTP. `peers/README.md` says what each of them offers and where they differ; `cargo xtask peers`
-//! installs them.
+//! The servers are real processes, reached over standard input and output or over HTTP. `peers/README.md` lists what
+//! each of them has and how they differ; `cargo xtask peers` installs them.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 

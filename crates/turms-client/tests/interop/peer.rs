@@ -1,4 +1,4 @@
-//! The peers: where they are, how they are started, and what each of them cannot do.
+//! The servers: their paths, their commands and their limitations.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,21 +9,21 @@ use turms_proto::types::{CreateMessageResult, ElicitResult, Root};
 use turms_proto::{Ability, Object, ProtocolVersion};
 use turms_testkit::{TIMEOUT, node, peer_file, python, within};
 
-/// A server of ours on one of the official SDKs.
+/// A server of this project on one of the official SDKs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
-    /// What it calls itself.
+    /// Name in its server info.
     pub(crate) name: &'static str,
     language: Language,
     script: &'static str,
-    /// The newest revision that it speaks.
+    /// The newest revision that it supports.
     pub(crate) newest: ProtocolVersion,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Language {
     Node,
-    /// With the environment that its packages are in.
+    /// Python, with the virtual environment of its packages.
     Python(&'static str),
 }
 
@@ -60,7 +60,7 @@ impl Peer {
         ChildCommand::new(self.program()).arg(self.script())
     }
 
-    /// What runs the script.
+    /// Returns the interpreter of the script.
     pub(crate) fn program(&self) -> PathBuf {
         match self.language {
             Language::Node => node(),
@@ -76,7 +76,7 @@ impl Peer {
         matches!(self.language, Language::Python(_))
     }
 
-    /// Whether it is on an SDK of the newer era, which answers clients of the older one, too.
+    /// Returns `true` for a newer SDK, whose servers accept clients of both eras.
     pub(crate) fn is_stateless(&self) -> bool {
         self.newest.has(Ability::Stateless)
     }
@@ -86,7 +86,7 @@ pub(crate) fn everything() -> ChildCommand {
     ChildCommand::new(node()).arg(peer_file(&published("server-everything"))).arg("stdio")
 }
 
-/// The same over HTTP, on this machine only; the port is in `PORT`.
+/// Returns the command of the same server over HTTP, on the loopback interface; `PORT` selects the port.
 pub(crate) fn everything_over(transport: &str) -> Command {
     let mut command = Command::new(node());
     command.arg("--import").arg(peer_file("node/loopback.mjs"));
@@ -102,7 +102,7 @@ fn published(name: &str) -> String {
     format!("node/node_modules/@modelcontextprotocol/{name}/dist/index.js")
 }
 
-/// A client that is patient and remembers nothing of earlier tests.
+/// A client with long timeouts and its own version cache.
 pub(crate) fn client() -> ClientBuilder {
     Client::builder("turms-interop", "1.0.0")
         .version_cache(VersionCache::new())
@@ -111,8 +111,8 @@ pub(crate) fn client() -> ClientBuilder {
         .timeout(TIMEOUT)
 }
 
-/// The client of most tests: its user Ann accepts, declines and cancels in turn, a model that knows Paris and
-/// keeps secrets, and one directory.
+/// The client of most tests. Its handlers accept, decline and cancel elicitations in turn, answer or refuse sampling
+/// requests, and there is one root.
 pub(crate) fn answering() -> ClientBuilder {
     let asked = AtomicUsize::new(0);
     client()

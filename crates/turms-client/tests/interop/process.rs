@@ -4,7 +4,7 @@ use std::process::Command;
 
 use turms_testkit::process::{Process, processes};
 
-/// The child of this process whose command line holds `mark`.
+/// Returns the child of this process whose command line contains `mark`.
 pub(crate) fn child_with(mark: &str) -> u32 {
     let ours = |process: &Process| process.parent == std::process::id() && process.command.contains(mark);
     let found: Vec<_> = processes().into_iter().filter(ours).collect();
@@ -12,7 +12,7 @@ pub(crate) fn child_with(mark: &str) -> u32 {
     process.id
 }
 
-/// Kills a process as the system does when it is short of memory.
+/// Kills a process with SIGKILL, as the out-of-memory killer does.
 pub(crate) fn kill(id: u32) {
     assert!(Command::new("kill").args(["-9", &id.to_string()]).status().unwrap().success());
 }

@@ -1,4 +1,4 @@
-//! Every peer of ours in every revision that it speaks, and what becomes of those that have none in common with us.
+//! Every server on an official SDK in every revision that it supports, and the errors without a common revision.
 
 use turms_client::VersionChoice;
 use turms_proto::ProtocolVersion::{self, *};
@@ -51,7 +51,7 @@ conversations! {
         is_understood_in_2026_07_28: V2026_07_28;
 }
 
-/// What a client is told that cannot speak to a server.
+/// Returns the error of a client that cannot connect to a server.
 async fn refusal(choice: VersionChoice, peer: &Peer, arg: Option<&str>) -> String {
     let command = peer.command().args(arg);
     let connected = within("a refusal", peer::client().protocol_versions(choice).connect_command(command)).await;
@@ -60,7 +60,7 @@ async fn refusal(choice: VersionChoice, peer: &Peer, arg: Option<&str>) -> Strin
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_server_of_the_older_kind_is_no_server_for_a_client_of_the_newest_revision() {
+async fn a_client_of_the_newest_revision_refuses_an_older_server() {
     for peer in [&NODE_HANDSHAKE, &PYTHON_HANDSHAKE] {
         assert_eq!(
             refusal(VersionChoice::Only(V2026_07_28), peer, None).await,
@@ -71,7 +71,7 @@ async fn a_server_of_the_older_kind_is_no_server_for_a_client_of_the_newest_revi
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_server_that_shakes_no_hands_is_no_server_for_a_client_of_older_revisions() {
+async fn a_client_of_older_revisions_refuses_a_stateless_server() {
     let both = [
         (VersionChoice::Only(V2025_06_18), "2025-06-18"),
         (VersionChoice::Handshake, "2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25"),
@@ -86,7 +86,7 @@ async fn a_server_that_shakes_no_hands_is_no_server_for_a_client_of_older_revisi
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_server_that_shakes_no_hands_is_understood_without_being_told_a_revision() {
+async fn a_stateless_server_is_negotiated_automatically() {
     let command = NODE_STATELESS.command().arg("--stateless-only");
     let client = peer::connect(peer::client(), command).await;
     assert_eq!(client.protocol_version(), Some(ProtocolVersion::LATEST));

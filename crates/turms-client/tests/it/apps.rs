@@ -1,4 +1,4 @@
-//! Pages as a host sees them, over several transports and in both dialects.
+//! MCP Apps as a host sees them, over several transports and in both dialects.
 
 use turms_client::{Client, ClientBuilder, VersionCache};
 use turms_http::{HttpConnector, Listener, ServeHttp as _};
@@ -22,7 +22,7 @@ fn server() -> Server {
         .tool(Tool::builder("think").model_only().handler_sync(|| "hm"))
 }
 
-/// The same client in this process and over HTTP, in both dialects.
+/// Connects the same client in process and over HTTP, in both dialects.
 async fn clients(builder: impl Fn() -> ClientBuilder) -> Vec<Client> {
     let mut clients = Vec::new();
     for version in [ProtocolVersion::LATEST, ProtocolVersion::LATEST_WITH_HANDSHAKE] {
@@ -37,7 +37,7 @@ async fn clients(builder: impl Fn() -> ClientBuilder) -> Vec<Client> {
 }
 
 #[tokio::test]
-async fn a_host_finds_the_page_of_a_tool_and_what_the_page_wants() {
+async fn a_host_finds_the_page_of_a_tool_and_its_metadata() {
     for client in clients(|| Client::builder("host", "1").enable_apps()).await {
         assert!(client.server_extension(APPS_EXTENSION).is_some());
         let tools = client.list_tools().await.unwrap();
@@ -59,7 +59,7 @@ async fn a_host_finds_the_page_of_a_tool_and_what_the_page_wants() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_no_host_is_offered_neither_pages_nor_their_tools() {
+async fn a_client_without_apps_gets_no_pages_and_no_app_only_tools() {
     for client in clients(|| Client::builder("plain", "1")).await {
         let names: Vec<_> = client.list_tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
         assert_eq!(names, ["weather", "think"]);

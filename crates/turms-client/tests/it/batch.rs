@@ -1,4 +1,4 @@
-//! Batches exist in one revision, and not every server of that revision takes them.
+//! JSON-RPC batches, which one revision has and not every server of that revision supports.
 
 use std::sync::mpsc;
 
@@ -8,16 +8,16 @@ use turms_client::Client;
 use turms_core::transport::memory;
 use turms_proto::ProtocolVersion;
 
-/// What a server does with a batch.
+/// The behaviour of a server that receives a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Batches {
-    /// Answers it, the last question first.
+    /// Responds, to the last request first.
     Taken,
-    /// Says nothing.
+    /// Ignores the batch.
     Dropped,
 }
 
-/// A server that answers every call with its arguments, and tells which methods came in one transmission.
+/// Returns the `text` argument of each call, and reports the methods of each transmission.
 async fn serve(
     reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
@@ -70,27 +70,27 @@ async fn say_two(client: &Client) {
     }
 }
 
-/// The transmissions that held calls of tools.
+/// Returns the number of messages in each transmission with tool calls.
 fn calls(heard: &mpsc::Receiver<Vec<String>>) -> Vec<usize> {
     heard.try_iter().filter(|methods| methods[0] == "tools/call").map(|methods| methods.len()).collect()
 }
 
 #[tokio::test]
-async fn a_server_that_takes_batches_is_sent_one() {
+async fn a_server_with_batches_is_sent_one() {
     let (client, heard) = connect(Batches::Taken).await;
     say_two(&client).await;
     assert_eq!(calls(&heard), [2]);
 }
 
 #[tokio::test]
-async fn a_server_that_drops_batches_is_asked_side_by_side() {
+async fn a_server_that_ignores_batches_is_sent_single_requests() {
     let (client, heard) = connect(Batches::Dropped).await;
     say_two(&client).await;
     assert_eq!(calls(&heard), [1, 1]);
 }
 
 #[tokio::test]
-async fn whether_a_server_takes_batches_is_found_out_once() {
+async fn batch_support_is_tested_once() {
     for batches in [Batches::Taken, Batches::Dropped] {
         let (client, heard) = connect(batches).await;
         say_two(&client).await;

@@ -1,4 +1,4 @@
-//! Extensions of the protocol on the side of a client, over several transports and in both dialects.
+//! Protocol extensions of a client, over several transports and in both dialects.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use turms_ws::{ServeWs as _, WsConnector};
 
 const ID: &str = "com.example/duet";
 
-/// The server's half: sings what the client begins, and says so.
+/// The server side: its method notifies the client, and sends it a request if there is a handshake.
 struct Singer;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ impl ServerExtension for Singer {
         scope.method(Sing::NAME, |verse: Verse, context: Context| async move {
             context.peer().notify_raw(Notification::raw("duet/sung", None)).await.unwrap();
             let mut text = verse.text;
-            // Only a client that has shaken hands can be asked.
+            // Only a client with a handshake accepts requests.
             if context.session().is_some() {
                 let options = RequestOptions::default();
                 let next = context.peer().request_raw("duet/next", Some(RawJson::from(Object::new())), options).await;
@@ -61,7 +61,7 @@ impl ServerExtension for Singer {
     }
 }
 
-/// The client's half.
+/// The client side.
 #[derive(Default)]
 struct Partner {
     heard: Mutex<Vec<String>>,
@@ -90,7 +90,7 @@ fn server() -> Server {
     Server::new("duet", "1.0.0").extension(Singer)
 }
 
-/// The ways to the server, each with a client of its own.
+/// Connects a new client over a transport.
 async fn connect(way: &str, version: ProtocolVersion, builder: ClientBuilder) -> Client {
     let builder = builder.protocol_version(version).version_cache(VersionCache::new());
     match way {
@@ -147,14 +147,14 @@ async fn a_method_of_an_extension_is_a_type() {
 }
 
 #[tokio::test]
-async fn an_extension_hears_what_is_not_for_the_protocol() {
+async fn an_extension_gets_notifications_that_the_protocol_does_not_define() {
     for way in ["local", "pair", "ws", "http"] {
         for version in [ProtocolVersion::LATEST, ProtocolVersion::LATEST_WITH_HANDSHAKE] {
             let partner = Arc::new(Partner::default());
             let client = connect(way, version, plain().extension(partner.clone())).await;
             let mut events = client.events();
             client.request::<Sing>(verse()).await.unwrap();
-            // Whoever reads the events hears it, too, and not before the extension.
+            // The event stream delivers the notification too, after the extension.
             loop {
                 if let Event::Notification(notification) = events.next().await.unwrap() {
                     assert_eq!(&*notification.method, "duet/sung");
@@ -167,7 +167,7 @@ async fn an_extension_hears_what_is_not_for_the_protocol() {
 }
 
 #[tokio::test]
-async fn a_server_insists_on_the_declaration() {
+async fn a_server_requires_the_declaration_of_its_extension() {
     everywhere(plain, async |client| {
         let error = client.request::<Sing>(verse()).await.unwrap_err();
         let stateless = client.protocol_version().unwrap().has(Ability::Stateless);
@@ -178,14 +178,14 @@ async fn a_server_insists_on_the_declaration() {
 }
 
 #[tokio::test]
-async fn what_nobody_answers_is_an_unknown_method() {
+async fn a_request_without_a_handler_is_an_unknown_method() {
     everywhere(
         || plain().declare_extension(ID, Object::new()),
         async |client| {
             if client.protocol_version().unwrap().has(Ability::Stateless) {
                 return;
             }
-            // The handler fails because its question does.
+            // The handler fails because its request to the client does.
             let error = client.request::<Sing>(verse()).await.unwrap_err();
             assert_eq!(error.error_response().unwrap().code, ErrorCode::INTERNAL_ERROR);
         },
@@ -203,7 +203,7 @@ async fn an_answer_of_the_wrong_shape_is_named() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_declared_keeps_the_client_from_connecting() {
+async fn an_invalid_extension_is_an_error_of_connecting() {
     struct Nameless;
     impl ClientExtension for Nameless {
         fn id(&self) -> &str {

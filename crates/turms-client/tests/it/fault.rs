@@ -1,5 +1,5 @@
-//! Real servers that die, fall silent, talk nonsense or do not leave: whoever calls learns what happened in bounded time, a
-//! supervised client recovers, and nothing is left in the table of processes.
+//! Real servers that exit, stop responding, send invalid messages or do not exit. Calls fail in bounded time with the
+//! cause, a supervised client reconnects, and no process is left behind.
 
 use std::error::Error as _;
 use std::process::Command;
@@ -17,9 +17,9 @@ use turms_proto::ProtocolVersion;
 use turms_testkit::misbehaving_server::MisbehavingServer;
 use turms_testkit::{TIMEOUT, eventually, within};
 
-/// How long a call waits in tests that wait for it.
+/// Timeout of calls that are expected to time out.
 const SHORT: Duration = Duration::from_millis(300);
-/// Far less than anything takes that waits for a timeout that was not set here.
+/// Maximum duration of what must not wait for a default timeout, which is much longer.
 const BOUND: Duration = Duration::from_secs(10);
 
 fn builder() -> ClientBuilder {
@@ -42,7 +42,7 @@ async fn refused(builder: ClientBuilder, odd: &MisbehavingServer) -> ConnectErro
     within("a connection", builder.connect_command(odd.command.clone())).await.unwrap_err()
 }
 
-/// The call that every mode answers in its own way, and that fails.
+/// Calls the tool that misbehaves in a way of its own in each mode; the call must fail.
 async fn fails(client: &Client) -> CallError {
     let before = Instant::now();
     let error = within("an answer", client.call_tool("odd", ())).await.unwrap_err();
@@ -50,7 +50,7 @@ async fn fails(client: &Client) -> CallError {
     error
 }
 
-/// As [`fails`], for lack of an answer.
+/// Calls as [`fails`] does; the call must time out.
 async fn times_out(client: &Client) -> CallError {
     let before = Instant::now();
     let error = within("an answer", client.call_tool("odd", ()).timeout(SHORT)).await.unwrap_err();
@@ -59,7 +59,7 @@ async fn times_out(client: &Client) -> CallError {
     error
 }
 
-/// The call that is answered well in every mode.
+/// Calls the tool that works in every mode.
 async fn echo(client: &Client) -> Result<String, CallError> {
     within("an answer", client.call_tool("echo", json!({ "text": "hello" }))).await.map(|result| result.text())
 }
@@ -87,7 +87,7 @@ async fn connected_again(events: &mut Events) {
 }
 
 #[tokio::test]
-async fn one_that_dies_of_the_probe_is_started_again_and_spoken_to_as_an_older_one() {
+async fn a_server_that_exits_on_the_probe_is_started_again_in_an_older_revision() {
     let odd = MisbehavingServer::new("dies_when_probed", "old");
     let client = connect(&odd).await;
 
@@ -98,7 +98,7 @@ async fn one_that_dies_of_the_probe_is_started_again_and_spoken_to_as_an_older_o
 }
 
 #[tokio::test]
-async fn what_was_learned_from_a_death_is_remembered_for_the_next_start() {
+async fn the_revision_of_a_server_that_exits_on_the_probe_is_cached() {
     let odd = MisbehavingServer::new("dies_when_probed", "old");
     let memory = VersionCache::new();
     for starts in [2, 3, 4] {
@@ -109,7 +109,7 @@ async fn what_was_learned_from_a_death_is_remembered_for_the_next_start() {
 }
 
 #[tokio::test]
-async fn one_that_exits_at_once_is_reported_with_its_status_and_last_words() {
+async fn the_error_of_an_early_exit_has_the_status_and_stderr() {
     let odd = MisbehavingServer::new("exits_at_once", "old");
     let error = refused(builder(), &odd).await;
 
@@ -123,17 +123,17 @@ async fn one_that_exits_at_once_is_reported_with_its_status_and_last_words() {
 }
 
 #[tokio::test]
-async fn one_that_exits_at_once_is_not_tried_again_and_again_by_a_supervised_client() {
+async fn a_supervised_client_does_not_retry_an_early_exit_of_its_first_server() {
     let odd = MisbehavingServer::new("exits_at_once", "old");
     refused(reconnecting(), &odd).await;
 
-    // Once as it is, once as one that may have died of the probe.
+    // Two starts: with a probe, and without one in case the probe ended the server.
     assert_eq!(odd.started().len(), 2);
     odd.assert_gone();
 }
 
 #[tokio::test]
-async fn a_child_that_an_exit_leaves_behind_does_not_keep_the_connect_waiting() {
+async fn an_orphaned_grandchild_does_not_delay_the_connect_error() {
     let odd = MisbehavingServer::new("leaves_child_at_once", "old");
     let error = refused(builder(), &odd).await;
 
@@ -143,7 +143,7 @@ async fn a_child_that_an_exit_leaves_behind_does_not_keep_the_connect_waiting() 
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_exist_is_named() {
+async fn the_error_of_a_missing_program_names_it() {
     let command = ChildCommand::new("/no/such/program");
     let error = within("a connection", builder().connect_command(command)).await.unwrap_err();
 
@@ -152,7 +152,7 @@ async fn a_program_that_does_not_exist_is_named() {
 }
 
 #[tokio::test]
-async fn one_that_never_answers_the_handshake_is_given_up_in_time() {
+async fn a_server_without_a_handshake_response_is_a_timeout() {
     let odd = MisbehavingServer::new("mute", "old");
     let error = refused(builder().probe_timeout(SHORT).handshake_timeout(SHORT), &odd).await;
 
@@ -162,7 +162,7 @@ async fn one_that_never_answers_the_handshake_is_given_up_in_time() {
 }
 
 #[tokio::test]
-async fn a_connect_that_is_given_up_leaves_nothing() {
+async fn a_cancelled_connect_leaves_no_process() {
     let odd = MisbehavingServer::new("mute", "old");
     let connecting = tokio::spawn(builder().connect_command(odd.command.clone()));
     eventually("it is started", async || !odd.started().is_empty()).await;
@@ -173,7 +173,7 @@ async fn a_connect_that_is_given_up_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn one_that_exits_mid_call_is_reported_with_its_status_and_last_words() {
+async fn the_error_of_an_exit_during_a_call_has_the_status_and_stderr() {
     let odd = MisbehavingServer::new("exits_mid_call", "old");
     let client = connect(&odd).await;
 
@@ -191,7 +191,7 @@ async fn one_that_exits_mid_call_is_reported_with_its_status_and_last_words() {
 }
 
 #[tokio::test]
-async fn what_is_called_after_a_loss_is_not_sent_and_says_how_the_server_ended() {
+async fn a_call_after_the_exit_is_not_sent_and_its_error_has_the_cause() {
     let odd = MisbehavingServer::new("exits_mid_call", "new");
     let client = connect(&odd).await;
     fails(&client).await;
@@ -209,7 +209,7 @@ async fn what_is_called_after_a_loss_is_not_sent_and_says_how_the_server_ended()
 }
 
 #[tokio::test]
-async fn one_that_is_killed_mid_call_is_reported_with_the_signal() {
+async fn the_error_of_a_killed_server_has_the_signal() {
     let odd = MisbehavingServer::new("never_answers_calls", "old");
     let client = connect(&odd).await;
     let calling = tokio::spawn({
@@ -228,7 +228,7 @@ async fn one_that_is_killed_mid_call_is_reported_with_the_signal() {
 }
 
 #[tokio::test]
-async fn a_supervised_client_works_again_after_a_death_mid_call() {
+async fn a_supervised_client_reconnects_after_an_exit_during_a_call() {
     for era in ["old", "new"] {
         let odd = MisbehavingServer::new("exits_mid_call,polite", era);
         let client = connect_with(reconnecting(), &odd).await;
@@ -249,7 +249,7 @@ async fn a_supervised_client_works_again_after_a_death_mid_call() {
 }
 
 #[tokio::test]
-async fn a_call_that_may_be_repeated_survives_a_death() {
+async fn an_idempotent_call_is_repeated_after_an_exit() {
     for era in ["old", "new"] {
         let odd = MisbehavingServer::new("exits_mid_call,exits_mid_call,polite", era);
         let client = connect_with(reconnecting(), &odd).await;
@@ -262,7 +262,7 @@ async fn a_call_that_may_be_repeated_survives_a_death() {
 }
 
 #[tokio::test]
-async fn a_supervised_client_survives_a_server_that_sometimes_does_not_start() {
+async fn a_supervised_client_retries_a_server_that_fails_to_start() {
     let odd = MisbehavingServer::new("exits_mid_call,exits_at_once,exits_at_once,exits_at_once,polite", "old");
     let client = connect_with(reconnecting(), &odd).await;
     let mut events = client.events();
@@ -279,7 +279,7 @@ async fn a_supervised_client_survives_a_server_that_sometimes_does_not_start() {
 }
 
 #[tokio::test]
-async fn a_client_that_gives_up_says_why_the_server_does_not_come_back() {
+async fn the_error_after_the_last_reconnect_attempt_has_the_cause() {
     let odd = MisbehavingServer::new("exits_mid_call,exits_at_once", "old");
     let backoff = Backoff::new().initial_delay(Duration::from_millis(10)).max_attempts(2);
     let client = connect_with(builder().reconnect(backoff), &odd).await;
@@ -294,7 +294,7 @@ async fn a_client_that_gives_up_says_why_the_server_does_not_come_back() {
 }
 
 #[tokio::test]
-async fn half_a_line_and_an_exit_is_a_loss() {
+async fn an_exit_in_the_middle_of_a_line_is_a_lost_connection() {
     let odd = MisbehavingServer::new("half_line_then_exit,polite", "old");
     let client = connect_with(reconnecting(), &odd).await;
 
@@ -308,14 +308,14 @@ async fn half_a_line_and_an_exit_is_a_loss() {
 }
 
 #[tokio::test]
-async fn half_a_line_and_silence_is_a_timeout_and_costs_one_more_answer() {
+async fn an_unfinished_line_is_a_timeout_and_spoils_the_next_response() {
     let odd = MisbehavingServer::new("half_line_then_hang", "old");
     let client = connect(&odd).await;
 
     let error = times_out(&client).await;
     assert!(error.to_string().starts_with("tools/call \"odd\": no response within 3"), "{error}");
     assert!(error.to_string().ends_with("; the call may have run"), "{error}");
-    // The next answer is the rest of the half line.
+    // The next response completes the unfinished line, and is lost with it.
     let spoiled = client.call_tool("echo", ()).timeout(SHORT).await.unwrap_err();
     assert!(spoiled.is_timeout(), "{spoiled}");
     assert_works(echo(&client).await);
@@ -323,7 +323,7 @@ async fn half_a_line_and_silence_is_a_timeout_and_costs_one_more_answer() {
 }
 
 #[tokio::test]
-async fn lines_that_are_no_messages_are_passed_over() {
+async fn lines_that_are_not_messages_are_ignored() {
     for era in ["old", "new"] {
         for mode in ["garbage", "binary"] {
             let odd = MisbehavingServer::new(mode, era);
@@ -339,7 +339,7 @@ async fn lines_that_are_no_messages_are_passed_over() {
 }
 
 #[tokio::test]
-async fn a_line_over_the_limit_costs_its_own_call_only() {
+async fn a_line_over_the_limit_fails_only_its_own_call() {
     let odd = MisbehavingServer::new("long_line", "old");
     let client = connect(&odd).await;
 
@@ -359,7 +359,7 @@ async fn a_huge_result_within_the_limit_arrives_whole() {
 }
 
 #[tokio::test]
-async fn a_large_question_and_a_large_answer_do_not_block_each_other() {
+async fn a_large_request_and_a_large_response_do_not_block_each_other() {
     let odd = MisbehavingServer::new("huge_result", "old");
     let client = connect(&odd).await;
     let much = "x".repeat(4 * 1024 * 1024);
@@ -385,19 +385,19 @@ async fn floods(mode: &str, era: &str) {
 }
 
 #[tokio::test]
-async fn a_flood_of_notifications_keeps_nobody_waiting() {
+async fn a_flood_of_notifications_does_not_block_calls() {
     floods("floods_notifications", "old").await;
     floods("floods_notifications", "new").await;
 }
 
 #[tokio::test]
-async fn a_flood_of_garbage_keeps_nobody_waiting() {
+async fn a_flood_of_invalid_lines_does_not_block_calls() {
     floods("floods_garbage", "old").await;
     floods("floods_garbage", "new").await;
 }
 
 #[tokio::test]
-async fn a_flood_on_standard_error_keeps_nobody_waiting() {
+async fn a_flood_on_standard_error_does_not_block_calls() {
     let odd = MisbehavingServer::new("floods_stderr", "old");
     let client = connect(&odd).await;
     for _ in 0..10 {
@@ -407,7 +407,7 @@ async fn a_flood_on_standard_error_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn one_that_never_answers_calls_is_a_timeout_and_no_loss() {
+async fn a_call_without_a_response_times_out_and_keeps_the_connection() {
     let odd = MisbehavingServer::new("never_answers_calls", "old");
     let client = connect_with(reconnecting(), &odd).await;
 
@@ -423,7 +423,7 @@ async fn one_that_never_answers_calls_is_a_timeout_and_no_loss() {
 }
 
 #[tokio::test]
-async fn a_health_check_finds_one_that_hangs_and_another_is_started() {
+async fn a_server_that_fails_its_health_checks_is_restarted() {
     let odd = MisbehavingServer::new("never_answers_calls,polite", "old");
     let check = HealthCheck::every(Duration::from_millis(50)).timeout(Duration::from_millis(100)).max_failures(2);
     let client = connect_with(reconnecting().health_check(check), &odd).await;
@@ -445,7 +445,7 @@ fn stubborn() -> MisbehavingServer {
 }
 
 #[tokio::test]
-async fn one_that_does_not_leave_is_made_to() {
+async fn closing_kills_a_server_that_does_not_exit() {
     let odd = stubborn();
     let client = connect(&odd).await;
     assert_works(echo(&client).await);
@@ -456,7 +456,7 @@ async fn one_that_does_not_leave_is_made_to() {
 }
 
 #[tokio::test]
-async fn everybody_who_closes_a_client_waits_for_the_end() {
+async fn every_concurrent_close_waits_for_the_exit() {
     let odd = stubborn();
     let client = connect(&odd).await;
     let closing: Vec<_> = (0..3)
@@ -477,7 +477,7 @@ async fn everybody_who_closes_a_client_waits_for_the_end() {
 }
 
 #[tokio::test]
-async fn one_that_does_not_leave_is_made_to_when_the_client_is_dropped() {
+async fn dropping_the_client_kills_a_server_that_does_not_exit() {
     let odd = stubborn();
     let client = connect(&odd).await;
     assert_works(echo(&client).await);
@@ -487,7 +487,7 @@ async fn one_that_does_not_leave_is_made_to_when_the_client_is_dropped() {
 }
 
 #[tokio::test]
-async fn one_that_is_given_up_by_a_health_check_is_gone_when_the_client_is_closed() {
+async fn closing_waits_for_a_server_that_failed_its_health_checks() {
     let odd = MisbehavingServer::new("stubborn_and_mute,polite", "old").with_time_to_leave(SHORT);
     let check = HealthCheck::every(Duration::from_millis(20)).timeout(Duration::from_millis(50)).max_failures(1);
     let client = connect_with(reconnecting().health_check(check), &odd).await;
@@ -498,7 +498,7 @@ async fn one_that_is_given_up_by_a_health_check_is_gone_when_the_client_is_close
 }
 
 #[tokio::test]
-async fn a_child_that_an_exit_leaves_behind_does_not_keep_a_call_waiting() {
+async fn an_orphaned_grandchild_does_not_delay_the_error_of_a_call() {
     let odd = MisbehavingServer::new("leaves_child,polite", "old");
     let client = connect_with(reconnecting(), &odd).await;
 
@@ -512,7 +512,7 @@ async fn a_child_that_an_exit_leaves_behind_does_not_keep_a_call_waiting() {
 }
 
 #[tokio::test]
-async fn one_that_closes_its_output_is_lost_and_ended_although_it_lives_on() {
+async fn a_server_that_closes_its_output_is_ended_and_replaced() {
     let odd = MisbehavingServer::new("closes_stdout,polite", "old").with_time_to_leave(SHORT);
     let client = connect_with(reconnecting(), &odd).await;
 
@@ -526,7 +526,7 @@ async fn one_that_closes_its_output_is_lost_and_ended_although_it_lives_on() {
 }
 
 #[tokio::test]
-async fn whoever_listens_hears_all_that_is_written() {
+async fn the_stdout_callback_gets_all_output() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let ear = heard.clone();
     let command = ChildCommand::new("sh").args(["-c", "echo Welcome!; exec sleep 1000 >&-"]).exit_timeout(SHORT);
@@ -537,9 +537,9 @@ async fn whoever_listens_hears_all_that_is_written() {
     assert!(heard.lock().unwrap().starts_with(b"Welcome!\n"));
 }
 
-/// More than a pipe holds, after the end of its input.
+/// The server writes more than a pipe holds after its input has ended.
 #[tokio::test]
-async fn one_that_writes_as_it_leaves_can_finish() {
+async fn a_server_that_writes_while_it_exits_can_finish() {
     let (tell, told) = std::sync::mpsc::channel();
     let script = "cat >/dev/null; yes | head -c 1000000 && echo done >&2";
     let command = ChildCommand::new("sh").args(["-c", script]).exit_timeout(TIMEOUT);
@@ -551,7 +551,7 @@ async fn one_that_writes_as_it_leaves_can_finish() {
 }
 
 #[tokio::test]
-async fn answers_to_what_was_not_asked_are_passed_over() {
+async fn responses_with_unknown_ids_are_ignored() {
     let odd = MisbehavingServer::new("wrong_ids", "old");
     let client = connect(&odd).await;
 
@@ -562,7 +562,7 @@ async fn answers_to_what_was_not_asked_are_passed_over() {
 }
 
 #[tokio::test]
-async fn of_several_answers_the_first_counts() {
+async fn the_first_of_several_responses_is_used() {
     let odd = MisbehavingServer::new("duplicates", "old");
     let client = connect(&odd).await;
 
@@ -573,7 +573,7 @@ async fn of_several_answers_the_first_counts() {
 }
 
 #[tokio::test]
-async fn an_error_for_nobody_answers_nothing() {
+async fn an_error_with_a_null_id_completes_no_call() {
     let odd = MisbehavingServer::new("null_id", "old");
     let client = connect(&odd).await;
 
@@ -583,7 +583,7 @@ async fn an_error_for_nobody_answers_nothing() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_neither_result_nor_error_is_not_waited_for() {
+async fn a_response_without_result_and_error_fails_its_call() {
     let odd = MisbehavingServer::new("no_outcome", "old");
     let client = connect(&odd).await;
 
@@ -594,7 +594,7 @@ async fn an_answer_that_is_neither_result_nor_error_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn questions_that_the_client_does_not_offer_to_answer_are_refused_by_name() {
+async fn requests_for_undeclared_capabilities_are_refused() {
     let odd = MisbehavingServer::new("asks_undeclared", "old");
     let client = connect(&odd).await;
 
@@ -613,7 +613,7 @@ async fn questions_that_the_client_does_not_offer_to_answer_are_refused_by_name(
 }
 
 #[tokio::test]
-async fn questions_before_the_handshake_do_not_spoil_it() {
+async fn requests_before_the_handshake_do_not_break_it() {
     let odd = MisbehavingServer::new("asks_early", "old");
     let client = connect(&odd).await;
 
@@ -624,7 +624,7 @@ async fn questions_before_the_handshake_do_not_spoil_it() {
 }
 
 #[tokio::test]
-async fn one_that_does_not_read_keeps_nobody_waiting_longer_than_wanted() {
+async fn calls_to_a_server_that_does_not_read_time_out() {
     let odd = MisbehavingServer::new("never_reads_again", "old");
     let client = connect(&odd).await;
     times_out(&client).await;
@@ -633,14 +633,14 @@ async fn one_that_does_not_read_keeps_nobody_waiting_longer_than_wanted() {
     let much = json!({ "text": "x".repeat(3 * 1024 * 1024) });
     let error = within("an answer", client.call_tool("echo", much).timeout(SHORT)).await.unwrap_err();
     assert!(error.is_timeout() && error.may_have_run(), "{error}");
-    // There is no room for this one.
+    // The pipe is full, so this request cannot be written.
     let error = within("an answer", client.call_tool("echo", ()).timeout(SHORT)).await.unwrap_err();
     assert!(error.is_timeout(), "{error}");
     assert!(before.elapsed() < BOUND, "{:?}", before.elapsed());
     close(client, &odd).await;
 }
 
-/// Every way to misbehave that lets a client connect.
+/// The modes in which a client can connect.
 const MODES: [&str; 24] = [
     "polite",
     "dies_when_probed",
@@ -668,7 +668,7 @@ const MODES: [&str; 24] = [
     "asks_early",
 ];
 
-/// A client whose call has got as far as it gets in a moment.
+/// Connects a client and starts a call, which gets 50 ms to progress.
 async fn with_a_call(index: usize, mode: &str) -> (MisbehavingServer, Client, JoinHandle<()>) {
     let only_old = mode.starts_with("asks") || mode == "dies_when_probed";
     let era = if only_old || index.is_multiple_of(2) { "old" } else { "new" };
@@ -682,20 +682,20 @@ async fn with_a_call(index: usize, mode: &str) -> (MisbehavingServer, Client, Jo
 }
 
 #[tokio::test]
-async fn closing_leaves_nothing_of_any_server() {
+async fn closing_leaves_no_process_in_any_mode() {
     for (index, mode) in MODES.into_iter().enumerate() {
         let (odd, client, _calling) = with_a_call(index, mode).await;
 
         let before = Instant::now();
         within("the end of the client", client.close()).await;
         assert!(before.elapsed() < BOUND, "{mode} {:?}", before.elapsed());
-        // One that was just being started is killed, and reaped a moment later.
+        // A server that was being started is killed, and is reaped later.
         odd.all_gone().await;
     }
 }
 
 #[tokio::test]
-async fn dropping_leaves_nothing_of_any_server() {
+async fn dropping_leaves_no_process_in_any_mode() {
     for (index, mode) in MODES.into_iter().rev().enumerate() {
         let (odd, client, calling) = with_a_call(index, mode).await;
         let _events = client.events();
@@ -707,7 +707,7 @@ async fn dropping_leaves_nothing_of_any_server() {
 }
 
 #[tokio::test]
-async fn closing_while_a_server_is_started_again_leaves_nothing() {
+async fn closing_during_a_restart_leaves_no_process() {
     let odd = MisbehavingServer::new("exits_mid_call,mute", "old");
     let client = connect_with(reconnecting(), &odd).await;
     fails(&client).await;
@@ -719,7 +719,7 @@ async fn closing_while_a_server_is_started_again_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn dropping_while_a_server_is_started_again_leaves_nothing() {
+async fn dropping_during_a_restart_leaves_no_process() {
     let odd = MisbehavingServer::new("exits_mid_call,mute", "old");
     let client = connect_with(reconnecting(), &odd).await;
     fails(&client).await;
@@ -731,7 +731,7 @@ async fn dropping_while_a_server_is_started_again_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_runtime_leaves_nothing() {
+async fn the_end_of_the_runtime_leaves_no_process() {
     let odd = stubborn();
     let started = std::thread::scope(|scope| {
         let running = scope.spawn(|| {

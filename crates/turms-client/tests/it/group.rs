@@ -1,4 +1,4 @@
-//! Many servers behind one face: real servers in this process and over pipes, servers that lie, and servers that are dead.
+//! Groups of servers: servers in process and over pipes, servers with invalid responses, and unreachable servers.
 
 mod contents;
 mod members;
@@ -81,12 +81,12 @@ fn local(server: Server) -> LocalConnector {
     LocalConnector::new(server.build().unwrap())
 }
 
-/// A client of its own memory, so that what one test finds out about a server is not known to another.
+/// A client with its own version cache, so that tests are independent.
 fn app() -> ClientBuilder {
     Client::builder("app", "1").version_cache(VersionCache::new())
 }
 
-/// A server over pipes that can be pulled out and put back.
+/// A server over pipes that a test can disconnect and reconnect.
 #[derive(Clone, Default)]
 struct Plug {
     pulled: Arc<AtomicBool>,
@@ -132,7 +132,7 @@ fn dead(name: &str) -> StreamConnector {
     plug.connector(name, math().build().unwrap())
 }
 
-/// A service that answers from a table; what is not in it is a method that it does not have.
+/// A service that responds from a table; a method that is not in it is unknown.
 struct Table(HashMap<&'static str, serde_json::Value>);
 
 impl Service for Table {

@@ -1,4 +1,4 @@
-//! What a client makes of servers over HTTP that lose requests and sessions, or change their mind.
+//! Servers over HTTP that lose requests and sessions, or change their revision.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn result(request: &Received, result: &Value) -> Reply {
     Reply::json(200, &json!({ "jsonrpc": "2.0", "id": request.body["id"], "result": result }))
 }
 
-/// A server of 2026-07-28 whose tools answer "done".
+/// Responds as a server of 2026-07-28 whose tools return "done".
 fn modern(request: &Received) -> Reply {
     let answer = match request.what() {
         "server/discover" => json!({
@@ -31,7 +31,7 @@ fn modern(request: &Received) -> Reply {
     result(request, &answer)
 }
 
-/// A server with sessions whose tools answer "done". Each session has another name.
+/// Responds as a server with sessions whose tools return "done". Each session has a new id.
 fn legacy(request: &Received, sessions: &AtomicUsize) -> Reply {
     match (request.method.as_str(), request.what()) {
         ("GET", _) => Reply::status(405),
@@ -83,7 +83,7 @@ fn calls(server: &FakeHttpServer) -> usize {
     server.methods().iter().filter(|what| *what == "tools/call").count()
 }
 
-/// Answers the first call so, and is a server of 2026-07-28 otherwise.
+/// A server of 2026-07-28 that responds to the first tool call with `failure`.
 async fn failing_once(failure: Reply) -> FakeHttpServer {
     let first = AtomicBool::new(true);
     FakeHttpServer::start(move |request| match request.what() {
@@ -94,7 +94,7 @@ async fn failing_once(failure: Reply) -> FakeHttpServer {
 }
 
 #[tokio::test]
-async fn a_call_that_is_lost_on_the_way_does_not_end_the_client() {
+async fn a_failed_request_does_not_end_the_client() {
     for failure in [Reply::status(503), Reply::broken_events(": half\n\n")] {
         let server = failing_once(failure).await;
         let client = connect(builder(), &server).await;
@@ -106,7 +106,7 @@ async fn a_call_that_is_lost_on_the_way_does_not_end_the_client() {
 }
 
 #[tokio::test]
-async fn a_supervised_client_repeats_what_is_safe() {
+async fn a_supervised_client_repeats_idempotent_calls() {
     let server = failing_once(Reply::status(503)).await;
     let client = connect(supervised(), &server).await;
     assert_eq!(client.call_tool("work", ()).idempotent().await.unwrap().text(), "done");
@@ -119,7 +119,7 @@ async fn a_supervised_client_repeats_what_is_safe() {
 }
 
 #[tokio::test]
-async fn a_call_that_meets_the_end_of_its_session_is_made_in_another() {
+async fn a_call_of_an_expired_session_is_repeated_in_a_new_one() {
     for builder in [builder(), supervised()] {
         let sessions = AtomicUsize::new(0);
         let server = FakeHttpServer::start(move |request| match (request.what(), request.header("mcp-session-id")) {
@@ -132,13 +132,13 @@ async fn a_call_that_meets_the_end_of_its_session_is_made_in_another() {
         let called: Vec<_> = server.received().into_iter().filter(|request| request.what() == "tools/call").collect();
         let sessions: Vec<_> = called.iter().map(|call| call.header("mcp-session-id").unwrap()).collect();
         assert_eq!(sessions, ["session-1", "session-2"]);
-        // A new session begins without the old one's name.
+        // The new session starts without the id of the old one.
         assert_eq!(server.wait_for("initialize", 2).await.header("mcp-session-id"), None);
     }
 }
 
 #[tokio::test]
-async fn a_server_that_forgets_every_session_is_not_asked_for_ever() {
+async fn the_number_of_new_sessions_for_a_call_is_limited() {
     let sessions = AtomicUsize::new(0);
     let server = FakeHttpServer::start(move |request| match request.what() {
         "tools/call" => Reply::status(404),
@@ -152,7 +152,7 @@ async fn a_server_that_forgets_every_session_is_not_asked_for_ever() {
 }
 
 #[tokio::test]
-async fn what_was_remembered_of_a_server_may_be_wrong() {
+async fn a_wrong_version_cache_entry_is_corrected() {
     let memory = VersionCache::new();
     let (older, sessions) = (std::sync::Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
     let became_older = older.clone();
@@ -167,7 +167,7 @@ async fn what_was_remembered_of_a_server_may_be_wrong() {
     became_older.store(true, Ordering::Relaxed);
     let client = connect(builder().version_cache(memory), &server).await;
     assert_eq!(server.received().len(), 1);
-    // The code does not prove that the tool has not run.
+    // The error code does not prove that the tool has not run.
     let error = client.call_tool("work", ()).await.unwrap_err();
     assert_eq!(error.error_response().unwrap().code, turms_proto::ErrorCode(-32000));
     assert_eq!(client.call_tool("work", ()).await.unwrap().text(), "done");
@@ -175,7 +175,7 @@ async fn what_was_remembered_of_a_server_may_be_wrong() {
 }
 
 #[tokio::test]
-async fn what_a_server_tells_one_principal_is_not_shown_to_another() {
+async fn a_private_discover_result_is_not_shared_between_principals() {
     let server = FakeHttpServer::start(|request| {
         let instructions = request.header("authorization").unwrap_or_default();
         let told = json!({
@@ -215,7 +215,7 @@ async fn tools_that_cannot_be_called_over_http_are_left_out() {
     assert_eq!(server.wait_for("tools/call", 1).await.header("mcp-param-region"), Some("eu"));
 }
 
-/// A server of 2026-07-28 that tells of changes of its tools: to each who listens, of one at once.
+/// Responds as a server of 2026-07-28 that sends one tool list change to each listener at once.
 fn telling(request: &Received) -> Reply {
     match request.what() {
         "server/discover" => {
@@ -238,7 +238,7 @@ fn telling(request: &Received) -> Reply {
     }
 }
 
-/// A server with sessions that keeps a stream open on which it could speak.
+/// Responds as a server with sessions that keeps its notification stream open.
 fn speaking(request: &Received, sessions: &AtomicUsize) -> Reply {
     match request.method.as_str() {
         "GET" => Reply::open_events(": here\n\n"),
@@ -255,7 +255,7 @@ async fn next_connection(events: &mut Events) -> ConnectionEvent {
 }
 
 #[tokio::test]
-async fn a_call_that_succeeds_ends_the_pause_before_listening_is_tried_again() {
+async fn a_successful_call_ends_the_delay_before_the_next_listen_attempt() {
     let down = std::sync::Arc::new(AtomicBool::new(false));
     let (is_down, listens) = (down.clone(), AtomicUsize::new(0));
     let server = FakeHttpServer::start(move |request| match request.what() {
@@ -269,7 +269,7 @@ async fn a_call_that_succeeds_ends_the_pause_before_listening_is_tried_again() {
     .await;
     let client = connect(builder().reconnect(Backoff::new()), &server).await;
     let mut changes = client.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
-    // The next pause would take 0.8 s or more.
+    // The delay before the next attempt is at least 0.8 s.
     server.wait_for("subscriptions/listen", 6).await;
     down.store(false, Ordering::Relaxed);
     client.call_tool("work", ()).await.unwrap();
@@ -282,7 +282,7 @@ async fn a_call_that_succeeds_ends_the_pause_before_listening_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_heard_any_more_is_told_as_lost_and_then_as_back() {
+async fn a_lost_listen_stream_is_reported_as_lost_and_as_connected() {
     let server = FakeHttpServer::start(telling).await;
     let client = connect(supervised(), &server).await;
     let mut changes = client.subscribe(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
@@ -307,7 +307,7 @@ async fn a_server_that_cannot_be_heard_any_more_is_told_as_lost_and_then_as_back
 }
 
 #[tokio::test]
-async fn a_session_whose_stream_breaks_is_told_as_lost_and_then_as_back() {
+async fn a_lost_session_stream_is_reported_as_lost_and_as_connected() {
     for builder in [builder(), supervised()] {
         let sessions = AtomicUsize::new(0);
         let server = FakeHttpServer::start(move |request| speaking(request, &sessions)).await;
@@ -325,7 +325,7 @@ async fn a_session_whose_stream_breaks_is_told_as_lost_and_then_as_back() {
                 move |request| speaking(request, &sessions),
             )
             .await;
-        // It still knows the session.
+        // The server still knows the session.
         let event = next_connection(&mut events).await;
         assert!(matches!(event, ConnectionEvent::Connected { generation: 1, .. }), "{event:?}");
         assert_eq!(client.status(), ConnectionStatus::Ready);
@@ -333,7 +333,7 @@ async fn a_session_whose_stream_breaks_is_told_as_lost_and_then_as_back() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_not_sent_waits_for_the_server_to_come_back() {
+async fn a_call_that_was_not_sent_waits_for_a_restarted_server() {
     let server = FakeHttpServer::start(modern).await;
     let client = connect(supervised(), &server).await;
     let mut events = client.events();
@@ -341,14 +341,14 @@ async fn a_call_that_was_not_sent_waits_for_the_server_to_come_back() {
     let (begin, begun) = tokio::sync::oneshot::channel();
     let call = tokio::spawn(async move {
         begun.await.unwrap();
-        // A connection that is kept may break under it first.
+        // A pooled connection may break under the first attempt.
         calling.call_tool("work", ()).idempotent().await
     });
     let server = server
         .restart(
             async {
                 begin.send(()).unwrap();
-                // More often than a call is repeated that was lost.
+                // More attempts than the retries of a lost call.
                 let often = events.find(|event| matches!(event, Event::Retrying { attempt: 5, .. }).then_some(()));
                 within("an answer", often).await.unwrap();
             },
@@ -360,12 +360,12 @@ async fn a_call_that_was_not_sent_waits_for_the_server_to_come_back() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_comes_back_for_says_that_it_was_not_sent() {
+async fn the_error_of_a_call_without_a_server_is_not_sent() {
     let server = FakeHttpServer::start(modern).await;
     let client = connect(supervised(), &server).await;
     drop(server);
     let call = || async { client.call_tool("work", ()).timeout(Duration::from_millis(200)).await.unwrap_err() };
-    // A connection that is kept may break under the first.
+    // A pooled connection may break under the first call.
     let mut error = call().await;
     if error.may_have_run() {
         error = call().await;

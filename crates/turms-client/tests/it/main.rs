@@ -1,4 +1,4 @@
-//! The public API of the client: against servers of ours over every transport, and against fake ones.
+//! The public API of the client, with servers of this project over every transport and with scripted servers.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod apps;

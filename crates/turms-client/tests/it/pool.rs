@@ -1,4 +1,4 @@
-//! Pools, by where calls land: every server answers with its own name.
+//! Pools: every server responds with its name, so that tests see which member a call reaches.
 
 mod choice;
 mod maintenance;
@@ -26,19 +26,19 @@ use turms_testkit::within;
 const SECOND: Duration = Duration::from_secs(1);
 const URI: &str = "memo://notes";
 
-/// A server that says who it is, and that can be looked at and disturbed.
+/// A server that returns its name, records its requests, and can be silenced and disconnected.
 struct Site {
     name: &'static str,
     router: Router,
     front: Front,
-    /// The methods that it was asked.
+    /// Methods of the requests that have arrived.
     asked: mpsc::UnboundedReceiver<String>,
-    /// Lets calls of "wait" go on.
+    /// Semaphore that calls of "wait" acquire.
     gate: Arc<Semaphore>,
     connections: Vec<JoinHandle<()>>,
 }
 
-/// Stands in front of a router: takes note of what is asked, and does not answer if it is told so.
+/// A service in front of a router that records requests, and does not respond while it is silent.
 #[derive(Clone)]
 struct Front {
     service: Arc<dyn Service>,
@@ -85,12 +85,12 @@ impl Site {
         Self { name, router, front, asked, gate, connections: Vec::new() }
     }
 
-    /// A client in this process.
+    /// Connects a client in process.
     async fn local(&self) -> Client {
         app().connect_service(self.front.clone()).await.unwrap()
     }
 
-    /// A client over a pair of pipes.
+    /// Connects a client over a pair of pipes.
     async fn remote(&mut self) -> Client {
         self.remote_with(app()).await
     }
@@ -101,7 +101,7 @@ impl Site {
         builder.connect_stream(near.0, near.1).await.unwrap()
     }
 
-    /// Breaks all connections.
+    /// Closes all connections.
     async fn hang_up(&mut self) {
         for connection in self.connections.drain(..) {
             connection.abort();
@@ -116,13 +116,13 @@ impl Site {
         }
     }
 
-    /// Waits until something is asked.
+    /// Waits for a request.
     async fn asked(&mut self, method: &str) {
         let asked = async { while self.asked.recv().await.unwrap() != method {} };
         within(&format!("{method} at {}", self.name), asked).await;
     }
 
-    /// Takes no note of what was asked so far.
+    /// Discards the recorded requests.
     fn overlook(&mut self) {
         while self.asked.try_recv().is_ok() {}
     }
@@ -153,7 +153,7 @@ async fn whoami(client: &Client) -> String {
     client.call_tool("whoami", ()).await.unwrap().text()
 }
 
-/// Where so many calls land, one after the other.
+/// Returns the names of the servers that a number of consecutive calls reach.
 async fn landings(pool: &Pool, calls: usize) -> Vec<String> {
     let client = pool.as_client();
     let mut names = Vec::new();
@@ -177,7 +177,7 @@ fn connected(event: &Event) -> bool {
     matches!(event, Event::Connection(ConnectionEvent::Connected { .. }))
 }
 
-/// What a server of a revision is asked when a resource is to be watched.
+/// Returns the method that subscribes to a resource in a revision.
 fn asks(version: ProtocolVersion) -> &'static str {
     if version == ProtocolVersion::LATEST { "subscriptions/listen" } else { "resources/subscribe" }
 }
@@ -186,12 +186,12 @@ fn ids(pool: &Pool) -> Vec<MemberId> {
     pool.stats().members.iter().map(|member| member.id).collect()
 }
 
-/// Connects to a site anew each time it is asked to, or fails.
+/// A member factory that opens a new connection to a site on each attempt, or fails.
 #[derive(Clone)]
 struct Factory {
     front: Front,
     connections: Arc<Mutex<Vec<JoinHandle<()>>>>,
-    /// How many attempts are to fail before one succeeds.
+    /// Number of attempts that fail before one succeeds.
     failures: Arc<AtomicUsize>,
     attempts: Arc<AtomicUsize>,
 }
@@ -217,7 +217,7 @@ impl Factory {
         app().connect_stream(near.0, near.1).await
     }
 
-    /// Breaks the connections that there are.
+    /// Closes the current connections.
     async fn hang_up(&self) {
         let connections = std::mem::take(&mut *self.connections.lock().unwrap());
         for connection in connections {

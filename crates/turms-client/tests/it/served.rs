@@ -1,4 +1,4 @@
-//! A client that is served: what its callers send and get passes through it.
+//! A client as a service: the messages of its callers pass through it.
 
 use std::sync::{Arc, Mutex};
 
@@ -168,14 +168,14 @@ async fn input_requests_of_an_older_server_reach_the_caller_of_the_call() {
     let own = |_, _| async { Ok(ElicitResult::decline()) };
     let older = builder().protocol_version(ProtocolVersion::V2025_11_25).on_elicitation(own);
     let served = older.connect_service(server.build().unwrap()).await.unwrap();
-    // The served client does not respond to `initialize`, so the session is made here.
+    // The client as a service does not respond to `initialize`, so `Handshake` creates the session.
     let service = Handshake(served);
     let caller = builder().protocol_version(ProtocolVersion::V2025_06_18).on_elicitation(person);
     let caller = caller.connect_service(service).await.unwrap();
     assert_eq!(caller.call_tool("greet", ()).await.unwrap().text(), "Hello, Ann!");
 }
 
-/// A served client with a handshake.
+/// A client as a service, with a handshake in front.
 struct Handshake(Client);
 
 impl Service for Handshake {

@@ -1,4 +1,4 @@
-//! Skills as a client sees them: those of a good server over several transports, and those of servers that are not.
+//! Skills of a client: from a valid server over several transports, and from servers that break the rules.
 
 use std::sync::{Arc, Mutex};
 
@@ -63,7 +63,7 @@ async fn the_skills_of_a_server_are_listed_got_and_read() {
 
 type Given = dyn Fn(&str) -> Vec<ResourceContents> + Send + Sync;
 
-/// A server that lists what it is told to and gives what it is told to, and remembers what was read.
+/// A server that returns a given list and given contents, and records what is read.
 struct Liar {
     entry: Value,
     given: Box<Given>,
@@ -91,7 +91,7 @@ fn entry() -> Value {
     let file = |uri: &str, text: &str| json!({ "uri": uri, "digest": digest(text.as_bytes()), "size": text.len() });
     json!({
         "uri": MANIFEST,
-        // A number may be written in more than one way.
+        // `2` and `2.0` are the same number.
         "frontmatter": { "name": "pdf", "description": "About PDFs", "metadata": { "version": 2 } },
         "resources": [file(MANIFEST, TEXT), file("skill://pdf/a.md", "aaa")],
     })
@@ -121,7 +121,7 @@ fn problem(error: &SkillError) -> &str {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_the_entry_is_not_handed_out() {
+async fn contents_that_do_not_match_the_entry_are_an_error() {
     let evil = TEXT.replace("Body", "Evil");
     let longer = format!("{TEXT}more");
     for (text, expected) in [(evil, "its digest is sha256:"), (longer, "bytes, and")] {
@@ -133,7 +133,7 @@ async fn what_does_not_fit_the_entry_is_not_handed_out() {
 }
 
 #[tokio::test]
-async fn a_header_that_is_not_as_listed_is_not_handed_out() {
+async fn front_matter_that_differs_from_the_entry_is_an_error() {
     let played = play(entry(), honest).await;
     let skill = played.client.list_skills().await.unwrap().remove(0);
     assert_eq!(played.client.read_skill(&skill).await.unwrap().text.as_deref(), Some(TEXT));
@@ -154,7 +154,7 @@ async fn a_header_that_is_not_as_listed_is_not_handed_out() {
 }
 
 #[tokio::test]
-async fn what_is_not_listed_is_not_read() {
+async fn a_file_that_is_not_listed_is_not_read() {
     let played = play(entry(), honest).await;
     let skill = played.client.get_skill(MANIFEST).await.unwrap();
     for uri in ["skill://pdf/b.md", "skill://other/SKILL.md", "file:///etc/passwd", "skill://pdf", ""] {
@@ -172,7 +172,7 @@ async fn what_is_not_listed_is_not_read() {
 }
 
 #[tokio::test]
-async fn nothing_is_read_ahead() {
+async fn files_are_read_on_demand() {
     let played = play(entry(), honest).await;
     let skills = played.client.list_skills().await.unwrap();
     played.client.get_skill(MANIFEST).await.unwrap();
@@ -182,7 +182,7 @@ async fn nothing_is_read_ahead() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_the_file_is_refused() {
+async fn a_response_without_the_file_is_an_error() {
     for given in [0, 2, 3] {
         let played = play(entry(), move |uri| match given {
             3 => vec![ResourceContents::from_text("skill://pdf/a.md", TEXT)],
@@ -201,7 +201,7 @@ async fn an_answer_that_is_not_the_file_is_refused() {
 }
 
 #[tokio::test]
-async fn an_entry_that_breaks_the_rules_is_not_used() {
+async fn an_invalid_entry_is_an_error() {
     let mut wrong = entry();
     wrong["resources"][1]["uri"] = json!("skill://elsewhere/a.md");
     let played = play(wrong, honest).await;
@@ -214,7 +214,7 @@ async fn an_entry_that_breaks_the_rules_is_not_used() {
 }
 
 #[tokio::test]
-async fn directories_are_read_only_where_that_is_declared() {
+async fn directories_are_read_only_with_the_capability() {
     let played = play(entry(), honest).await;
     let error = played.client.read_directory("skill://pdf").await.unwrap_err();
     assert!(matches!(error.call_error().unwrap().kind(), CallErrorKind::Unsupported(_)), "{error}");
@@ -222,7 +222,7 @@ async fn directories_are_read_only_where_that_is_declared() {
 }
 
 #[tokio::test]
-async fn an_entry_that_does_not_say_which_files_it_has_is_not_used() {
+async fn an_entry_without_a_list_of_files_is_an_error() {
     let mut unsaid = entry();
     unsaid.as_object_mut().unwrap().remove("resources");
     let played = play(unsaid, honest).await;
@@ -233,7 +233,7 @@ async fn an_entry_that_does_not_say_which_files_it_has_is_not_used() {
 }
 
 #[tokio::test]
-async fn nothing_is_handed_out_beside_what_was_verified() {
+async fn members_that_were_not_verified_are_an_error() {
     for text in [Some("aaa"), None] {
         let played = play(entry(), move |uri| {
             let mut contents = ResourceContents::from_bytes(uri, b"evil");
@@ -273,7 +273,7 @@ async fn a_blob_is_verified_by_its_bytes() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_made_when_it_is_read_may_not_be_larger_than_a_skill() {
+async fn a_generated_file_may_not_be_larger_than_a_skill() {
     let mut dynamic = entry();
     dynamic["resources"] = json!("dynamic");
     let played = play(dynamic, |uri| {
@@ -287,9 +287,9 @@ async fn a_file_that_is_made_when_it_is_read_may_not_be_larger_than_a_skill() {
     assert_eq!(problem(&error), "it has 16777217 bytes; a skill may have 16777216");
 }
 
-/// Two servers may have skills of the same URI, and only the server that a skill comes from may be asked for its files.
+/// Two servers may have skills with the same URI, so each skill is read from its own server.
 #[tokio::test]
-async fn of_many_servers_a_skill_is_read_at_its_own() {
+async fn in_a_group_a_skill_is_read_from_its_own_server() {
     let server = |text: &str| {
         let skill = Skill::new("pdf", "About PDFs").instructions(text);
         LocalConnector::new(Server::new("skills", "1").extension(Skills::new().skill(skill)).build().unwrap())

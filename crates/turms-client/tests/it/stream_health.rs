@@ -1,4 +1,4 @@
-//! What a client hears, also when servers do not do their part.
+//! Notification streams, with servers that do not acknowledge and across reconnects.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use turms_proto::RawJson;
 use turms_server::{Server, Tool};
 use turms_testkit::within;
 
-/// A server that never says what it will tell.
+/// A server that never acknowledges a listen request.
 struct Mute;
 
 impl Service for Mute {
@@ -45,7 +45,7 @@ async fn a_server_that_never_acknowledges_does_not_keep_a_dropped_client_alive()
 }
 
 #[tokio::test(start_paused = true)]
-async fn watching_is_given_up_when_it_is_never_acknowledged() {
+async fn a_subscription_without_an_acknowledgement_times_out() {
     let client = Client::builder("app", "1").connect_service(Mute).await.unwrap();
     assert!(client.subscribe("a://b").await.unwrap_err().is_timeout());
 }
@@ -58,7 +58,7 @@ async fn events_of_a_closed_client_end_at_once() {
 }
 
 #[tokio::test]
-async fn events_that_are_taken_while_there_is_no_connection_come_when_there_is_one() {
+async fn an_event_stream_without_a_connection_gets_events_after_connecting() {
     let router = Server::new("s", "1").tool(Tool::builder("a").handler_sync(|| "")).build().unwrap();
     let down = Arc::new(AtomicBool::new(false));
     let serving: Arc<Mutex<Vec<AbortHandle>>> = Arc::default();
@@ -88,7 +88,7 @@ async fn events_that_are_taken_while_there_is_no_connection_come_when_there_is_o
     }
     let mut events = client.events();
     down.store(false, Ordering::SeqCst);
-    // Until the server is listened to, a change may go unheard.
+    // A change before the listen request may be missed.
     let changing = tokio::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -100,9 +100,9 @@ async fn events_that_are_taken_while_there_is_no_connection_come_when_there_is_o
     changing.abort();
 }
 
-/// A service need not be a server that tells of itself, and an error of its is an answer.
+/// A service may not implement `server/discover`, and its error response keeps the connection.
 #[tokio::test]
-async fn a_service_that_knows_one_method_goes_on_after_an_error() {
+async fn a_service_with_one_method_works_after_an_error() {
     struct Own;
     impl Service for Own {
         fn call(&self, request: Request, _: CallContext) -> ResponseFuture {

@@ -1,5 +1,5 @@
-//! A client that keeps going: what it does about connections that end, servers that hang and calls that are lost, and what it
-//! tells of it. Over pairs in memory, with a clock that stands still unless everybody waits.
+//! Supervised clients: lost connections, hanging servers and lost calls, and the events about them. The servers are
+//! scripted, in memory, and the clock is paused.
 
 mod scripted_server;
 

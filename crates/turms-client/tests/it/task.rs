@@ -1,5 +1,5 @@
-//! TaskOptions, against servers that are played by hand: the extension of 2026-07-28 and the experimental tasks of 2025-11-25.
-//! The clock stands still unless everybody waits.
+//! Tasks with scripted servers: the extension of 2026-07-28 and the experimental tasks of 2025-11-25. The clock is
+//! paused.
 
 mod peer;
 

@@ -163,7 +163,7 @@ async fn standard_error_is_complete_when_the_exit_is_known() {
 
 #[tokio::test]
 async fn a_flood_on_standard_error_neither_blocks_nor_grows() {
-    // A line of 5 MB, endless lines, and an exchange over standard input and output meanwhile.
+    // A line of 5 MB, endless lines, and at the same time an exchange over standard input and output.
     let flood = "head -c 5000000 /dev/zero | tr '\\0' x >&2; echo >&2; yes >&2 & echo ready; read -r word; echo $word";
     let (longest, count) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0_u64)));
     let (long, counted) = (Arc::clone(&longest), Arc::clone(&count));

@@ -1,4 +1,4 @@
-//! ServiceRegistry by name: in the local registry, and in another implementation of a registry.
+//! Services by name, in the local registry and in another implementation.
 
 use std::error::Error as _;
 use std::future::pending;

@@ -1,4 +1,4 @@
-//! The stores in memory keep the contract and their limits.
+//! The in-memory stores satisfy the contract of their traits, and enforce their limits.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(never.await.unwrap(), None);
     }
 
-    /// Two futures in one task, as in a `select!`: each poll may have another waker.
+    /// In a `select!`, several futures share a task, and each poll may have another waker.
     #[tokio::test]
     async fn it_can_share_a_task_with_others() {
         let shutdown = Arc::new(GracefulShutdown::default());

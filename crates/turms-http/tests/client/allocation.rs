@@ -1,4 +1,4 @@
-//! Number of allocations of a call with credentials. The numbers are measured: a change that needs more has to say why.
+//! Number of allocations of a call with credentials. The limit is a measured number; raise it only for a reason.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};

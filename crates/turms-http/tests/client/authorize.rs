@@ -79,7 +79,7 @@ async fn a_rejected_request_is_retried_with_other_credentials() {
         assert_eq!(client.negotiated.dialect, Dialect::Stateless(ProtocolVersion::LATEST));
         let challenge = format!("{status} Bearer scope=\"a\"");
         assert_eq!(*authorizer.challenges.lock().unwrap(), [challenge.clone(), challenge]);
-        // The same request each time.
+        // Each retry repeats the same request.
         assert_eq!(server.methods(), ["server/discover"; 3]);
         send_request(&client, "tools/list", &json!({})).await.unwrap();
         assert_eq!(server.received().len(), 4);
@@ -219,7 +219,7 @@ async fn a_client_sends_a_user_agent() {
     assert_eq!(server.received()[1].header("user-agent"), Some("mine"));
 }
 
-/// Returns each decision once, and fails then.
+/// Returns the given decisions in order, and `Fail` after the last one.
 #[derive(Clone)]
 struct ScriptedAuthorizer(Arc<Mutex<Vec<Decision>>>, Arc<AtomicUsize>);
 
@@ -245,7 +245,7 @@ impl Authorizer for ScriptedAuthorizer {
 async fn a_retry_with_a_nonce_does_not_count_and_is_not_granted_twice_in_a_row() {
     use Decision::{Fail, Retry, RetryWithNonce};
     let with_nonces = [RetryWithNonce, Retry, RetryWithNonce, Retry, RetryWithNonce, Retry, RetryWithNonce];
-    // The decisions, the requests that the server gets, and the calls of the authorizer.
+    // The decisions, the number of requests at the server, and the number of calls of `rejected`.
     let cases: &[(&[Decision], usize, usize)] = &[
         (&with_nonces, 8, 7),
         (&[RetryWithNonce, RetryWithNonce, Retry], 2, 2),
@@ -321,7 +321,7 @@ async fn concurrent_requests_see_the_serial_of_the_credentials_that_were_rejecte
     assert_eq!(authorizer.current.load(Ordering::Relaxed), 8);
 }
 
-/// An authorizer that makes one for each server, which observes responses.
+/// An authorizer that creates a [`ForServer`] for each server. With `observes`, that one records responses.
 #[derive(Clone, Default)]
 struct PerServer {
     servers: Arc<Mutex<Vec<String>>>,
@@ -378,7 +378,7 @@ async fn each_connector_has_the_authorizer_of_its_server_which_observes_response
         })
         .await;
         let authorizer = PerServer { observes, ..PerServer::default() };
-        // In an `Arc`, as applications share one.
+        // Applications share an authorizer in an `Arc`.
         let connector = connector(&server).authorizer(Arc::new(authorizer.clone()));
         for _ in 0..2 {
             connector.connect(context()).await.unwrap();
@@ -421,7 +421,7 @@ async fn requests_have_a_purpose() {
     within("a response", client.channel.call_in_time(outgoing("ping", &json!({})).background())).await.unwrap();
     client.control.close().await;
     let mut requests = authorizer.requests();
-    // Probe, handshake, its notification, the stream, a call, a health check, the end.
+    // The probe, `initialize`, `notifications/initialized`, the stream, a call, a health check, and the DELETE.
     requests.sort_unstable();
     let call = "POST /mcp Call 0";
     let expected = ["DELETE /mcp Close 0", "GET /mcp Stream 0", call, call, call, call, "POST /mcp Stream 0"];
@@ -548,7 +548,7 @@ impl Authorizer for SlowAuthorizer {
 async fn timeouts_do_not_run_while_the_authorizer_works() {
     let calls = AtomicUsize::new(0);
     let connector = in_memory(move |request| match (request.what(), calls.fetch_add(1, Ordering::Relaxed)) {
-        // The first request to connect, the first call.
+        // The first request of the connection, and the first call.
         (_, 0 | 2) => InMemoryReply::Rejection,
         ("ping", _) => InMemoryReply::Never,
         _ => InMemoryReply::Result(discovered(request)),
@@ -636,7 +636,7 @@ async fn missing_credentials_are_an_error_that_says_why() {
         let expected = format!("{origin}: not authorized: cannot obtain credentials for {origin}");
         assert_eq!(chain(&error), format!("cannot connect to {expected}: the login was cancelled"));
         assert_eq!(error.is_transient(), is_transient);
-        // In a call, it is an error of authorization as well.
+        // A call fails with an authorization error as well.
         let known = options().known(Dialect::Stateless(ProtocolVersion::LATEST));
         let cx = ConnectContext::new(known, Arc::new(RecordingService::default()));
         let client = connector.connect(cx).await.unwrap();
@@ -648,7 +648,7 @@ async fn missing_credentials_are_an_error_that_says_why() {
 
 #[tokio::test]
 async fn a_rejected_message_of_http_sse_is_an_error_of_authorization() {
-    // Only the event stream is open to everyone, or nothing is.
+    // The event stream needs no authorization in the first case. Posted messages need it in both.
     for is_stream_open in [true, false] {
         let server = FakeHttpServer::start(move |request| match request.method.as_str() {
             "GET" if is_stream_open => Reply::open_events("event: endpoint\ndata: /messages\n\n"),
@@ -683,7 +683,7 @@ async fn messages_of_http_sse_wait_for_the_authorizer() {
     let begun = tokio::time::Instant::now();
     let client = connector.connect(context()).await.unwrap();
     client.channel.call_in_time(OutgoingRequest::new("ping", raw(&json!({})))).await.unwrap();
-    // The stream, `initialize`, its notification, and the call.
+    // One minute each for the stream, `initialize`, `notifications/initialized`, and the call.
     assert_eq!(begun.elapsed(), 4 * MINUTE);
     let error = client.channel.call_in_time(OutgoingRequest::new("tools/list", raw(&json!({})))).await.unwrap_err();
     assert!(matches!(error, PeerError::Request(RequestError::TimedOut(_))), "{error:?}");

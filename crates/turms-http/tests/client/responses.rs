@@ -53,7 +53,7 @@ async fn the_number_of_responses_posted_at_once_is_limited() {
                 send_request(&client, "tools/list", &json!({})).await.unwrap();
             }
             assert_eq!(responses(&server), limit);
-            assert_eq!(service.received(), [""; 0], "the stream is not read on");
+            assert_eq!(service.received(), [""; 0], "the client does not read further events");
             call.inspect(|call| call.abort());
         }
     }

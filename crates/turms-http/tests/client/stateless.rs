@@ -46,7 +46,7 @@ async fn notifications_about_a_request_are_delivered_to_its_caller() {
     client.channel.call_in_time(request).await.unwrap();
     assert_eq!(updates.try_iter().collect::<Vec<_>>(), ["progress 1", "notifications/tools/list_changed"]);
     assert_eq!(service.received(), ["notifications/message"]);
-    // The server's request gets no response: this era has none.
+    // The request of the server gets no response: revision 2026-07-28 has no requests from servers.
     assert_eq!(server.received().len(), 1);
 }
 

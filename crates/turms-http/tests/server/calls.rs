@@ -1,4 +1,4 @@
-//! What becomes of the calls of a session: all are answered, whatever else goes on, or given up when that is wanted.
+//! Calls in a session: concurrent calls and large results, cancellation, and streams that a handler closes for polling.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -28,7 +28,7 @@ async fn a_hundred_calls_at_once_are_all_answered() {
     fixture.traces.steps.add_permits(100);
     for (id, stream) in streams.into_iter().enumerate() {
         let rest = stream.rest().await;
-        let answer = rest.last().expect("an answer");
+        let answer = rest.last().expect("a response");
         assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(id), &json!("counted to 1")));
     }
 }
@@ -38,7 +38,7 @@ struct Long {
     bytes: usize,
 }
 
-/// Together they are more than is kept of a session.
+/// The results together exceed the event buffer of a session.
 #[tokio::test]
 async fn long_answers_at_once_all_come_whole() {
     const LONG: usize = 3_000_000;
@@ -66,7 +66,7 @@ async fn long_answers_at_once_all_come_whole() {
 }
 
 #[tokio::test]
-async fn what_is_said_after_the_answer_is_heard_by_who_listens() {
+async fn a_notification_after_the_response_is_sent_on_the_standalone_stream() {
     let gate = Arc::new(Semaphore::new(0));
     let held = gate.clone();
     let later = Tool::builder("later").handler(move |context: Context| {
@@ -89,7 +89,7 @@ async fn what_is_said_after_the_answer_is_heard_by_who_listens() {
     }
 }
 
-/// A call that is in the middle of something, and does not let itself be ended before it has to wait.
+/// Controls a tool that blocks its thread, so that its call can only be cancelled after the blocking part.
 struct Busy {
     begun: Arc<AtomicUsize>,
     ended: Arc<AtomicUsize>,
@@ -115,7 +115,7 @@ impl Busy {
             async move {
                 let _ending = ending;
                 begun.fetch_add(1, Ordering::SeqCst);
-                // Those who share the thread go on elsewhere.
+                // `block_in_place` moves the other tasks of this thread to another one.
                 tokio::task::block_in_place(|| told.lock().unwrap().recv()).unwrap();
                 std::future::pending::<&'static str>().await
             }
@@ -125,7 +125,7 @@ impl Busy {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_call_that_is_given_up_before_it_has_to_wait_ends_nevertheless() {
+async fn a_call_that_is_cancelled_while_it_blocks_ends_at_its_next_await() {
     for is_deleted in [false, true] {
         let (tool, busy) = Busy::new();
         let fixture = Fixture::of(|server| server.tool(tool), |service| service).await;
@@ -162,7 +162,7 @@ async fn a_request_that_arrives_while_its_session_is_deleted_is_refused() {
 
 const RETRY: u64 = 250;
 
-/// Hangs up and goes on when it may, a few times.
+/// Closes its stream, waits for a permit and reports progress, `n` times. Returns the number of closed streams.
 async fn poll(
     Args(Times { n }): Args<Times>,
     progress: Progress,
@@ -188,7 +188,7 @@ async fn polling() -> Fixture {
     Fixture::of(|server| server.tool(Tool::builder("poll").handler(poll)), |service| service).await
 }
 
-/// All events to the end of a connection.
+/// Returns all events up to the end of the stream.
 async fn events(mut stream: Stream) -> Vec<Event> {
     let mut events = Vec::new();
     while let Some(event) = stream.next().await {
@@ -202,7 +202,7 @@ fn messages(events: &[Event]) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_call_that_hangs_up_is_called_again_for_the_rest() {
+async fn a_stream_that_its_call_closes_can_be_resumed() {
     let fixture = polling().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let mut stream = session.stream(&fixture, 7, "poll", json!({ "n": 3 })).await;
@@ -210,7 +210,7 @@ async fn a_call_that_hangs_up_is_called_again_for_the_rest() {
         let heard = events(stream).await;
         assert_eq!(progress(&messages(&heard)), if step == 0 { vec![] } else { vec![step] });
         assert_eq!(heard.last().expect("an event").retry, Some(RETRY), "{heard:?}");
-        let last = heard.iter().rev().find_map(|event| event.id.clone()).expect("where to go on");
+        let last = heard.iter().rev().find_map(|event| event.id.clone()).expect("an event id to resume after");
         stream = fixture.stream(session.resume(&last)).await;
         fixture.traces.steps.add_permits(1);
     }
@@ -220,7 +220,7 @@ async fn a_call_that_hangs_up_is_called_again_for_the_rest() {
 }
 
 #[tokio::test]
-async fn a_call_that_hangs_up_ends_no_other_stream() {
+async fn a_call_closes_only_its_own_stream() {
     let fixture = polling().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let mut standalone = fixture.stream(session.get()).await;
@@ -234,14 +234,14 @@ async fn a_call_that_hangs_up_ends_no_other_stream() {
     assert_eq!((progress(&rest), &rest[1]["id"]), (vec![2], &json!(8)));
     session.call(&fixture, "grow", json!({})).await;
     assert_eq!(standalone.message().await["method"], "notifications/tools/list_changed");
-    // It went on while nobody was there.
-    let last = heard.iter().rev().find_map(|event| event.id.clone()).expect("where to go on");
+    // The call continued while its stream was closed.
+    let last = heard.iter().rev().find_map(|event| event.id.clone()).expect("an event id to resume after");
     let rest = fixture.stream(session.resume(&last)).await.rest().await;
     assert_eq!((progress(&rest), &rest[1]["id"]), (vec![1], &json!(7)));
 }
 
 #[tokio::test]
-async fn nobody_hangs_up_on_clients_who_would_not_call_again() {
+async fn streams_of_clients_that_would_not_resume_are_not_closed() {
     let fixture = polling().await;
     for version in ["2025-03-26", "2025-06-18", NEWEST] {
         fixture.traces.steps.add_permits(2);

@@ -1,5 +1,5 @@
-//! Many clients that do whatever comes to their minds, all at once: each gets what it asked for and nothing else, and in the
-//! end nothing is left.
+//! Many concurrent clients that take random actions. Each gets exactly the responses to its own requests, and no call or session
+//! is left at the end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,12 +13,12 @@ use crate::dialog::{
 };
 use crate::fixture::Fixture;
 
-/// What one client does next.
+/// A client that takes one random action at a time.
 struct Client {
     fixture: Arc<Fixture>,
     random: fastrand::Rng,
     session: Option<Session>,
-    /// No id is used twice.
+    /// The id of the current request. No two requests share an id.
     id: u64,
 }
 
@@ -64,7 +64,7 @@ impl Client {
         assert_eq!((answer.answer()["id"].as_u64(), answer.text()), (Some(self.id), (self.id + 1).to_string()));
     }
 
-    /// In a session, with a connection that breaks at most once.
+    /// Calls `count` in a session, over a connection that breaks at most once.
     async fn count_and_break(&mut self) {
         let session = self.session().await;
         let n = self.random.u64(1..60);
@@ -121,7 +121,7 @@ impl Client {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whatever_clients_do_they_get_what_they_asked_for_and_leave_nothing_behind() {
+async fn clients_with_random_actions_get_their_own_responses_and_leave_nothing_behind() {
     let fixture = Arc::new(Fixture::start().await);
     let mut clients = JoinSet::new();
     for seed in 0..16 {

@@ -1,4 +1,4 @@
-//! Where requests begin and end over HTTP/1.1 (RFC 9112), and who is refused because two readers could differ about it.
+//! Message framing of HTTP/1.1 (RFC 9112). Requests whose end two implementations could read differently are rejected.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn add(a: i64) -> Request {
     modern_call(a, "add", json!({ "a": a, "b": 1 }))
 }
 
-/// A good request with other headers for its body, and another body.
+/// A valid request whose framing headers and body are replaced.
 fn framed(headers: &str, body: &str) -> Vec<u8> {
     let mut bytes = Vec::from(&b"POST /mcp HTTP/1.1\r\n"[..]);
     for (name, value) in &add(1).headers {
@@ -29,18 +29,18 @@ fn call() -> String {
     modern_body(1, "tools/call", json!({ "name": "add", "arguments": { "a": 1, "b": 1 } })).to_string()
 }
 
-/// What comes back for these bytes: one answer, and then the end.
+/// Sends these bytes and returns the only response. Checks that the server closes the connection after it.
 async fn refused(fixture: &Fixture, bytes: &[u8]) -> Response {
     let mut connection = fixture.connect().await;
     connection.write(bytes).await;
-    let response = within("an answer", connection.response()).await;
+    let response = within("a response", connection.response()).await;
     assert_eq!(response.header("connection"), Some("close"), "{response}");
-    assert!(within("the end", connection.try_head()).await.is_none(), "something follows {response}");
+    assert!(within("the end", connection.try_head()).await.is_none(), "more data follows {response}");
     response
 }
 
 #[tokio::test]
-async fn what_is_ambiguous_is_refused() {
+async fn ambiguous_framing_is_refused() {
     let fixture = Fixture::start().await;
     let body = call();
     let length = body.len();
@@ -76,7 +76,7 @@ async fn what_is_ambiguous_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_refused() {
+async fn invalid_request_heads_are_refused() {
     let fixture = Fixture::start().await;
     for bytes in [
         &b"POST /mcp HTTP/1.1\r\nContent-Length: 0\r\n\r\n"[..],
@@ -111,12 +111,12 @@ async fn chunks_are_put_together() {
     let mut connection = fixture.connect().await;
     for _ in 0..3 {
         connection.write(&framed("Transfer-Encoding: Chunked\r\n", &chunked)).await;
-        assert_eq!(within("an answer", connection.response()).await.text(), "2");
+        assert_eq!(within("a response", connection.response()).await.text(), "2");
     }
 }
 
 #[tokio::test]
-async fn chunks_that_are_none_are_refused() {
+async fn invalid_chunks_are_refused() {
     let fixture = Fixture::start().await;
     let size = call().len();
     let body = call();
@@ -158,11 +158,11 @@ async fn requests_that_come_at_once_are_answered_in_their_order() {
     let all: Vec<u8> = (1..=50).flat_map(|n| add(n).bytes()).collect();
     connection.write(&all).await;
     for n in 1..=50 {
-        assert_eq!(within("an answer", connection.response()).await.text(), (n + 1).to_string());
+        assert_eq!(within("a response", connection.response()).await.text(), (n + 1).to_string());
     }
 }
 
-/// What is sent while a call runs is answered when it has been.
+/// Requests that arrive while a call runs get their responses after the response of that call.
 #[tokio::test]
 async fn requests_that_come_too_early_wait() {
     let fixture = Fixture::start().await;
@@ -171,9 +171,9 @@ async fn requests_that_come_too_early_wait() {
     eventually("a call", async || fixture.traces.stepping.load(Ordering::SeqCst) == 1).await;
     connection.write(&[add(1).bytes(), add(2).bytes()].concat()).await;
     fixture.traces.steps.add_permits(1);
-    assert_eq!(within("an answer", connection.response()).await.text(), "counted to 1");
-    assert_eq!(within("an answer", connection.response()).await.text(), "2");
-    assert_eq!(within("an answer", connection.response()).await.text(), "3");
+    assert_eq!(within("a response", connection.response()).await.text(), "counted to 1");
+    assert_eq!(within("a response", connection.response()).await.text(), "2");
+    assert_eq!(within("a response", connection.response()).await.text(), "3");
 }
 
 #[tokio::test]
@@ -185,41 +185,41 @@ async fn a_request_may_come_byte_by_byte() {
         connection.write(&[byte]).await;
         tokio::task::yield_now().await;
     }
-    assert_eq!(within("an answer", connection.response()).await.text(), "2");
+    assert_eq!(within("a response", connection.response()).await.text(), "2");
 }
 
-/// Some clients end a body with a line break that is no part of it.
+/// Some clients send a line break after a body that is not included in `Content-Length`.
 #[tokio::test]
-async fn empty_lines_before_a_request_are_nothing() {
+async fn empty_lines_before_a_request_are_ignored() {
     let fixture = Fixture::start().await;
     let mut connection = fixture.connect().await;
     for _ in 0..2 {
         connection.write(b"\r\n\r\n").await;
         connection.send(&add(1)).await;
-        assert_eq!(within("an answer", connection.response()).await.text(), "2");
+        assert_eq!(within("a response", connection.response()).await.text(), "2");
     }
 }
 
 #[tokio::test]
-async fn who_waits_to_be_told_to_send_a_body_is_told() {
+async fn a_client_that_waits_for_100_continue_gets_it() {
     let fixture = Fixture::start().await;
     let mut connection = fixture.connect().await;
     let body = call();
     for _ in 0..2 {
         let head = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", body.len());
         connection.write(&framed(&head, "")).await;
-        assert_eq!(within("to be told", connection.head()).await.status, 100);
+        assert_eq!(within("a 100 response", connection.head()).await.status, 100);
         connection.write(body.as_bytes()).await;
-        assert_eq!(within("an answer", connection.response()).await.text(), "2");
+        assert_eq!(within("a response", connection.response()).await.text(), "2");
     }
-    // Who does not wait is not told.
+    // A client that sends its body without waiting gets no 100 response.
     let head = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", body.len());
     connection.write(&framed(&head, &body)).await;
-    assert_eq!(within("an answer", connection.response()).await.text(), "2");
+    assert_eq!(within("a response", connection.response()).await.text(), "2");
 }
 
 #[tokio::test]
-async fn who_is_refused_is_not_told_to_send_a_body() {
+async fn a_refused_request_gets_no_100_continue() {
     let fixture = Fixture::start().await;
     let request = add(1).header("Content-Type", "text/plain").header("Expect", "100-continue");
     let mut bytes = request.bytes();
@@ -227,29 +227,29 @@ async fn who_is_refused_is_not_told_to_send_a_body() {
     assert_eq!(refused(&fixture, &bytes).await.status(), 415);
 }
 
-/// The answer must not be lost because the connection is reset.
+/// The response must not be lost through a reset of the connection.
 #[tokio::test]
-async fn who_is_refused_can_read_why_before_all_is_sent() {
+async fn a_client_can_read_the_error_before_its_body_is_sent() {
     let fixture = Fixture::with(|service| service.max_body_bytes(1_000)).await;
     for _ in 0..20 {
         let mut connection = fixture.connect().await;
         connection.write(&framed("Content-Length: 500000\r\n", &"x".repeat(500_000))).await;
-        assert_eq!(within("an answer", connection.response()).await.status(), 413);
+        assert_eq!(within("a response", connection.response()).await.status(), 413);
     }
 }
 
 #[tokio::test]
-async fn a_body_that_nobody_wants_is_passed_over() {
+async fn an_unused_body_is_skipped() {
     let fixture = Fixture::start().await;
     let mut connection = fixture.connect().await;
-    connection.send(&Request::new("PATCH").body("nobody wants this")).await;
-    assert_eq!(within("an answer", connection.response()).await.status(), 405);
+    connection.send(&Request::new("PATCH").body("an unused body")).await;
+    assert_eq!(within("a response", connection.response()).await.status(), 405);
     connection.send(&add(1)).await;
-    assert_eq!(within("an answer", connection.response()).await.text(), "2");
+    assert_eq!(within("a response", connection.response()).await.text(), "2");
 }
 
 #[tokio::test]
-async fn http_1_0_is_spoken() {
+async fn http_1_0_is_supported() {
     let fixture = Fixture::start().await;
     let old = |request: &Request| {
         let text = String::from_utf8(request.bytes()).unwrap();
@@ -257,12 +257,12 @@ async fn http_1_0_is_spoken() {
     };
     let mut connection = fixture.connect().await;
     connection.write(old(&add(1).header("Connection", "keep-alive")).as_bytes()).await;
-    let answer = within("an answer", connection.response()).await;
+    let answer = within("a response", connection.response()).await;
     assert_eq!((answer.text().as_str(), answer.header("connection")), ("2", Some("keep-alive")));
-    // No host is needed, and a stream lasts as long as the connection.
+    // HTTP/1.0 needs no `Host` header, and a stream without `Content-Length` ends with the connection.
     let count = modern_stream(1, "count", json!({ "n": 2 })).without("Host").header("Connection", "keep-alive");
     connection.write(old(&count).as_bytes()).await;
-    let answer = within("an answer", connection.response()).await;
+    let answer = within("a response", connection.response()).await;
     assert_eq!(answer.header("transfer-encoding"), None);
     assert_eq!(answer.header("connection"), Some("close"));
     assert!(answer.messages().len() > 1, "{answer}");
@@ -274,12 +274,12 @@ async fn http_1_0_is_spoken() {
 }
 
 #[tokio::test]
-async fn a_connection_ends_when_the_client_says_so() {
+async fn a_connection_is_closed_when_the_client_requests_it() {
     let fixture = Fixture::start().await;
     for close in ["close", "Close", "keep-alive, close", "x,close"] {
         let mut connection = fixture.connect().await;
         connection.send(&add(1).header("Connection", close)).await;
-        let answer = within("an answer", connection.response()).await;
+        let answer = within("a response", connection.response()).await;
         assert_eq!((answer.text().as_str(), answer.header("connection")), ("2", Some("close")));
         assert!(within("the end", connection.try_head()).await.is_none());
     }
@@ -290,35 +290,35 @@ async fn the_answer_to_head_has_no_body() {
     let fixture = Fixture::start().await;
     let mut connection = fixture.connect().await;
     connection.send(&Request::new("HEAD")).await;
-    let head = within("an answer", connection.head()).await;
+    let head = within("a response", connection.head()).await;
     assert_eq!(head.status, 405);
     assert!(head.header("content-length").is_some_and(|length| length != "0"), "{head:?}");
     connection.send(&add(1)).await;
-    assert_eq!(within("an answer", connection.response()).await.text(), "2");
+    assert_eq!(within("a response", connection.response()).await.text(), "2");
 }
 
 #[tokio::test]
-async fn answers_say_when_they_were_made() {
+async fn responses_have_a_date() {
     let fixture = Fixture::start().await;
     let answer = fixture.send(add(1)).await;
     let date = answer.header("date").expect("a date");
     assert!(date.len() == 29 && date.ends_with(" GMT"), "{date}");
 }
 
-/// Such as `nc`, which says that it has said everything and waits for the answer.
+/// A client such as `nc` shuts down its writing side after the request and still waits for the response.
 #[tokio::test]
-async fn who_only_listens_any_more_is_answered_at_once() {
+async fn a_client_that_has_shut_down_its_writing_side_is_answered() {
     let fixture = Fixture::start().await;
     for _ in 0..20 {
         let mut connection = fixture.connect().await;
         connection.send(&add(1)).await;
         connection.socket.shutdown().await.unwrap();
-        assert_eq!(within("an answer", connection.response()).await.text(), "2");
+        assert_eq!(within("a response", connection.response()).await.text(), "2");
     }
 }
 
 #[tokio::test]
-async fn an_address_may_name_the_host() {
+async fn the_target_may_be_in_absolute_form() {
     let fixture = Fixture::start().await;
     assert_eq!(fixture.send(add(1).path("http://localhost/mcp")).await.text(), "2");
     assert_eq!(fixture.send(add(1).path("http://evil.example/mcp")).await.status(), 403);
@@ -327,7 +327,7 @@ async fn an_address_may_name_the_host() {
 }
 
 #[tokio::test]
-async fn the_last_answer_says_that_it_is() {
+async fn a_running_call_is_answered_before_its_connection_is_closed_on_shutdown() {
     let fixture = Fixture::start().await;
     let mut connection: Connection = fixture.connect().await;
     connection.send(&modern_stream(1, "steps", json!({ "n": 1 })).header("X-Last", "yes")).await;
@@ -335,15 +335,15 @@ async fn the_last_answer_says_that_it_is() {
     let traces = fixture.traces.clone();
     fixture.handle.shutdown();
     traces.steps.add_permits(1);
-    let answer = within("an answer", connection.response()).await;
+    let answer = within("a response", connection.response()).await;
     assert_eq!(answer.messages().last().unwrap()["id"], 1, "{answer}");
     assert!(within("the end", connection.try_head()).await.is_none());
     fixture.gone().await;
 }
 
-/// What comes drop by drop has no more time than what does not come at all.
+/// The header timeout counts from the start of the head. Single bytes do not extend it.
 #[tokio::test]
-async fn a_head_that_drips_is_not_waited_for() {
+async fn a_head_that_arrives_byte_by_byte_times_out() {
     let fixture = Fixture::at(|listener| listener.header_timeout(Duration::from_millis(100))).await;
     let mut connection = fixture.connect().await;
     connection.write(b"POST /mcp HTTP/1.1\r\nX-Slow: ").await;
@@ -353,13 +353,13 @@ async fn a_head_that_drips_is_not_waited_for() {
             drops.tick().await;
         }
     };
-    within("the end of a connection that drips", ended).await;
+    within("the end of a slow connection", ended).await;
     assert_eq!(fixture.send(add(1)).await.text(), "2");
 }
 
-/// A call of a client that goes away is cancelled, also while it has something else to ask.
+/// The call is also cancelled if another request is already buffered on the connection.
 #[tokio::test]
-async fn who_goes_away_is_not_answered() {
+async fn a_call_is_cancelled_when_its_client_disconnects() {
     let fixture = Fixture::start().await;
     for (begun, then) in [(1, Vec::new()), (2, add(1).bytes())] {
         let mut connection = fixture.connect().await;

@@ -1,4 +1,4 @@
-//! The fuzz targets over their seeds and over small changes of these, the same each time.
+//! Runs the fuzz targets on their seeds and on the same small changes of each seed every time.
 
 use turms_testkit::fuzz::{self, seeds, try_input};
 
@@ -17,10 +17,10 @@ fn any_bytes_may_be_challenges() {
     run("challenge", fuzz::challenge);
 }
 
-/// What changes the meaning of what stands around it.
+/// Replacements for a byte that change how the surrounding bytes are parsed.
 const PIECES: [&[u8]; 8] = [b"", b"\r", b"\n", b"\r\n", b" ", b"\0", b"0", b","];
 
-/// Each seed, and each seed with one byte replaced by each of the pieces.
+/// Runs the target on each seed, and on each seed with one byte replaced by each of [`PIECES`].
 fn run(name: &str, target: fn(&[u8])) {
     for seed in seeds(name) {
         try_input(target, &seed);

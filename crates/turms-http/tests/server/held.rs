@@ -1,4 +1,4 @@
-//! Stores that take as long as a test wants, and tell what they were asked.
+//! Slow stores: `touch` and `append` wait until the test releases them. The stores also record their operations.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,9 +23,9 @@ struct Sessions(Arc<HeldSessions>);
 
 struct HeldSessions {
     kept: MemorySessionStore,
-    /// How often anything was asked.
+    /// Number of operations.
     asked: AtomicUsize,
-    /// Whether the next one who says that a session is used has to wait.
+    /// `true` if the next `touch` waits for a permit.
     holds: AtomicBool,
     gate: Semaphore,
 }
@@ -54,9 +54,9 @@ impl Sessions {
         self.0.holds.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until somebody waits.
+    /// Waits until a `touch` waits for its permit.
     async fn holds(&self) {
-        eventually("somebody who is held", async || !self.0.holds.load(Ordering::SeqCst)).await;
+        eventually("a `touch` that waits", async || !self.0.holds.load(Ordering::SeqCst)).await;
     }
 
     fn let_go(&self) {
@@ -93,7 +93,7 @@ impl SessionStore for Sessions {
     }
 }
 
-/// The store says that the session is there, and when that is heard, it is not there any more.
+/// The store finds the session, and the session ends before the request gets that result.
 #[tokio::test]
 async fn a_request_whose_session_ends_while_it_is_looked_up_is_refused() {
     for is_deleted in [true, false] {
@@ -112,7 +112,7 @@ async fn a_request_whose_session_ends_while_it_is_looked_up_is_refused() {
             assert!(service.close_session(&session.id).await);
         }
         sessions.let_go();
-        let answer = within("an answer", asking).await.unwrap();
+        let answer = within("a response", asking).await.unwrap();
         answer.assert_refused(404, -32600, &json!(2));
     }
 }
@@ -133,7 +133,7 @@ async fn the_store_is_not_asked_for_what_cannot_be_the_id_of_a_session() {
         }
     }
     assert_eq!(sessions.times_asked(), before);
-    // What might be one is asked for.
+    // An id of the right form is looked up.
     let other = Session { id: "0123456789abcdef0123456789abcdef".to_owned(), version: NEWEST_OLDER };
     assert_eq!(ping(&service, &other).await, 404);
     assert!(sessions.times_asked() > before);
@@ -144,9 +144,9 @@ struct Events(Arc<HeldEvents>);
 
 struct HeldEvents {
     kept: MemoryEventStore,
-    /// The events that are stored, or about to be.
+    /// The numbers of the events that are stored or being stored.
     begun: Mutex<Vec<u64>>,
-    /// Each event takes one.
+    /// Permits for `append`: each event takes one.
     gate: Semaphore,
     /// The number of events that are stored.
     stored: AtomicUsize,
@@ -209,12 +209,12 @@ async fn a_store_that_is_slow_keeps_no_client_waiting_and_gets_events_in_order()
     let service = service(SessionOptions::new().event_store(events.clone()));
     let session = begin(&service, None).await;
     let post = session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7));
-    let counted = within("an answer", ask(&service, &post)).await;
+    let counted = within("a response", ask(&service, &post)).await;
     assert_eq!(progress(&counted.messages()), [1, 2, 3]);
     assert_eq!(counted.text(), "counted to 3");
-    // Nor whoever lost the connection.
+    // A resumed stream does not wait for the store either.
     let first = counted.events()[0].id.clone().unwrap();
-    let again = within("an answer", ask(&service, &session.resume(&first))).await;
+    let again = within("a response", ask(&service, &session.resume(&first))).await;
     assert_eq!(again.messages(), counted.messages());
     let all = counted.messages().len();
     for stored in 1..=all {
@@ -228,7 +228,7 @@ async fn a_store_that_is_slow_keeps_no_client_waiting_and_gets_events_in_order()
     assert_eq!(again.messages(), counted.messages());
 }
 
-/// Nothing would ever remove them: the session is not there any more.
+/// The session no longer exists, so nothing else would ever remove its events.
 #[tokio::test]
 async fn an_event_that_is_stored_after_its_session_has_ended_does_not_stay() {
     for is_deleted in [true, false] {
@@ -236,7 +236,7 @@ async fn an_event_that_is_stored_after_its_session_has_ended_does_not_stay() {
         let service = service(SessionOptions::new().event_store(events.clone()));
         let session = begin(&service, None).await;
         let post = session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7));
-        within("an answer", ask(&service, &post)).await;
+        within("a response", ask(&service, &post)).await;
         eventually("an event for the store", async || events.begun() == [1]).await;
         if is_deleted {
             assert_eq!(ask(&service, &session.delete()).await.status(), 204);
@@ -246,18 +246,18 @@ async fn an_event_that_is_stored_after_its_session_has_ended_does_not_stay() {
         events.0.gate.add_permits(1);
         eventually("the event to be stored", async || events.0.stored.load(Ordering::SeqCst) == 1).await;
         eventually("the event to be removed", async || format!("{:?}", events.0.kept).contains("sessions: 0")).await;
-        assert_eq!(events.begun(), [1], "what was said is not stored any more");
+        assert_eq!(events.begun(), [1], "the other events are not stored");
     }
 }
 
-/// Another process may take the session up.
+/// Another process may still load the session.
 #[tokio::test]
 async fn an_event_that_is_stored_after_its_process_has_ended_stays() {
     let (events, sessions) = (Events::new(), Sessions::new());
     let service = service(SessionOptions::new().event_store(events.clone()).session_store(sessions.clone()));
     let session = begin(&service, None).await;
     let post = session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7));
-    within("an answer", ask(&service, &post)).await;
+    within("a response", ask(&service, &post)).await;
     eventually("an event for the store", async || events.begun() == [1]).await;
     service.close().await;
     events.0.gate.add_permits(1);

@@ -1,4 +1,4 @@
-//! Clients that mean no good, or no better: whatever they do, memory stays bounded and others are served.
+//! Hostile and broken clients: other clients are still served.
 
 use std::sync::atomic::Ordering;
 
@@ -12,13 +12,13 @@ use crate::wire::{Request, Stream};
 
 const MEGABYTE: usize = 1024 * 1024;
 
-/// Others are served.
+/// Checks that the server still responds to other clients.
 async fn assert_serves(fixture: &Fixture) {
     let response = fixture.send(modern_call(1, "add", json!({ "a": 1, "b": 2 }))).await;
     assert_eq!(response.text(), "3");
 }
 
-/// Nobody is waited for who has gone, and to go is not to cancel.
+/// In a session, a disconnected client neither blocks the call nor cancels it.
 #[tokio::test]
 async fn a_call_that_waits_for_a_reader_goes_on_when_the_reader_goes() {
     let fixture = Fixture::start().await;
@@ -52,9 +52,9 @@ async fn a_call_that_waits_for_a_reader_can_be_cancelled() {
     }
 }
 
-/// What nobody has read for too long is lost, but not the session.
+/// Events that exceed the queue of an unread stream are lost; the session continues.
 #[tokio::test]
-async fn whoever_has_missed_too_much_can_begin_to_listen_anew() {
+async fn a_standalone_stream_can_be_reopened_after_events_were_lost() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let unread = fixture.stream(session.get()).await;
@@ -80,7 +80,7 @@ async fn a_slow_reader_gets_everything_in_the_end() {
         .await;
 }
 
-/// More than is kept for those who come back; but this one was never away.
+/// The messages exceed the event store, which only matters to clients that resume.
 #[tokio::test]
 async fn a_slow_reader_of_a_session_gets_everything_in_the_end() {
     let fixture = Fixture::start().await;
@@ -100,7 +100,7 @@ async fn hear_slowly(fixture: &Fixture, mut stream: Stream) {
 }
 
 #[tokio::test]
-async fn headers_that_never_end_keep_nobody_waiting() {
+async fn unfinished_headers_do_not_delay_other_clients() {
     let fixture = Fixture::start().await;
     let mut slow = Vec::new();
     for _ in 0..300 {
@@ -118,7 +118,7 @@ async fn headers_that_never_end_keep_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn bodies_that_never_end_keep_nobody_waiting() {
+async fn unfinished_bodies_do_not_delay_other_clients() {
     let fixture = Fixture::start().await;
     let mut slow = Vec::new();
     for _ in 0..300 {
@@ -128,17 +128,17 @@ async fn bodies_that_never_end_keep_nobody_waiting() {
         slow.push(connection);
     }
     assert_serves(&fixture).await;
-    // They were only slow.
+    // A slow body that is completed still gets its response.
     let whole = modern_call(1, "add", json!({ "a": 1, "b": 2 })).bytes();
     for connection in &mut slow {
         connection.write(&whole[whole.len() - 10..]).await;
-        assert_eq!(within("an answer", connection.response()).await.text(), "3");
+        assert_eq!(within("a response", connection.response()).await.text(), "3");
     }
 }
 
 const LIMIT: usize = 64 * 1024;
 
-/// A call whose body has so many bytes.
+/// A call whose body has this number of bytes.
 fn call_of(bytes: usize) -> Request {
     let body = |text: &str| modern_body("q", "tools/call", json!({ "name": "echo", "arguments": { "text": text } }));
     let text = "x".repeat(bytes - body("").to_string().len());
@@ -167,11 +167,11 @@ fn head_of(request: &Request, framing: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_body_that_says_it_is_too_long_is_not_waited_for() {
+async fn a_content_length_beyond_the_limit_is_refused_at_once() {
     let fixture = Fixture::with(|service| service.max_body_bytes(LIMIT)).await;
     let mut connection = fixture.connect().await;
     connection.write(&head_of(&call_of(1_000), "Content-Length: 1099511627776")).await;
-    assert_eq!(within("an answer", connection.response()).await.status(), 413);
+    assert_eq!(within("a response", connection.response()).await.status(), 413);
     assert_serves(&fixture).await;
 }
 
@@ -184,9 +184,9 @@ async fn headers_that_are_too_many_or_too_long_are_refused() {
     for request in [long, many] {
         let mut connection = fixture.connect().await;
         let bytes = request.bytes();
-        // The server need not read it all.
-        let _ = within("an end of it", connection.socket.write_all(&bytes)).await;
-        if let Some(response) = within("an answer, or the end", connection.try_response()).await {
+        // The server may close the connection before it has read everything.
+        let _ = within("the end of writing", connection.socket.write_all(&bytes)).await;
+        if let Some(response) = within("a response or the end of the connection", connection.try_response()).await {
             assert!((400..500).contains(&response.status()), "{response}");
         }
         assert_serves(&fixture).await;
@@ -215,7 +215,7 @@ async fn json_that_is_nested_too_deep_is_refused() {
 }
 
 #[tokio::test]
-async fn nonsense_on_a_socket_harms_nobody() {
+async fn random_bytes_do_not_affect_other_clients() {
     let fixture = Fixture::start().await;
     let mut random = fastrand::Rng::with_seed(7);
     let good = modern_call(1, "add", json!({ "a": 1, "b": 2 })).bytes();
@@ -231,9 +231,9 @@ async fn nonsense_on_a_socket_harms_nobody() {
                 bytes[at] = random.u8(..);
             }
         }
-        let _ = within("an end of it", connection.socket.write_all(&bytes)).await;
+        let _ = within("the end of writing", connection.socket.write_all(&bytes)).await;
         let _ = connection.socket.shutdown().await;
-        if let Some(response) = within("an answer, or the end", connection.try_response()).await {
+        if let Some(response) = within("a response or the end of the connection", connection.try_response()).await {
             assert!(response.status() < 500, "{response}");
         }
     }
@@ -246,7 +246,7 @@ async fn two_lengths_of_one_body_are_refused() {
     for framing in ["Content-Length: 5\r\nContent-Length: 6", "Content-Length: x", "Content-Length: -1"] {
         let mut connection = fixture.connect().await;
         connection.write(&head_of(&call_of(1_000), framing)).await;
-        if let Some(response) = within("an answer, or the end", connection.try_response()).await {
+        if let Some(response) = within("a response or the end of the connection", connection.try_response()).await {
             assert_eq!(response.status(), 400, "{response}");
         }
     }

@@ -1,4 +1,4 @@
-//! HTTP/2 on the same port: many requests share a connection, and to reset one is to hang up.
+//! HTTP/2 on the same port: many requests share a connection, and a stream reset counts as a disconnect.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use crate::dialog::{NEWEST_OLDER, Session, modern_call, modern_stream, progress,
 use crate::fixture::Fixture;
 use crate::wire::Request;
 
-/// A connection with many requests.
+/// An HTTP/2 connection.
 #[derive(Clone)]
 struct Client {
     sender: SendRequest<Bytes>,
@@ -38,7 +38,7 @@ impl Client {
         if let Some(body) = &request.body {
             sending.send_data(Bytes::copy_from_slice(body), true)?;
         }
-        within("an answer", answer).await
+        within("a response", answer).await
     }
 
     async fn text(&self, request: &Request) -> String {
@@ -48,7 +48,7 @@ impl Client {
     }
 }
 
-/// What HTTP/1.1 has in its `Host` is a part of the address here.
+/// Builds the head of a request. Its `Host` header becomes the authority of the URI.
 fn head_of(host: &str, request: &Request) -> http::Request<()> {
     let mut head = http::Request::builder().method(request.method).uri(format!("http://{host}{}", request.path));
     for (name, value) in request.headers.iter().filter(|(name, _)| name != "Host") {
@@ -60,7 +60,7 @@ fn head_of(host: &str, request: &Request) -> http::Request<()> {
 async fn text_of(answer: Response<RecvStream>) -> String {
     let mut body = answer.into_body();
     let mut bytes = Vec::new();
-    while let Some(piece) = within("more of an answer", body.data()).await {
+    while let Some(piece) = within("more of the response", body.data()).await {
         let piece = piece.unwrap();
         body.flow_control().release_capacity(piece.len()).unwrap();
         bytes.extend_from_slice(&piece);
@@ -68,7 +68,7 @@ async fn text_of(answer: Response<RecvStream>) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// The messages of a stream.
+/// Returns the messages of an event stream.
 fn messages(text: &str) -> Vec<Value> {
     let data = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
     data.filter(|data| !data.is_empty()).map(|data| serde_json::from_str(data).unwrap()).collect()
@@ -112,13 +112,13 @@ async fn sessions_are_known_over_any_connection() {
     session.call(&fixture, "grow", json!({})).await;
     let mut heard = String::new();
     while !heard.contains("notifications/tools/list_changed") {
-        let piece = within("word of a change", standalone.data()).await.expect("a stream that goes on").unwrap();
+        let piece = within("a notification", standalone.data()).await.expect("a stream that goes on").unwrap();
         heard.push_str(std::str::from_utf8(&piece).unwrap());
     }
 }
 
 #[tokio::test]
-async fn to_reset_a_stream_is_to_cancel_in_the_newest_revision() {
+async fn resetting_a_stream_cancels_its_call_in_the_newest_revision() {
     let fixture = Fixture::start().await;
     let client = Client::connect(&fixture).await;
     let answer = client.send(&modern_stream(1, "wait", json!({}))).await.unwrap();
@@ -129,14 +129,14 @@ async fn to_reset_a_stream_is_to_cancel_in_the_newest_revision() {
 }
 
 #[tokio::test]
-async fn strangers_are_refused_by_the_name_they_call_us() {
+async fn unknown_hosts_and_origins_are_refused() {
     let fixture = Fixture::start().await;
     let client = Client::connect(&fixture).await;
     let refused = client.send_to("evil.example", &add()).await.unwrap();
     assert!(refused.status().is_client_error(), "{refused:?}");
     let refused = client.send(&add().header("Origin", "http://evil.example")).await.unwrap();
     assert_eq!(refused.status(), 403);
-    // One name in the request and another in its headers.
+    // The authority and the `host` header differ.
     let two = add().without("Host").also("host", "localhost");
     let refused = client.send_to("evil.example", &two).await;
     assert!(refused.is_err() || refused.unwrap().status().is_client_error());

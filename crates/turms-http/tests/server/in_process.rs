@@ -1,4 +1,4 @@
-//! Calls of the service without a socket, for tests that turn the clock themselves or stand in front of the service.
+//! Requests to the service without a socket, for tests with a paused clock or with a principal.
 
 use std::pin::{Pin, pin};
 
@@ -8,12 +8,12 @@ use turms_http::{HttpBody, HttpService};
 
 use crate::wire::{Head, Request, Response};
 
-/// Asks the service and reads the whole answer.
+/// Sends a request and reads the whole response.
 pub(crate) async fn ask(service: &HttpService, request: &Request) -> Response {
     ask_as(service, request, None).await
 }
 
-/// As somebody who has proved to be that, as whatever checks tokens in front of the service would say.
+/// Sends a request with a principal of this subject, as an authentication middleware would add it.
 pub(crate) async fn ask_as(service: &HttpService, request: &Request, who: Option<&str>) -> Response {
     ask_by(service, request, who.map(Principal::new)).await
 }
@@ -28,7 +28,7 @@ pub(crate) async fn ask_by(service: &HttpService, request: &Request, who: Option
     Response { head, body: bytes }
 }
 
-/// As far as the head of the answer.
+/// Sends a request and returns the head of the response and its unread body.
 pub(crate) async fn open(service: &HttpService, request: &Request, who: Option<&str>) -> (Head, HttpBody) {
     open_by(service, request, who.map(Principal::new)).await
 }
@@ -48,7 +48,7 @@ pub(crate) async fn open_by(service: &HttpService, request: &Request, who: Optio
     (Head::new(parts.status.as_u16(), headers.collect()), body)
 }
 
-/// The data of the events of a body.
+/// Reads the data of the events in a body.
 pub(crate) struct Events {
     body: Pin<Box<HttpBody>>,
     read: String,
@@ -67,13 +67,13 @@ impl Events {
                 self.read = rest.to_owned();
                 match data.filter(|data| !data.is_empty()) {
                     Some(data) => return Some(data),
-                    // A comment, or the mark at the start of a stream.
+                    // A comment, or the event at the start of a stream that only has an id.
                     None => continue,
                 }
             }
             let frame = std::future::poll_fn(|task| Body::poll_frame(self.body.as_mut(), task));
             let frame = frame.await?.unwrap();
-            self.read.push_str(&String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap());
+            self.read.push_str(std::str::from_utf8(&frame.into_data().unwrap()).unwrap());
         }
     }
 }

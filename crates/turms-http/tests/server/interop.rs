@@ -1,7 +1,6 @@
-//! Held against clients that others wrote: one on each version of the official SDKs, over each transport that it has, in
-//! each era that it speaks.
+//! Interoperability with clients on each version of the official SDKs, over each transport and in each era that the SDK supports.
 //!
-//! They are real processes. `peers/README.md` says what they ask for; `cargo xtask peers` installs them.
+//! The clients run as processes. `peers/README.md` describes their steps; `cargo xtask peers` installs them.
 #![cfg(unix)]
 
 use std::collections::BTreeMap;
@@ -29,7 +28,7 @@ fn python(environment: &str, script: &str) -> Script {
     Script { program: turms_testkit::python(environment), script: peer_file(&format!("python/{script}")) }
 }
 
-/// What came of each step.
+/// The value of each step.
 struct Conversation(BTreeMap<String, Value>);
 
 impl Conversation {
@@ -40,7 +39,7 @@ impl Conversation {
 }
 
 impl Script {
-    /// Holds the whole conversation with a server of ours.
+    /// Runs the client against a new fixture, and checks that all its steps succeed.
     async fn converse(&self, path: &str, mode: &str) -> Conversation {
         let fixture = Fixture::start().await;
         let mut command = Command::new(&self.program);
@@ -61,7 +60,7 @@ impl Script {
 }
 
 impl Conversation {
-    /// What every client hears, in every revision.
+    /// Checks the steps whose values are the same for every client and revision.
     fn assert_all(&self, is_sse: bool) {
         let tools: Vec<_> = self.step("tools").as_array().unwrap().iter().filter_map(Value::as_str).collect();
         for tool in ["add", "count", "ended", "fail", "greet", "grow", "log", "think", "wait"] {
@@ -91,12 +90,12 @@ impl Conversation {
         assert_eq!(self.0.contains_key("resume"), !is_sse);
     }
 
-    /// What those hear who have shaken hands and ask for what is not there.
+    /// Checks the error code that the client reports for a resource that does not exist.
     fn assert_missed(&self, code: i64) {
         assert_eq!(self.step("unread"), &json!({ "code": code }));
     }
 
-    /// What those hear who can take up a stream that broke.
+    /// Checks that the client got everything over a stream that broke and was resumed.
     fn assert_resumed(&self) {
         let all = json!({
             "progress": (1..=20).collect::<Vec<_>>(), "answer": "counted to 20", "broken": 1, "resumed": true
@@ -110,7 +109,7 @@ impl Conversation {
     }
 }
 
-/// What the second TypeScript SDK makes of -32002, which older revisions have for a resource that is not there.
+/// The code to which the second TypeScript SDK translates -32002 (resource not found in older revisions).
 const TRANSLATED: i64 = -32602;
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Bounds that can be set: what is too much is refused, and there is room again when something ends.
+//! Configurable limits: what exceeds a limit is refused, and ended streams, calls and sessions free their slots.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ async fn a_session_has_only_so_many_streams() {
     }
     let response = fixture.send(session.get()).await;
     assert!(matches!(response.status(), 409 | 429 | 503), "{response}");
-    // Another session has room, and so has this one when a stream is gone.
+    // Another session has its own limit, and a closed stream frees a slot of this one.
     let other = Session::begin(&fixture, NEWEST_OLDER).await;
     fixture.stream(other.get()).await;
     streams.pop();
@@ -40,7 +40,7 @@ async fn a_session_has_only_so_many_streams() {
 }
 
 #[tokio::test]
-async fn a_call_that_finds_no_room_for_its_stream_is_not_run() {
+async fn a_call_beyond_the_stream_limit_is_not_run() {
     let options = SessionOptions::new().max_streams(1);
     let fixture = Fixture::with(|service| service.sessions(options)).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
@@ -51,11 +51,11 @@ async fn a_call_that_finds_no_room_for_its_stream_is_not_run() {
         refused.assert_refused(429, -32050, &json!(7));
         assert!(refused.header("retry-after").is_some(), "{refused}");
     }
-    // What needs no answer needs no stream.
+    // Notifications need no stream.
     fixture.send(session.post(cancelled(7))).await.assert_accepted();
     drop(listening);
     eventually("room for a call", async || is_open(&fixture, wait.clone()).await).await;
-    assert_eq!(fixture.traces.begun.load(Ordering::SeqCst), 1, "those that were refused were not begun");
+    assert_eq!(fixture.traces.begun.load(Ordering::SeqCst), 1, "refused calls are not run");
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn streams_that_have_ended_take_no_room() {
     eventually("room for as many as before", async || {
         let mut connection = fixture.connect().await;
         connection.send(&session.get()).await;
-        if within("an answer", connection.head()).await.status == 200 {
+        if within("a response", connection.head()).await.status == 200 {
             open.push(connection);
         }
         open.len() == MAX
@@ -85,11 +85,11 @@ async fn streams_that_have_ended_take_no_room() {
     assert_eq!(fixture.send(session.get()).await.status(), 429);
 }
 
-/// Whether a request gets a stream, which is broken at once.
+/// Returns `true` if a request gets a stream. Closes the stream at once.
 async fn is_open(fixture: &Fixture, request: Request) -> bool {
     let mut connection = fixture.connect().await;
     connection.send(&request).await;
-    within("an answer", connection.head()).await.status == 200
+    within("a response", connection.head()).await.status == 200
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn a_server_has_only_so_many_streams() {
         assert!(matches!((response.status(), code), (429, Some(-32050)) | (503, Some(-32051))), "{response}");
         assert!(response.header("retry-after").is_some(), "{response}");
     }
-    // What needs no stream is served.
+    // Calls that need no stream are served.
     assert_eq!(fixture.send(modern_call(1, "add", json!({ "a": 1, "b": 2 }))).await.text(), "3");
     streams.pop();
     eventually("room for another", async || is_open(&fixture, listen()).await).await;
@@ -142,7 +142,7 @@ async fn a_body_must_come_in_time() {
     let whole = modern_call(1, "add", json!({ "a": 1, "b": 2 })).bytes();
     let mut connection = fixture.connect().await;
     connection.write(&whole[..whole.len() - 10]).await;
-    if let Some(response) = within("an answer, or the end", connection.try_response()).await {
+    if let Some(response) = within("a response or the end of the connection", connection.try_response()).await {
         assert_eq!(response.status(), 408, "{response}");
     }
     assert_eq!(fixture.send(modern_call(1, "add", json!({ "a": 1, "b": 2 }))).await.text(), "3");
@@ -159,7 +159,7 @@ async fn a_batch_has_only_so_many_messages() {
 }
 
 #[tokio::test]
-async fn what_is_long_but_within_the_limits_goes_both_ways() {
+async fn long_messages_within_the_limits_work_in_both_directions() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let long = "ä".repeat(1_500_000);
@@ -167,9 +167,9 @@ async fn what_is_long_but_within_the_limits_goes_both_ways() {
     assert_eq!(session.call(&fixture, "echo", json!({ "text": long })).await.text(), long);
 }
 
-/// They are remembered as long as the session is.
+/// The session keeps the params of `initialize` as long as it exists.
 #[tokio::test]
-async fn what_a_client_says_of_itself_must_not_be_long() {
+async fn the_params_of_initialize_have_a_size_limit() {
     const MAX: usize = 64 * 1024;
     let fixture = Fixture::start().await;
     let mut hello = initialize(NEWEST_OLDER);
@@ -182,11 +182,11 @@ async fn what_a_client_says_of_itself_must_not_be_long() {
     let refused = fixture.send(Request::post(&hello)).await;
     refused.assert_refused(400, -32602, &json!(1));
     assert!(refused.header("mcp-session-id").is_none(), "{refused}");
-    assert_eq!(fixture.handle.sessions().len(), 1, "of the one that was taken");
+    assert_eq!(fixture.handle.sessions().len(), 1, "only the accepted session is open");
 }
 
 #[tokio::test]
-async fn only_so_many_notifications_are_heard_at_once() {
+async fn the_number_of_concurrent_notification_handlers_is_limited() {
     let (heard, gate) = (Arc::<AtomicUsize>::default(), Arc::new(Semaphore::new(0)));
     let (counted, held) = (heard.clone(), gate.clone());
     let hear_slowly = move |method: String, _: RawJson, _| -> NotifyFuture {
@@ -207,14 +207,14 @@ async fn only_so_many_notifications_are_heard_at_once() {
         fixture.send(slow.clone()).await.assert_accepted();
     }
     assert_eq!(heard.load(Ordering::SeqCst), 4);
-    // Calls have room of their own, and so have other sessions.
+    // Calls and other sessions have limits of their own.
     assert_eq!(session.call(&fixture, "add", json!({ "a": 1, "b": 2 })).await.text(), "3");
     let other = Session::begin(&fixture, NEWEST_OLDER).await;
     fixture.send(other.post(notification("notifications/slow"))).await.assert_accepted();
     assert_eq!(heard.load(Ordering::SeqCst), 5);
-    // As many as may run have waited; the others were dropped.
+    // The four queued notifications run now. The others were dropped.
     gate.add_permits(5);
-    eventually("those that waited", async || heard.load(Ordering::SeqCst) == 9).await;
+    eventually("the queued notifications", async || heard.load(Ordering::SeqCst) == 9).await;
     gate.add_permits(4);
     eventually("room for another", async || {
         fixture.send(slow.clone()).await.assert_accepted();
@@ -290,10 +290,10 @@ async fn a_listener_may_wait_for_ever() {
     assert_eq!(standalone.message().await["method"], "notifications/tools/list_changed");
     let mut old = fixture.stream(Request::get().path("/sse")).await;
     assert_eq!(old.event().await.kind.as_deref(), Some("endpoint"));
-    // The times of HTTP/2 are its own.
+    // HTTP/2 has timers of its own.
     let mut second = fixture.connect().await;
     second.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
-    within("an answer", second.socket.readable()).await.unwrap();
+    within("a response", second.socket.readable()).await.unwrap();
     assert!(second.socket.try_read(&mut [0; 9]).is_ok_and(|read| read > 0));
     drop((standalone, old, second));
     fixture.shut_down().await;

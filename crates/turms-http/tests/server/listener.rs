@@ -1,4 +1,4 @@
-//! The listener: how long it waits for clients, how many it lets in, and how it ends.
+//! The listener: its timeouts, its connection limit and its shutdown.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,10 +18,10 @@ fn add() -> Request {
     modern_call(1, "add", json!({ "a": 1, "b": 2 }))
 }
 
-/// That it ends, with or without a word.
+/// Checks that the connection ends, with or without an error response.
 async fn assert_ends(connection: &mut Connection) {
     let mut said = Vec::new();
-    // It may be reset.
+    // A reset is fine as well.
     let _ = within("the end of a connection", connection.socket.read_to_end(&mut said)).await;
     let said = String::from_utf8_lossy(&said);
     assert!(!said.starts_with("HTTP/1.1 2"), "{said}");
@@ -47,12 +47,12 @@ async fn a_connection_of_http2_that_is_idle_is_ended() {
     assert_ends(&mut connection).await;
 }
 
-/// Else a few that are silent could keep all others out.
+/// Otherwise a few silent connections could use up the connection limit.
 #[tokio::test]
-async fn whoever_says_nothing_is_not_waited_for() {
+async fn silent_connections_are_closed() {
     let fixture = Fixture::at(|listener| listener.header_timeout(SHORT).max_connections(3)).await;
     let mut silent = vec![fixture.connect().await, fixture.connect().await, fixture.connect().await];
-    // As far as both versions of HTTP begin alike.
+    // Prefixes that both HTTP/1.1 and HTTP/2 can begin with.
     silent[1].write(b"P").await;
     silent[2].write(b"PR").await;
     assert_eq!(fixture.send(add()).await.text(), "3");
@@ -70,37 +70,37 @@ async fn a_connection_that_is_idle_is_ended() {
     assert_ends(&mut connection).await;
 }
 
-/// The time is for the head, not for the answer.
+/// The header timeout does not limit the time until the response.
 #[tokio::test]
-async fn an_answer_may_take_its_time() {
+async fn a_response_may_take_longer_than_the_header_timeout() {
     let fixture = Fixture::at(|listener| listener.header_timeout(SHORT)).await;
     let mut slow = fixture.connect().await;
     slow.send(&modern_stream(1, "steps", json!({ "n": 1 }))).await;
     eventually("a call", async || fixture.traces.stepping.load(Ordering::SeqCst) == 1).await;
-    // It has been long enough for somebody who does not finish.
+    // Another connection with an unfinished head times out meanwhile.
     let mut late = fixture.connect().await;
     late.write(b"POST /mcp HTTP/1.1\r\n").await;
     assert_ends(&mut late).await;
     fixture.traces.steps.add_permits(1);
-    assert_eq!(within("an answer", slow.response()).await.text(), "counted to 1");
+    assert_eq!(within("a response", slow.response()).await.text(), "counted to 1");
 }
 
 #[tokio::test]
-async fn what_is_written_must_be_read_in_time() {
+async fn a_client_that_does_not_read_is_disconnected() {
     let fixture = Fixture::at(|listener| listener.write_timeout(SHORT)).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let mut unread = fixture.connect().await;
     unread.send(&modern_stream(1, "flood", json!({ "n": 1_000_000, "bytes": 16_000 }))).await;
     eventually("the end of the call", async || fixture.traces.ended.load(Ordering::SeqCst) == 1).await;
     assert!(fixture.traces.said.load(Ordering::SeqCst) < 1_000_000);
-    // Who has nothing to read is not late.
+    // The timeout does not apply to a stream without anything to write.
     let mut standalone = fixture.stream(session.get()).await;
     session.call(&fixture, "grow", json!({})).await;
     assert_eq!(standalone.message().await["method"], "notifications/tools/list_changed");
 }
 
 #[tokio::test]
-async fn more_connections_than_there_may_be_have_to_wait() {
+async fn connections_beyond_the_limit_wait() {
     let fixture = Fixture::at(|listener| listener.max_connections(2)).await;
     let mut first = fixture.connect().await;
     let mut second = fixture.connect().await;
@@ -110,18 +110,18 @@ async fn more_connections_than_there_may_be_have_to_wait() {
     }
     let mut third = fixture.connect().await;
     third.send(&add()).await;
-    // Those who are in go on.
+    // The accepted connections continue to work.
     for _ in 0..20 {
         first.send(&add()).await;
         assert_eq!(first.response().await.text(), "3");
     }
     assert!(third.socket.try_read(&mut [0; 1]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
     drop(second);
-    assert_eq!(within("an answer", third.response()).await.text(), "3");
+    assert_eq!(within("a response", third.response()).await.text(), "3");
 }
 
 #[tokio::test]
-async fn what_runs_when_the_listener_is_told_to_end_is_answered() {
+async fn running_calls_are_answered_on_shutdown() {
     let (end, told) = tokio::sync::oneshot::channel::<()>();
     let fixture = Fixture::at(|listener| {
         listener.with_graceful_shutdown(async {
@@ -134,17 +134,17 @@ async fn what_runs_when_the_listener_is_told_to_end_is_answered() {
     let mut stream = fixture.stream(modern_stream(1, "steps", json!({ "n": 2 }))).await;
     stream.message().await;
     end.send(()).unwrap();
-    assert!(within("the end of a connection that says nothing", idle.try_head()).await.is_none());
+    assert!(within("the end of an idle connection", idle.try_head()).await.is_none());
     fixture.traces.steps.add_permits(1);
     let rest = stream.rest().await;
-    assert_eq!(rest.last().expect("an answer")["id"], 1);
+    assert_eq!(rest.last().expect("a response")["id"], 1);
     let address = fixture.address;
     fixture.gone().await;
-    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody listens any more");
+    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "the listener is closed");
 }
 
 #[tokio::test]
-async fn who_listens_is_answered_when_the_listener_is_told_to_end() {
+async fn subscriptions_are_answered_on_shutdown() {
     let (end, told) = tokio::sync::oneshot::channel::<()>();
     let fixture = Fixture::at(|listener| {
         listener.with_graceful_shutdown(async {
@@ -163,7 +163,7 @@ async fn who_listens_is_answered_when_the_listener_is_told_to_end() {
 }
 
 #[tokio::test]
-async fn what_does_not_end_in_time_is_ended() {
+async fn calls_are_cancelled_after_the_drain_timeout() {
     let fixture = Fixture::at(|listener| listener.drain_timeout(SHORT)).await;
     let mut stream = fixture.stream(modern_stream(1, "wait", json!({}))).await;
     stream.message().await;
@@ -184,7 +184,7 @@ async fn a_server_may_listen_at_a_path() {
     let mut socket = within("a connection", tokio::net::UnixStream::connect(&path)).await.unwrap();
     socket.write_all(&add().header("Connection", "close").bytes()).await.unwrap();
     let mut answer = String::new();
-    within("an answer", socket.read_to_string(&mut answer)).await.unwrap();
+    within("a response", socket.read_to_string(&mut answer)).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.contains(r#""text":"3""#), "{answer}");
     handle.shutdown();

@@ -1,5 +1,5 @@
-//! The server over real sockets, seen from outside: what it answers byte for byte, how streams are taken up again, what
-//! hostile clients can do to it, and what the clients of other SDKs make of it.
+//! Tests of the server, most of them over real sockets: exact responses, resumed streams, hostile clients, and clients of other
+//! SDKs.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 #![allow(clippy::needless_pass_by_value, reason = "messages are written where they are sent")]
 

@@ -11,7 +11,7 @@ fn add() -> Request {
     modern_call(1, "add", json!({ "a": 1, "b": 1 }))
 }
 
-/// The same call with a body in one chunk, which ends as given.
+/// The same call with a body in one chunk, followed by `end`.
 fn chunked(end: &str) -> Vec<u8> {
     let body = modern_body(1, "tools/call", json!({ "name": "add", "arguments": { "a": 1, "b": 1 } })).to_string();
     let mut request = add().header("Transfer-Encoding", "chunked");
@@ -21,13 +21,13 @@ fn chunked(end: &str) -> Vec<u8> {
     bytes
 }
 
-/// The only response to these bytes, after which the connection ends.
+/// Sends these bytes and returns the only response. Checks that the server closes the connection after it.
 async fn refusal(fixture: &Fixture, bytes: &[u8]) -> Response {
     let mut connection = fixture.connect().await;
     connection.write(bytes).await;
     let response = within("a response", connection.response()).await;
     assert_eq!(response.header("connection"), Some("close"), "{response}");
-    assert!(within("the end", connection.try_head()).await.is_none(), "something follows {response}");
+    assert!(within("the end", connection.try_head()).await.is_none(), "more data follows {response}");
     response
 }
 
@@ -36,7 +36,7 @@ async fn trailers_are_fields_and_end_with_an_empty_line() {
     let fixture = Fixture::start().await;
     let next = String::from_utf8(add().bytes()).unwrap();
     for end in [
-        // The next request is no part of this one.
+        // The next request does not belong to the trailers of this one.
         format!("0\r\n{next}"),
         format!("0\r\nX-A: b\r\n{next}"),
         "0\r\nnonsense\r\n\r\n".to_owned(),

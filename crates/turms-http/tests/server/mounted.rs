@@ -1,4 +1,4 @@
-//! The server as a part of an application: below an address of it, behind its middleware, beside its other routes.
+//! The server mounted in an axum application: under a path, behind middleware, and next to other routes.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ use crate::dialog::{NEWEST_OLDER, SESSIONS, Session, call, initialize, modern_ca
 use crate::fixture::server;
 use crate::wire::{Connection, Request, Response, Stream};
 
-/// An application that has the server below `/mcp`.
+/// An application with the server at `/mcp`.
 struct Application {
     address: SocketAddr,
     handle: ServerHandle,
@@ -28,7 +28,7 @@ struct Application {
     serving: JoinHandle<()>,
 }
 
-/// Lets those in who have a token, and says who they are.
+/// Middleware that requires a known bearer token and adds its principal to the request.
 async fn check_token(mut request: Asked, next: Next) -> Answered {
     let token = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let who = match token.and_then(|value| value.strip_prefix("Bearer ")) {
@@ -40,7 +40,7 @@ async fn check_token(mut request: Asked, next: Next) -> Answered {
     next.run(request).await
 }
 
-/// Says what it sees of the request.
+/// The tool `seen`: returns the principal, a header and the peer address that a handler gets.
 fn seen(who: Principal, headers: http::HeaderMap, Extension(peer): Extension<PeerAddress>) -> String {
     let color = headers.get("x-color").and_then(|value| value.to_str().ok()).unwrap_or("none");
     json!({ "who": who.subject(), "scopes": who.scopes(), "color": color, "peer": peer.0 }).to_string()
@@ -74,7 +74,7 @@ impl Application {
     }
 
     async fn send(&self, request: Request) -> Response {
-        within("an answer", self.connect(&request).await.response()).await
+        within("a response", self.connect(&request).await.response()).await
     }
 
     async fn stream(&self, request: Request) -> Stream {
@@ -102,7 +102,7 @@ fn assert_seen(text: &str, peer: SocketAddr) {
 }
 
 #[tokio::test]
-async fn the_application_decides_who_gets_to_the_server() {
+async fn the_middleware_of_the_application_guards_the_server() {
     let application = Application::start().await;
     let well = application.send(Request::new("GET").path("/health")).await;
     assert_eq!((well.status(), &*well.body), (200, &b"well"[..]));
@@ -120,7 +120,7 @@ async fn the_application_decides_who_gets_to_the_server() {
         assert_eq!(unknown.status(), 401, "{unknown}");
     }
     assert_eq!(application.send(by("ann", Request::get().path("/elsewhere"))).await.status(), 404);
-    // Who gets to the server gets to their own sessions only.
+    // A valid token gives no access to sessions of other principals.
     let stolen = application.send(by("bob", session.post(call(2, "seen", json!({}))))).await;
     assert_eq!(stolen.status(), 404, "{stolen}");
 }
@@ -131,7 +131,7 @@ async fn handlers_see_the_request_in_every_revision() {
     let ask = async |request: Request| {
         let mut connection = application.connect(&by("ann", request)).await;
         let peer = connection.socket.local_addr().unwrap();
-        assert_seen(&within("an answer", connection.response()).await.text(), peer);
+        assert_seen(&within("a response", connection.response()).await.text(), peer);
     };
     for path in ["/mcp", "/mcp/"] {
         ask(modern_call(1, "seen", json!({})).path(path)).await;
@@ -142,7 +142,7 @@ async fn handlers_see_the_request_in_every_revision() {
     }
 }
 
-/// As mcp-remote sends it.
+/// mcp-remote sends such headers.
 #[tokio::test]
 async fn a_session_of_an_older_revision_may_name_methods_in_headers() {
     let application = Application::start().await;
@@ -168,9 +168,9 @@ async fn streams_go_through_the_application() {
     standalone.rest().await;
 }
 
-/// The address to post to is relative to that of the stream, which the server does not know whole.
+/// The endpoint is relative to the URL of the stream, because the server does not know the path under which it is mounted.
 #[tokio::test]
-async fn the_first_revision_is_served_below_the_same_address() {
+async fn http_sse_is_served_under_the_same_path() {
     let application = Application::start().await;
     let open = by("ann", Request::get().path("/mcp/sse"));
     let connection = application.connect(&open).await;
@@ -191,7 +191,7 @@ async fn the_first_revision_is_served_below_the_same_address() {
     assert_seen(answer["result"]["content"][0]["text"].as_str().unwrap(), peer);
 }
 
-/// Serves the application with axum. Ended by `service.shutdown()`, whose signal a process gets from the system, too.
+/// The test calls `service.shutdown()`. SIGTERM triggers the same signal; `tests/signal.rs` covers that.
 #[tokio::test]
 async fn the_shutdown_signal_ends_the_streams_of_an_axum_server() {
     let service = server(&Default::default()).into_http_service().unwrap();
@@ -217,7 +217,7 @@ fn a_server_that_cannot_be_built_is_an_error() {
     assert!(error.to_string().contains("tool"), "{error}");
 }
 
-/// The listener knows nothing of the server then: each is told for itself.
+/// The listener does not know the MCP server inside the application, so both are shut down separately.
 #[tokio::test]
 async fn an_application_ends_with_its_listener() {
     let application = Application::start().await;

@@ -1,4 +1,4 @@
-//! Clients that send on while they are answered.
+//! Clients that send further requests before they have the response.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use turms_testkit::{eventually, within};
 use crate::dialog::{NEWEST_OLDER, Session, modern_call, modern_stream};
 use crate::fixture::Fixture;
 
-/// Requests of 256 KiB in all, four times of what is kept of them.
+/// Requests of 256 KiB in all, four times the read-ahead limit of a connection.
 fn many_requests() -> Vec<u8> {
     let request = modern_call(2, "wait", json!({})).bytes();
     request.repeat(256 * 1024 / request.len() + 1)
@@ -21,9 +21,9 @@ fn count(counter: &std::sync::atomic::AtomicUsize) -> usize {
     counter.load(Ordering::SeqCst)
 }
 
-/// The end of a connection is behind what was sent before it.
+/// The server has to notice the end of the connection behind the unread requests.
 #[tokio::test]
-async fn a_call_is_cancelled_when_a_client_goes_that_has_sent_much_more() {
+async fn a_call_is_cancelled_when_its_client_disconnects_after_further_requests() {
     let fixture = Fixture::start().await;
     for (begun, request) in
         [modern_call(1, "wait", json!({})), modern_stream(1, "wait", json!({}))].into_iter().enumerate()
@@ -42,13 +42,13 @@ async fn a_call_is_cancelled_when_a_client_goes_that_has_sent_much_more() {
             eventually("the end of the call", async || count(&fixture.traces.ended) == before + 1).await;
         }
     }
-    assert_eq!(count(&fixture.traces.begun), 4, "nothing of what was dropped is run");
+    assert_eq!(count(&fixture.traces.begun), 4, "the pipelined calls are not run");
 }
 
-/// A session outlives its connections, a stream of its does not.
+/// A session outlives its connections, but a stream does not.
 #[tokio::test]
-async fn a_stream_is_left_when_a_client_goes_that_has_sent_much_more() {
-    // Writing to the client would show that it has gone, too.
+async fn a_stream_ends_when_its_client_disconnects_after_further_requests() {
+    // A keep-alive comment would also detect the closed connection.
     let quiet = |service: HttpService| service.keep_alive_interval(Duration::from_secs(3_600));
     let fixture = Fixture::listening(|server| server, quiet, |listener| listener.max_connections(1)).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
@@ -57,6 +57,6 @@ async fn a_stream_is_left_when_a_client_goes_that_has_sent_much_more() {
     assert_eq!(within("a stream", connection.head()).await.status, 200);
     connection.write(&many_requests()).await;
     drop(connection);
-    // There is room for another connection.
+    // The slot of the only allowed connection is free again.
     session.call(&fixture, "add", json!({ "a": 1, "b": 2 })).await;
 }

@@ -1,9 +1,9 @@
-//! Raw requests over HTTP/1.1, each sent to a listener of ours and to hyper with the same service behind it. Where the two
-//! differ, the table says why.
+//! Raw requests over HTTP/1.1, each sent to the HTTP/1.1 implementation of this crate and to hyper, with the same service. Where
+//! the two differ, the table has the reason.
 //!
 //! Each request is a call that adds 1 and 1, changed in one respect, and is followed by a call that adds 40 and 1 on the same
-//! connection. So an outcome of "2 41" means that both ends agree where the first request ends; 101 is the result of a call that
-//! is hidden in the body of another, and never appears.
+//! connection. An outcome of "2 41" means that client and server agree where the first request ends. A call that adds 100 and 1 is
+//! hidden in the body of some requests; its result, 101, never appears.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -21,13 +21,13 @@ use crate::wire::{Connection, Response};
 struct Row {
     name: &'static str,
     bytes: Vec<u8>,
-    /// The results of successful calls and the statuses of other responses. Those after a bar come when the client has shut
-    /// down its side; without one, and without a result of the second call, the server ends the connection by itself.
+    /// The results of successful calls and the statuses of other responses. Those after `|` are sent after the client has shut
+    /// down its writing side. Without `|` and without a result of the second call, the server closes the connection by itself.
     ours: &'static str,
     hypers: &'static str,
     /// The reason for the difference; empty if there is none.
     why: &'static str,
-    /// Set if nothing follows it.
+    /// `true` if no second call follows.
     is_alone: bool,
 }
 
@@ -41,7 +41,7 @@ fn row(
     Row { name, bytes: bytes.into(), ours, hypers, why, is_alone: false }
 }
 
-/// A row in which both do the same.
+/// A row in which both implementations do the same.
 fn same(name: &'static str, bytes: impl Into<Vec<u8>>, both: &'static str) -> Row {
     row(name, bytes, both, both, "")
 }
@@ -115,7 +115,7 @@ const LINE_FEED: &str =
 const CONTROL: &str =
     "an extension is of visible characters, spaces and tabs (RFC 9112, 7.1.1); hyper skips whatever is there";
 const INVALID_HOST: &str =
-    "an invalid or repeated host is 400 (RFC 9112, 3.2); hyper does not look, so it is a host that is not served";
+    "an invalid or repeated host is 400 (RFC 9112, 3.2); hyper does not check it, so the service refuses the host";
 const LENGTH_AND_CODING: &str =
     "both together are how requests are smuggled (RFC 9112, 11.2); hyper ignores the length and closes";
 
@@ -190,7 +190,7 @@ fn codings() -> Vec<Row> {
         row("another and then chunked", coded("Transfer-Encoding: gzip, chunked\r\n"), "501", "2 41", CODINGS),
         row("another coding", coded("Transfer-Encoding: gzip\r\n"), "501", "400", CODING),
         row("an unknown coding", coded("Transfer-Encoding: xchunked\r\n"), "501", "400", CODING),
-        row("no coding by name", coded("Transfer-Encoding: identity\r\n"), "501", "400", CODING),
+        row("the identity coding", coded("Transfer-Encoding: identity\r\n"), "501", "400", CODING),
         row("an empty coding", coded("Transfer-Encoding:\r\n"), "501", "400", CODING),
         same("a space before the colon of a coding", coded("Transfer-Encoding : chunked\r\n"), "400"),
         same("a coding under another name", coded("Transfer_Encoding: chunked\r\n"), "400 400"),
@@ -285,7 +285,7 @@ fn chunks() -> Vec<Row> {
         same("a size with a plus", chunked("+N\r\nB\r\n0\r\n\r\n"), "400"),
         same("a negative size", chunked("-N\r\nB\r\n0\r\n\r\n"), "400"),
         same("no size", chunked("\r\nB\r\n0\r\n\r\n"), "400"),
-        same("a size that is none", chunked("x\r\nB\r\n0\r\n\r\n"), "400"),
+        same("an invalid size", chunked("x\r\nB\r\n0\r\n\r\n"), "400"),
         same("a size beyond 64 bits", chunked("1000000000000000N\r\nB\r\n0\r\n\r\n"), "400"),
         same("a line feed after a size", chunked("N\nB\r\n0\r\n\r\n"), "400"),
         same("a line feed after a chunk", chunked("N\r\nB\n0\r\n\r\n"), "400"),
@@ -298,7 +298,7 @@ fn trailers() -> Vec<Row> {
     vec![
         same("a trailer", chunked("N\r\nB\r\n0\r\nX-A: b\r\n\r\n"), "2 41"),
         same("a length as a trailer", chunked("N\r\nB\r\n0\r\nContent-Length: 5\r\n\r\n"), "2 41"),
-        same("a trailer that is none", chunked("N\r\nB\r\n0\r\nnonsense\r\n\r\n"), "400"),
+        same("an invalid trailer", chunked("N\r\nB\r\n0\r\nnonsense\r\n\r\n"), "400"),
         same("a trailer without a name", chunked("N\r\nB\r\n0\r\n: b\r\n\r\n"), "400"),
         same("a space before the colon of a trailer", chunked("N\r\nB\r\n0\r\nX-A : b\r\n\r\n"), "400"),
         same("a folded trailer", chunked("N\r\nB\r\n0\r\nX-A: b\r\n c\r\n\r\n"), "400"),
@@ -347,7 +347,7 @@ fn heads() -> Vec<Row> {
         same("the version in small letters", line("POST /mcp http/1.1"), "400"),
         same("the method in small letters", line("post /mcp HTTP/1.1"), "405 41"),
         same("an unknown method", line("FETCH /mcp HTTP/1.1"), "405 41"),
-        same("a method that is none", line("P@ST /mcp HTTP/1.1"), "400"),
+        same("an invalid method", line("P@ST /mcp HTTP/1.1"), "400"),
         same("as many headers as are allowed", more(&many(93)), "2 41"),
         same("one header too many", more(&many(94)), "431"),
         same("a long value", more(&format!("X-A: {long}\r\n")), "431"),
@@ -401,7 +401,7 @@ fn targets() -> Vec<Row> {
         same("a target with a null", target("/m\0cp"), "400"),
         same("a target with letters beyond ASCII", target("/m\u{e9}cp"), "2 41"),
         same("a target with escapes", target("/%6Dcp?a=%20"), "2 41"),
-        same("a target with an escape that is none", target("/%zz"), "2 41"),
+        same("a target with an invalid escape", target("/%zz"), "2 41"),
         same("a target with a fragment", target("/mcp#a"), "2 41"),
         same("a target with a backslash", target("/a\\b"), "2 41"),
         same("a target with braces", target("/{a}|b"), "2 41"),
@@ -427,7 +427,7 @@ fn hosts() -> Vec<Row> {
         row("two hosts", host("Host: localhost\r\nHost: evil.example\r\n"), "400", "403 41", INVALID_HOST),
         row("a list of hosts", host("Host: localhost, evil.example\r\n"), "400", "403 41", INVALID_HOST),
         row("a user before the host", host("Host: user@localhost\r\n"), "400", "403 41", INVALID_HOST),
-        row("a port that is none", host("Host: localhost:http\r\n"), "400", "403 41", INVALID_HOST),
+        row("an invalid port", host("Host: localhost:http\r\n"), "400", "403 41", INVALID_HOST),
         row("a path after the host", host("Host: localhost/mcp\r\n"), "400", "403 41", INVALID_HOST),
         same("a space before the colon of the host", host("Host : localhost\r\n"), "400"),
         same("no host in HTTP/1.0", host("").replacen("HTTP/1.1", "HTTP/1.0", 1), "2"),
@@ -440,7 +440,7 @@ fn connections() -> Vec<Row> {
         same("HTTP/1.0", line("POST /mcp HTTP/1.0"), "2"),
         same("HTTP/1.0 that goes on", more("Connection: keep-alive\r\n").replacen("HTTP/1.1", "HTTP/1.0", 1), "2 41"),
         same("the last request", more("Connection: close\r\n"), "2"),
-        same("the last request by other words", more("Connection: keep-alive, Close\r\n"), "2"),
+        same("the last request, by a list of options", more("Connection: keep-alive, Close\r\n"), "2"),
         same("an upgrade that is not offered", more("Connection: upgrade\r\nUpgrade: websocket\r\n"), "2 41"),
         same(
             "an upgrade to HTTP/2",
@@ -449,11 +449,11 @@ fn connections() -> Vec<Row> {
         ),
         same("a framing header that belongs to the connection", more("Connection: content-length\r\n"), "2 41"),
         row(
-            "a client that would wait but does not",
+            "a client that does not wait for 100 Continue",
             more("Expect: 100-continue\r\n"),
             "2 41",
             "100 2 41",
-            "the body is there already, so the client does not wait; hyper tells it all the same",
+            "the body has arrived already, so the client does not wait; hyper sends 100 anyway",
         ),
         same("another expectation", more("Expect: cake\r\n"), "2 41"),
         same("a body of a request that needs none", line("DELETE /mcp HTTP/1.1"), "405 41"),
@@ -473,7 +473,7 @@ fn connections() -> Vec<Row> {
     ]
 }
 
-/// Requests that the client does not finish.
+/// Unfinished requests, and requests that are refused before their end.
 fn broken() -> Vec<Row> {
     let mut rows = vec![
         row(
@@ -495,7 +495,7 @@ fn broken() -> Vec<Row> {
         same("no last chunk", chunked("N\r\nB\r\n"), "| 400"),
         same("half a last chunk", chunked("N\r\nB\r\n0\r\n"), "| 400"),
         same(
-            "a client that waits to be told to send a body",
+            "a client that waits for 100 Continue",
             framed("Content-Length: 500\r\nExpect: 100-continue\r\n", ""),
             "100 | 400",
         ),
@@ -508,7 +508,7 @@ fn broken() -> Vec<Row> {
 async fn check(who: &str, address: SocketAddr, row: &Row, expected: &str) {
     let mut connection = Connection::open(address).await;
     let next = if row.is_alone { String::new() } else { call(40) };
-    // A server that refuses a request need not read it all.
+    // A server may close the connection of a refused request before it has read everything.
     let _ = connection.socket.write_all(&[&row.bytes[..], next.as_bytes()].concat()).await;
     let (before, after) = expected.split_once('|').unwrap_or((expected, ""));
     for expected in before.split_whitespace() {
@@ -516,7 +516,7 @@ async fn check(who: &str, address: SocketAddr, row: &Row, expected: &str) {
         let found = response.as_ref().map(one_outcome);
         assert_eq!(found.as_deref(), Some(expected), "{who}: {}: {response:?}", row.name);
     }
-    // A connection that goes on does so until the client ends it.
+    // A connection that stays open does so until the client shuts down its writing side.
     if expected.contains('|') || expected.ends_with("41") {
         let _ = connection.socket.shutdown().await;
     }
@@ -524,14 +524,14 @@ async fn check(who: &str, address: SocketAddr, row: &Row, expected: &str) {
     while let Some(response) = within(row.name, connection.try_response()).await {
         rest.push(one_outcome(&response));
     }
-    assert_eq!(rest.join(" "), after.trim(), "{who}: {}: what comes in the end", row.name);
+    assert_eq!(rest.join(" "), after.trim(), "{who}: {}: after the shutdown", row.name);
 }
 
 fn one_outcome(response: &Response) -> String {
     if response.status() == 200 { response.text() } else { response.status().to_string() }
 }
 
-/// A server with the same service behind hyper.
+/// Starts hyper with the same service.
 async fn by_hyper() -> SocketAddr {
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -541,7 +541,7 @@ async fn by_hyper() -> SocketAddr {
 }
 
 #[tokio::test]
-async fn raw_requests_are_answered_as_by_hyper_or_for_a_reason_not() {
+async fn responses_to_raw_requests_differ_from_those_of_hyper_only_for_a_reason() {
     let fixture = Fixture::start().await;
     let hyper = by_hyper().await;
     let rows = rows();

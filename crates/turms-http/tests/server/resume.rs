@@ -1,5 +1,5 @@
-//! Streams that break and are taken up again (basic/transports, "Resumability and Redelivery"): everything comes exactly
-//! once and in order, wherever they broke.
+//! Streams that break and are resumed (basic/transports, "Resumability and Redelivery"): each message arrives exactly once and in
+//! order, wherever the stream broke.
 
 use std::sync::atomic::Ordering;
 
@@ -11,14 +11,14 @@ use crate::dialog::{NEWEST_OLDER, SESSIONS, Session, call, progress, with_progre
 use crate::fixture::Fixture;
 use crate::wire::{Request, Stream};
 
-/// A client whose connection breaks again and again.
+/// A client whose stream breaks repeatedly and is resumed.
 struct Unlucky<'a> {
     fixture: &'a Fixture,
     session: &'a Session,
     random: fastrand::Rng,
     stream: Stream,
     last: Option<String>,
-    /// How many events come before it breaks.
+    /// Number of events until the stream breaks.
     left: usize,
     breaks: usize,
 }
@@ -30,7 +30,7 @@ impl<'a> Unlucky<'a> {
         Self { fixture, session, random, stream, last: None, left: 1, breaks: 0 }
     }
 
-    /// The next message, over however many connections it takes.
+    /// Returns the next message. Resumes the stream as often as needed.
     async fn message(&mut self) -> Value {
         loop {
             if self.left == 0 && self.last.is_some() {
@@ -58,7 +58,7 @@ impl<'a> Unlucky<'a> {
         self.breaks += 1;
     }
 
-    /// All messages up to the answer.
+    /// Returns all messages up to and including the response.
     async fn until_answered(&mut self) -> Vec<Value> {
         let mut messages = Vec::new();
         loop {
@@ -120,7 +120,7 @@ async fn streams_that_break_at_the_same_time_do_not_mix() {
 }
 
 #[tokio::test]
-async fn an_answer_that_came_while_nobody_was_there_is_kept() {
+async fn a_response_is_kept_while_its_client_is_disconnected() {
     let fixture = Fixture::start().await;
     for (n, version) in SESSIONS.into_iter().enumerate() {
         let session = Session::begin(&fixture, version).await;
@@ -142,16 +142,16 @@ async fn an_answer_that_came_while_nobody_was_there_is_kept() {
     }
 }
 
-/// That the server has written something does not mean that anybody has read it.
+/// Written data may not have reached the client, so it is kept for a resumption.
 #[tokio::test]
-async fn what_was_sent_but_not_received_comes_again() {
+async fn events_that_were_sent_but_not_received_are_sent_again() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let mut stream = fixture.stream(count(&session, 7, 20)).await;
     let first = stream.event().await.id.unwrap();
     let received = stream.rest().await;
     assert_counted(&received, &json!(7), 20);
-    // The whole stream was received, but let us say that it was not.
+    // The client resumes as if it had received only the first event.
     for _ in 0..2 {
         let again = fixture.stream(session.resume(&first)).await.rest().await;
         assert_eq!(again, received);
@@ -159,12 +159,12 @@ async fn what_was_sent_but_not_received_comes_again() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_taken_up_while_it_goes_on_goes_on() {
+async fn the_stream_of_a_running_call_can_be_resumed() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     fixture.traces.steps.add_permits(1);
     let mut stream = session.stream(&fixture, 7, "steps", json!({ "n": 4 })).await;
-    // The event before any message carries an id and nothing else.
+    // The first event of the stream only has an id.
     let last = stream.event().await.id.unwrap();
     assert_eq!(progress(&[stream.message().await]), [1]);
     drop(stream);
@@ -181,9 +181,9 @@ async fn a_stream_that_is_taken_up_while_it_goes_on_goes_on() {
     assert_eq!(rest[2]["id"], 7);
 }
 
-/// The connection that broke may look alive to the server for a long time.
+/// The server may take long to notice that the first connection is broken.
 #[tokio::test]
-async fn whoever_comes_last_has_the_stream() {
+async fn the_last_connection_that_resumes_gets_the_stream() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     fixture.traces.steps.add_permits(1);
@@ -195,13 +195,13 @@ async fn whoever_comes_last_has_the_stream() {
     let rest = last.rest().await;
     assert_eq!(progress(&rest), (2..=10).collect::<Vec<_>>());
     assert_eq!(rest.last().unwrap()["id"], 7);
-    // The other one ends as well, whatever it has heard.
+    // The first stream ends as well, whatever it has received.
     first.rest().await;
 }
 
-/// A question is part of the stream of the call that asks, too.
+/// A request of the server is part of the stream of its call, so it is resent on resumption.
 #[tokio::test]
-async fn a_question_that_was_lost_is_asked_again() {
+async fn a_request_of_the_server_that_was_lost_is_sent_again() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let mut stream = fixture.stream(session.post(call(7, "greet", json!({})))).await;
@@ -222,7 +222,7 @@ fn numbered(n: u64) -> Notification {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_standalone_stream_is_taken_up_as_well() {
+async fn the_standalone_stream_can_be_resumed() {
     let fixture = Fixture::start().await;
     for version in SESSIONS {
         let session = Session::begin(&fixture, version).await;
@@ -253,7 +253,7 @@ async fn the_standalone_stream_is_taken_up_as_well() {
 }
 
 #[tokio::test]
-async fn the_standalone_stream_is_no_place_for_what_belongs_to_another() {
+async fn the_standalone_stream_has_no_messages_of_calls() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let mut standalone = Unlucky::open(&fixture, &session, session.get(), 3).await;
@@ -268,18 +268,18 @@ async fn the_standalone_stream_is_no_place_for_what_belongs_to_another() {
 }
 
 #[tokio::test]
-async fn ids_of_events_that_never_were_are_refused() {
+async fn unknown_event_ids_are_refused() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let other = Session::begin(&fixture, NEWEST_OLDER).await;
     for id in ["nonsense", "", "-", "0", "99999999999999999999999", "1-2-3", "ä"] {
         let response = fixture.send(session.get().header("Last-Event-ID", id)).await;
-        // A 404 would say that the session is over.
+        // A 404 would mean that the session has ended.
         assert!(matches!(response.status(), 400 | 409 | 410 | 412 | 422), "{id}: {response}");
     }
     assert_eq!(session.call(&fixture, "add", json!({ "a": 1, "b": 2 })).await.text(), "3");
 
-    // The id of an event of somebody else opens nothing of theirs, even if an event of ours is called the same.
+    // An event id of another session gives no access to the events of that session, even if this session has the same id.
     let mut stream = fixture.stream(count(&other, "theirs", 5)).await;
     let theirs = stream.event().await.id.unwrap();
     stream.rest().await;

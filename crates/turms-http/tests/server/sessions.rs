@@ -1,4 +1,4 @@
-//! The life of sessions: how they end, how many there are, and whose they are.
+//! Sessions: expiry, deletion, limits, and the principal that owns them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) fn service(sessions: SessionOptions) -> HttpService {
     server(&Arc::default()).into_http_service().unwrap().sessions(sessions)
 }
 
-/// Begins a session without a socket.
+/// Performs the handshake without a socket.
 pub(crate) async fn begin(service: &HttpService, who: Option<&str>) -> Session {
     let response = ask_as(service, &Request::post(initialize(NEWEST_OLDER)), who).await;
     assert_eq!(response.status(), 200, "{response}");
@@ -37,7 +37,7 @@ pub(crate) async fn begin(service: &HttpService, who: Option<&str>) -> Session {
     session
 }
 
-/// Lets time pass, and whoever waits for it do what they wait for.
+/// Advances the paused clock and runs the tasks whose timers expire.
 pub(crate) async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
@@ -47,12 +47,12 @@ pub(crate) async fn ping(service: &HttpService, session: &Session) -> u16 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_nobody_uses_expires() {
+async fn an_unused_session_expires() {
     let service = service(SessionOptions::new().idle_timeout(10 * MINUTE));
     let session = begin(&service, None).await;
     for _ in 0..5 {
         pass(9 * MINUTE).await;
-        assert_eq!(ping(&service, &session).await, 200, "whoever uses it keeps it");
+        assert_eq!(ping(&service, &session).await, 200, "each request restarts the idle timeout");
     }
     pass(11 * MINUTE).await;
     assert_eq!(ping(&service, &session).await, 404);
@@ -61,9 +61,9 @@ async fn a_session_that_nobody_uses_expires() {
     }
 }
 
-/// Not every use is told to the store, but none is forgotten.
+/// Not every request touches the session in the store, but the idle timeout counts from the last request.
 #[tokio::test(start_paused = true)]
-async fn a_session_lasts_as_long_as_was_said_after_its_last_use() {
+async fn the_idle_timeout_counts_from_the_last_request() {
     let service = service(SessionOptions::new().idle_timeout(80 * MINUTE));
     let session = begin(&service, None).await;
     for _ in 0..3 {
@@ -87,7 +87,7 @@ async fn an_open_stream_keeps_a_session() {
         while std::future::poll_fn(|task| http_body::Body::poll_frame(body.as_mut(), task)).await.is_some() {}
     });
     pass(60 * MINUTE).await;
-    assert!(!reading.is_finished(), "the stream was ended");
+    assert!(!reading.is_finished(), "the stream has ended");
     assert_eq!(ping(&service, &session).await, 200);
     reading.abort();
 }
@@ -121,9 +121,9 @@ async fn there_are_only_so_many_sessions() {
     assert!(refused.header("mcp-session-id").is_none(), "{refused}");
     assert!(refused.json()["error"]["code"].is_i64(), "{refused}");
     for session in [&kept, &gone, &idle] {
-        assert_eq!(ping(&service, session).await, 200, "those that are there stay");
+        assert_eq!(ping(&service, session).await, 200, "existing sessions are not evicted");
     }
-    // Somebody goes, or is forgotten.
+    // A deleted session and an expired one free their slots.
     ask(&service, &gone.delete()).await;
     let next = begin(&service, None).await;
     assert!(matches!(ask(&service, &full).await.status(), 429 | 503));
@@ -136,7 +136,7 @@ async fn there_are_only_so_many_sessions() {
 }
 
 #[tokio::test]
-async fn a_session_is_of_whoever_began_it() {
+async fn a_session_belongs_to_the_principal_that_began_it() {
     let service = service(SessionOptions::new());
     let session = begin(&service, Some("ann")).await;
     let who = session.post(call(2, "who", json!({})));
@@ -152,15 +152,15 @@ async fn a_session_is_of_whoever_began_it() {
             session.delete(),
         ] {
             let response = ask_as(&service, &request, stranger).await;
-            // Not even that there is one.
+            // The response does not reveal that the session exists.
             assert_eq!(response.status(), 404, "{stranger:?}: {request:?}: {response}");
         }
     }
-    assert_eq!(ask_as(&service, &who, Some("ann")).await.text(), "ann", "nothing was done");
+    assert_eq!(ask_as(&service, &who, Some("ann")).await.text(), "ann", "the refused requests had no effect");
 }
 
 #[tokio::test]
-async fn a_session_of_nobody_is_not_for_somebody() {
+async fn a_session_without_a_principal_refuses_requests_with_one() {
     let service = service(SessionOptions::new());
     let session = begin(&service, None).await;
     let who = session.post(call(2, "who", json!({})));
@@ -168,9 +168,9 @@ async fn a_session_of_nobody_is_not_for_somebody() {
     assert_eq!(ask_as(&service, &who, Some("ann")).await.status(), 404);
 }
 
-/// Where it was not begun, it is begun anew for its owner alone.
+/// Another process loads a session from the store, but only for its owner.
 #[tokio::test]
-async fn a_session_is_not_taken_up_by_whoever_is_not_its_owner() {
+async fn another_process_serves_a_session_to_its_owner_only() {
     let sessions = Arc::new(MemorySessionStore::new(10));
     let options = || SessionOptions::new().session_store(sessions.clone());
     let session = begin(&service(options()), Some("ann")).await;
@@ -227,7 +227,7 @@ async fn a_session_that_the_server_refuses_is_removed_at_once() {
 }
 
 #[tokio::test]
-async fn streams_of_somebody_else_cannot_be_taken_up() {
+async fn streams_of_other_principals_cannot_be_resumed() {
     let service = service(SessionOptions::new());
     let session = begin(&service, Some("ann")).await;
     let count = session.post(with_progress(call(7, "count", json!({ "n": 3 })), "secret"));
@@ -237,15 +237,15 @@ async fn streams_of_somebody_else_cannot_be_taken_up() {
     assert!(String::from_utf8_lossy(&again.body).contains("secret"), "{again}");
     let stolen = ask_as(&service, &session.resume(&first), Some("bob")).await;
     assert_eq!(stolen.status(), 404, "{stolen}");
-    // Nor by way of a session of one's own.
+    // The event id is invalid in another session, too.
     let own = begin(&service, Some("bob")).await;
     let stolen = ask_as(&service, &own.resume(&first), Some("bob")).await;
     assert!(!String::from_utf8_lossy(&stolen.body).contains("secret"), "{stolen}");
 }
 
-/// The endpoint is a secret, but not the only thing that is asked for.
+/// The endpoint is secret, but a message also needs the principal that opened the stream.
 #[tokio::test]
-async fn messages_of_strangers_are_not_taken_in_the_first_revision_either() {
+async fn http_sse_refuses_messages_of_other_principals() {
     let service = service(SessionOptions::new());
     let ann = Principal::new("ann").with_issuer("https://a").with_scopes(["read"]);
     let (head, body) = open_by(&service, &Request::get().path("/sse"), Some(ann.clone())).await;
@@ -264,9 +264,9 @@ async fn messages_of_strangers_are_not_taken_in_the_first_revision_either() {
     assert_eq!(ask_by(&service, &post, Some(ann)).await.status(), 202);
 }
 
-/// A client that has stepped up has another token, and the same stream.
+/// After a step-up authorization, a client sends another token and keeps its stream.
 #[tokio::test]
-async fn a_call_over_a_pair_has_the_principal_of_its_own_post() {
+async fn a_call_over_http_sse_has_the_principal_of_its_own_post() {
     let tool = Tool::builder("scopes").handler_sync(|who: Principal| who.scopes().join(" "));
     let service = Server::new("s", "1").tool(tool).into_http_service().unwrap();
     let ann = |scopes: &[&str]| Some(Principal::new("ann").with_scopes(scopes.iter().copied()));
@@ -283,7 +283,7 @@ async fn a_call_over_a_pair_has_the_principal_of_its_own_post() {
     }
 }
 
-/// The id of one kind of session is none of the other.
+/// A session id of one transport is unknown to the other one.
 #[tokio::test]
 async fn sessions_of_both_transports_are_not_mixed_up() {
     let fixture = Fixture::start().await;
@@ -300,9 +300,9 @@ async fn sessions_of_both_transports_are_not_mixed_up() {
     assert!(matches!(refused.status(), 400 | 404), "{refused}");
 }
 
-/// What was asked of one is not answered by another, in the newest revision either.
+/// In 2026-07-28, `requestState` is bound to the principal and the tool of the request.
 #[tokio::test]
-async fn the_state_of_a_request_is_of_whoever_made_it() {
+async fn the_request_state_is_bound_to_its_principal_and_tool() {
     let service = service(SessionOptions::new());
     let asked = ask_as(&service, &modern_call(1, "greet", json!({})), Some("ann")).await.result();
     let (key, _) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
@@ -329,14 +329,14 @@ async fn an_id_that_is_in_use_is_not_used_again() {
     first.message().await;
     let second = fixture.send(session.post(call(7, "add", json!({ "a": 1, "b": 2 })))).await;
     assert!(matches!(second.status(), 200 | 400), "{second}");
-    // Whatever becomes of the second, the first goes on.
+    // Whatever the second response is, the first call continues.
     fixture.traces.steps.add_permits(2);
     let rest = first.rest().await;
     assert_eq!(rest.last().unwrap()["result"]["content"][0]["text"], "counted to 3", "{rest:?}");
 }
 
 #[tokio::test]
-async fn an_answer_of_somebody_else_is_none() {
+async fn a_response_from_another_session_is_ignored() {
     let fixture = Fixture::start().await;
     let asked = Session::begin(&fixture, NEWEST_OLDER).await;
     let other = Session::begin(&fixture, NEWEST_OLDER).await;
@@ -369,7 +369,7 @@ async fn the_same_ids_in_two_sessions_are_two_requests() {
 }
 
 #[tokio::test]
-async fn what_a_session_sets_is_its_own() {
+async fn each_session_has_its_own_log_level() {
     let fixture = Fixture::start().await;
     let one = Session::begin(&fixture, NEWEST_OLDER).await;
     let two = Session::begin(&fixture, NEWEST_OLDER).await;
@@ -393,7 +393,7 @@ async fn ids_cannot_be_guessed() {
     assert_eq!(ids.len(), 300);
     let length = ids.iter().map(String::len).min().unwrap();
     let letters: Vec<HashSet<u8>> = (0..length).map(|at| ids.iter().map(|id| id.as_bytes()[at]).collect()).collect();
-    // Bits by what was seen at each place; 128 is what a random UUID has at most.
+    // Estimated entropy in bits, from the number of distinct characters at each position. 32 random hexadecimal digits have 128 bits.
     let bits: f64 = letters.iter().map(|seen| (seen.len() as f64).log2()).sum();
     assert!(bits >= 110.0, "{bits} bits in {:?}", ids.iter().next());
 }
@@ -421,12 +421,12 @@ async fn a_call_that_is_nearly_done_is_answered_before_the_server_ends() {
     fixture.handle.shutdown();
     fixture.traces.steps.add_permits(1);
     let rest = stream.rest().await;
-    assert_eq!(rest.last().expect("an answer")["id"], 7, "{rest:?}");
+    assert_eq!(rest.last().expect("a response")["id"], 7, "{rest:?}");
     fixture.shut_down().await;
 }
 
 #[tokio::test]
-async fn sessions_are_heard_of_and_forgotten() {
+async fn the_handle_lists_the_open_sessions() {
     let fixture = Fixture::start().await;
     assert!(fixture.handle.sessions().is_empty());
     let one = Session::begin(&fixture, NEWEST_OLDER).await;

@@ -1,4 +1,4 @@
-//! Sessions that several processes serve from one store, and the ends of sessions and calls that come at odd moments.
+//! Sessions that several processes share through one store, and sessions and calls that end while other operations run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ use crate::in_process::{ask, ask_as, open};
 use crate::sessions::{MINUTE, begin, pass, ping};
 use crate::wire::{Request, Response};
 
-/// Two processes that share the store of sessions and that of events.
+/// Two services that share a session store and an event store, as two processes would.
 fn pair(server: impl Fn() -> Server, options: impl Fn(usize) -> SessionOptions) -> [HttpService; 2] {
     let (sessions, events) =
         (Arc::new(MemorySessionStore::new(100)), Arc::new(MemoryEventStore::new(1 << 20, 1 << 24)));
@@ -92,7 +92,7 @@ async fn a_handler_of_initialized_that_lasts_does_not_hold_up_a_session() {
     assert_eq!((ping(&one, &session).await, ping(&two, &session).await), (200, 200));
 }
 
-/// A layer that refuses callers without a principal.
+/// A layer that refuses requests without a principal.
 struct OnlyKnown;
 
 struct OnlyKnownService(Arc<dyn Service>);
@@ -119,7 +119,7 @@ impl Service for OnlyKnownService {
 }
 
 #[tokio::test]
-async fn a_session_that_is_taken_up_knows_its_principal() {
+async fn a_session_that_another_process_loads_has_its_principal() {
     let [one, two] = pair(|| server().layer(OnlyKnown), |_| SessionOptions::new());
     let session = begin(&one, Some("ann")).await;
     let ping = session.post(crate::dialog::request(1, "ping", None));
@@ -135,7 +135,7 @@ async fn a_process_that_is_full_does_not_deny_the_sessions_of_others() {
     assert_eq!((ping(&two, &other).await, ping(&one, &other).await), (503, 200));
 }
 
-/// A store that takes its time.
+/// A store that yields before it inserts a session.
 struct SlowSessions(MemorySessionStore);
 
 impl SessionStore for SlowSessions {
@@ -196,12 +196,12 @@ async fn heads_of_requests_count_among_the_notifications_that_wait() {
         let post = session.post(notification("notifications/x")).header("x-big", "y".repeat(4000));
         fixture.send(post).await.assert_accepted();
     }
-    // One runs and two wait; the others are dropped.
+    // One handler runs and two notifications are queued; the others are dropped.
     gate.add_permits(10);
     eventually("the handlers", async || handled.load(Ordering::SeqCst) == 3).await;
     let last = session.post(notification("notifications/x"));
     fixture.send(last).await.assert_accepted();
-    eventually("the next one", async || handled.load(Ordering::SeqCst) == 4).await;
+    eventually("the handler of the next notification", async || handled.load(Ordering::SeqCst) == 4).await;
 }
 
 #[tokio::test]
@@ -232,7 +232,7 @@ async fn a_task_of_a_dropped_call_learns_that_the_call_is_over() {
 }
 
 #[tokio::test]
-async fn a_call_that_closes_its_own_session_is_told_that_there_is_none() {
+async fn a_call_that_closes_its_own_session_gets_404() {
     for waits in [false, true] {
         let own: Arc<Mutex<Option<(HttpService, String)>>> = Arc::default();
         let known = own.clone();
@@ -319,7 +319,7 @@ async fn a_call_that_has_begun_is_answered_though_no_stream_is_left() {
 }
 
 #[tokio::test]
-async fn a_session_decides_about_its_get_and_delete_as_about_its_post() {
+async fn version_headers_on_get_and_delete_are_checked_as_on_post() {
     let service = server().into_http_service().unwrap();
     let session = begin(&service, None).await;
     let unknown = ask(&service, &session.delete().version("2027-01-01")).await;

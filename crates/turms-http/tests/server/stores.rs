@@ -1,4 +1,4 @@
-//! Where sessions and events are kept: somewhere else, somewhere small, somewhere that fails.
+//! Custom stores for sessions and events: shared, small, and failing ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,27 +53,27 @@ async fn stores_can_be_given() {
 }
 
 #[tokio::test]
-async fn a_session_is_taken_up_where_it_was_not_begun() {
+async fn another_process_can_serve_a_session() {
     let (sessions, events) = memory();
     let (one, two) = (keeping(&sessions, &events), keeping(&sessions, &events));
     let session = begin(&one, None).await;
     assert_eq!(ping(&two, &session).await, 200);
     let added = ask(&two, &session.post(call(2, "add", json!({ "a": 1, "b": 2 })))).await;
     assert_eq!(added.text(), "3");
-    // A stream as well.
+    // The other process can resume its streams as well.
     let counted = count(&one, &session, 5).await;
     let first = counted.events()[0].id.clone().unwrap();
     let again = ask(&two, &session.resume(&first)).await;
     assert_eq!(again.messages(), counted.messages());
-    // And it ends wherever that is said.
+    // Either process can delete it.
     assert_eq!(ask(&two, &session.delete()).await.status() / 100, 2);
     assert_eq!(ping(&two, &session).await, 404);
     assert_eq!(ping(&one, &session).await, 404);
 }
 
-/// The call goes on where it was begun; what it says is heard wherever the client has gone.
+/// The call continues in its process. The client gets its messages from the other one.
 #[tokio::test]
-async fn a_call_that_still_runs_is_followed_from_another_place() {
+async fn a_running_call_can_be_followed_from_another_process() {
     let (sessions, events) = memory();
     let traces = Arc::<Traces>::default();
     let place = || {
@@ -89,12 +89,12 @@ async fn a_call_that_still_runs_is_followed_from_another_place() {
     let mut body = Box::pin(body);
     let frame = std::future::poll_fn(|task| body.as_mut().poll_frame(task)).await.unwrap().unwrap();
     let first = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
-    // The event before any message carries an id and nothing else.
+    // The first event of the stream only has an id.
     let mut last = first.lines().find_map(|line| line.strip_prefix("id:")).unwrap().trim().to_owned();
     drop(body);
     let following = async {
         let mut messages = Vec::new();
-        // A stream may end before the answer comes; then it is taken up again.
+        // A stream may end before the response arrives; the client resumes it then.
         while messages.last().is_none_or(|message: &serde_json::Value| message.get("id").is_none()) {
             let more = ask(&two, &session.resume(&last)).await;
             for event in more.events() {
@@ -111,14 +111,14 @@ async fn a_call_that_still_runs_is_followed_from_another_place() {
             traces.steps.add_permits(1);
         }
     };
-    let (messages, ()) = within("the answer", async { tokio::join!(following, going_on) }).await;
+    let (messages, ()) = within("the response", async { tokio::join!(following, going_on) }).await;
     assert_eq!(progress(&messages), [1, 2, 3, 4]);
     assert_eq!(messages[4]["id"], 7);
 }
 
-/// The ids of both would be the same if each counted its streams by itself.
+/// If each process numbered its streams from 1, the event ids would collide.
 #[tokio::test]
-async fn streams_of_one_session_in_two_places_do_not_mix() {
+async fn streams_of_one_session_in_two_processes_do_not_mix() {
     let (sessions, events) = memory();
     let (one, two) = (keeping(&sessions, &events), keeping(&sessions, &events));
     let session = begin(&one, None).await;
@@ -133,23 +133,23 @@ async fn streams_of_one_session_in_two_places_do_not_mix() {
     }
 }
 
-/// Whoever is told of what comes later must have heard what came before.
+/// A resumed stream must have no gaps, so a resumption before an evicted event is refused.
 #[tokio::test]
-async fn what_was_forgotten_is_not_passed_over() {
+async fn a_resumption_before_evicted_events_is_refused() {
     let options = SessionOptions::new().event_store(MemoryEventStore::new(2_000, 1 << 20));
     let fixture = Fixture::with(|service| service.sessions(options)).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     fixture.traces.steps.add_permits(1);
     let mut stream = session.stream(&fixture, 7, "steps", json!({ "n": 100 })).await;
     let mut ids = Vec::new();
-    // One at a time, as each is heard.
+    // Each step waits until the client has received the message before it.
     while let Some(event) = stream.next().await {
         if event.message().is_some() {
             fixture.traces.steps.add_permits(1);
         }
         ids.extend(event.id);
     }
-    assert_eq!(ids.len(), 102, "who was there has heard it all");
+    assert_eq!(ids.len(), 102, "a connected client gets all events");
     let refused = fixture.send(session.resume(&ids[0])).await;
     assert!((400..500).contains(&refused.status()) && refused.status() != 404, "{refused}");
     let late = fixture.send(session.resume(&ids[ids.len() - 3])).await;
@@ -158,7 +158,7 @@ async fn what_was_forgotten_is_not_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_ended_is_forgotten_after_a_while() {
+async fn the_events_of_an_ended_stream_expire() {
     let events = Arc::new(MemoryEventStore::new(1 << 20, 1 << 24));
     let options = SessionOptions::new().idle_timeout(60 * MINUTE).event_retention(MINUTE).event_store(events.clone());
     let service = service(options);
@@ -175,19 +175,19 @@ async fn what_has_ended_is_forgotten_after_a_while() {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_is_the_fault_of_the_server() {
+async fn a_failing_session_store_is_a_server_error() {
     let service = service(SessionOptions::new().session_store(Broken));
     let refused = ask(&service, &Request::post(initialize(NEWEST_OLDER))).await;
     assert_eq!(refused.status() / 100, 5, "{refused}");
     assert!(refused.header("mcp-session-id").is_none(), "{refused}");
     let unknown = Session { id: "0123456789abcdef0123456789abcdef".to_owned(), version: NEWEST_OLDER };
     let refused = ask(&service, &unknown.post(request(2, "ping", None))).await;
-    // It may well be there.
+    // The session may exist, so this is not a 404.
     assert_eq!(refused.status() / 100, 5, "{refused}");
 }
 
 #[tokio::test]
-async fn what_cannot_be_kept_is_still_said() {
+async fn events_that_cannot_be_stored_are_still_sent() {
     let service = service(SessionOptions::new().event_store(Broken));
     let session = begin(&service, None).await;
     let counted = count(&service, &session, 5).await;
@@ -195,9 +195,9 @@ async fn what_cannot_be_kept_is_still_said() {
     assert_eq!(counted.text(), "counted to 5");
 }
 
-/// What was never heard is lost, but not what comes later.
+/// Notifications that were evicted before the stream opened are lost, but later ones arrive.
 #[tokio::test]
-async fn whoever_comes_too_late_for_what_was_forgotten_hears_what_follows() {
+async fn a_standalone_stream_opened_after_evicted_events_gets_later_ones() {
     let options = SessionOptions::new().event_store(MemoryEventStore::new(2_000, 1 << 20));
     let fixture = Fixture::with(|service| service.sessions(options)).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
@@ -211,11 +211,11 @@ async fn whoever_comes_too_late_for_what_was_forgotten_hears_what_follows() {
     }
 }
 
-/// What a store logs may be told to the very client whose events it cannot keep.
+/// `ForwardTracing` sends log events of the store to the client whose events it fails to store.
 #[test]
 fn a_store_that_logs_does_not_stop_the_session_it_logs_about() {
     let (done, is_done) = std::sync::mpsc::channel();
-    // A thread that is stuck cannot be waited for by what runs on it.
+    // On its own thread, so that a deadlock fails the test instead of blocking it.
     std::thread::spawn(move || {
         let subscriber = tracing_subscriber::registry().with(ForwardTracing::new());
         let _guard = tracing::subscriber::set_default(subscriber);
@@ -228,12 +228,12 @@ fn a_store_that_logs_does_not_stop_the_session_it_logs_about() {
         });
         done.send(counted).unwrap();
     });
-    let counted = is_done.recv_timeout(TIMEOUT).expect("an answer");
+    let counted = is_done.recv_timeout(TIMEOUT).expect("a response");
     assert_eq!(progress(&counted.messages()), [1, 2, 3]);
     assert_eq!(counted.text(), "counted to 3");
 }
 
-/// A store that cannot be reached.
+/// A store whose operations all fail.
 struct Broken;
 
 fn broken<T>() -> BoxFuture<'static, Result<T, StoreError>>

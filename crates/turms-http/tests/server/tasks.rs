@@ -36,21 +36,21 @@ fn with_tasks(server: Server) -> Server {
     [slow, asking, required, endless].into_iter().fold(server, Server::tool).tasks(tasks)
 }
 
-/// What a client says that knows of tasks.
+/// Adds the metadata of a client that supports the tasks extension.
 fn knowing(mut params: Value) -> Value {
     params["_meta"] = json!({ CAPABILITIES: { "elicitation": {}, "extensions": { TASKS_EXTENSION: {} } } });
     params
 }
 
 #[tokio::test]
-async fn a_client_of_the_newest_revision_comes_back_for_its_task() {
+async fn a_client_of_the_newest_revision_polls_its_task() {
     let fixture = Fixture::of(with_tasks, |service| service).await;
     let ask = async |method: &str, params: Value| fixture.send(modern(1, method, knowing(params))).await;
     let begun = ask("tools/call", json!({ "name": "asking" })).await;
     assert_eq!((begun.status(), begun.json()["result"]["resultType"].as_str()), (200, Some("task")));
     let id = begun.json()["result"]["taskId"].as_str().unwrap().to_owned();
     let task = async || ask("tasks/get", json!({ "taskId": id })).await.json()["result"].clone();
-    eventually("a question", async || task().await["status"] == "input_required").await;
+    eventually("an input request", async || task().await["status"] == "input_required").await;
     let key = task().await["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
     let answers = json!({ key: { "action": "accept", "content": { "name": "Ann" } } });
     let updated = ask("tasks/update", json!({ "taskId": id, "inputResponses": answers })).await;
@@ -60,7 +60,7 @@ async fn a_client_of_the_newest_revision_comes_back_for_its_task() {
 }
 
 #[tokio::test]
-async fn requests_about_tasks_that_make_no_sense_are_refused_with_a_status_that_says_so() {
+async fn invalid_task_requests_are_refused_with_a_matching_status() {
     let fixture = Fixture::of(with_tasks, |service| service).await;
     let code = |response: Response| (response.status(), response.json()["error"]["code"].as_i64().unwrap());
     for (method, params) in [

@@ -1,4 +1,4 @@
-//! The constraints on arguments of prompts and on variables of URIs hold over HTTP as anywhere.
+//! Constraints on prompt arguments and URI template variables, over HTTP.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

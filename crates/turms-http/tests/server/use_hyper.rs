@@ -1,4 +1,4 @@
-//! A listener that uses hyper: what it serves like our own HTTP/1.1, and where the two differ.
+//! A listener with hyper: its responses equal those of the built-in HTTP/1.1 implementation, apart from documented differences.
 
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ async fn with_hyper() -> Fixture {
     Fixture::at(Listener::use_hyper).await
 }
 
-/// What a client of the protocol sees of a response.
+/// Returns the parts of a response that an MCP client uses.
 fn seen(response: &Response) -> (u16, Option<String>, Option<String>, Value) {
     let header = |name: &str| response.header(name).map(ToOwned::to_owned);
     (response.status(), header("content-type"), header("allow"), response.json())
@@ -84,14 +84,14 @@ async fn a_connection_serves_many_requests_in_order() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_to_send_its_body_is_told_to() {
+async fn a_client_that_waits_for_100_continue_gets_it() {
     let fixture = with_hyper().await;
     let request = add(1).header("Expect", "100-continue");
     let bytes = request.bytes();
     let body = request.body.as_ref().unwrap().len();
     let mut connection = fixture.connect().await;
     connection.write(&bytes[..bytes.len() - body]).await;
-    assert_eq!(within("to be told", connection.head()).await.status, 100);
+    assert_eq!(within("a 100 response", connection.head()).await.status, 100);
     connection.write(&bytes[bytes.len() - body..]).await;
     assert_eq!(within("a response", connection.response()).await.text(), "2");
 }
@@ -151,12 +151,12 @@ async fn invalid_requests_differ() {
     let length = body.len();
     let chunked = format!("{length:x}\r\n{body}\r\n0\r\n\r\n");
     let cases: Vec<(Vec<u8>, u16, Option<u16>)> = vec![
-        // Alike.
+        // The same status.
         (b"nonsense\r\n\r\n".to_vec(), 400, Some(400)),
         (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: +1\r\n\r\n".to_vec(), 400, Some(400)),
         (b"POST /mcp HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec(), 400, Some(400)),
         ([framed(&format!("X-Long: {}\r\n", "x".repeat(70_000)))].concat(), 431, Some(431)),
-        // Different.
+        // Different statuses.
         (b"PUT /mcp HTTP/1.1\nHost: localhost\n\n".to_vec(), 400, Some(405)),
         (b"GET /mcp HTTP/1.1\r\nHost: a, b\r\n\r\n".to_vec(), 400, Some(403)),
         (b"PUT /mcp HTTP/1.1\r\n\r\n".to_vec(), 400, Some(405)),

@@ -72,9 +72,8 @@ impl Browser {
 
     /// Returns a parameter of the last authorization URL.
     pub(crate) fn param(&self, name: &str) -> Option<String> {
-        let urls = self.urls.lock();
-        let found = urls.last()?.query_pairs().find(|(own, _)| own == name).map(|(_, value)| value.into_owned());
-        found
+        let url = self.urls.lock().last()?.clone();
+        url.query_pairs().find(|(own, _)| own == name).map(|(_, value)| value.into_owned())
     }
 }
 

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_readers_may_understand_differently_is_refused() {
+    fn ambiguous_json_is_refused() {
         let twice = |name: &str| Err(CanonicalError::DuplicateMember(name.into()));
         assert_eq!(canonical(r#"{"a":1,"a":1}"#), twice("a"));
         assert_eq!(canonical(r#"{"a":1,"b":2,"\u0061":3}"#), twice("a"));

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_revision_cannot_ask_is_said() {
+    fn an_unsupported_elicitation_is_an_error() {
         let url = ElicitParams::url("m", "https://a.example");
         let error = check_elicitation(&url, ProtocolVersion::V2025_06_18).unwrap_err();
         assert_eq!(error.to_string(), "a client of 2025-06-18 cannot be asked this: it cannot be sent to a URL");

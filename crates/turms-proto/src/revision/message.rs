@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_do_not_reach_whom_they_mean_nothing_to() {
+    fn input_requests_are_not_sent_to_revisions_without_them() {
         let round = RawJson::parse(r#"{"resultType":"input_required","requestState":"s"}"#).unwrap();
         assert!(lower_result("tools/call", &round, V2026_07_28).is_ok());
         let error = lower_result("tools/call", &round, V2025_11_25).unwrap_err();

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_created_task_is_told_in_each_revisions_way() {
+    fn a_created_task_has_the_format_of_the_revision() {
         let task = Task::new("t", TaskStatus::Working, "a", "b", 5).result_type(ResultType::Task);
         let mut outcome = Outcome::<crate::types::CallToolResult>::Task(Box::new(task));
         let before = outcome.clone();

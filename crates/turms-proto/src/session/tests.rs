@@ -25,7 +25,7 @@ struct Pair {
     /// Number of notifications that the client received.
     notifications: usize,
     client_calls: Vec<Call>,
-    /// `true` to drop all messages of the client.
+    /// `true` if the server receives no messages of the client.
     deaf_server: bool,
 }
 
@@ -201,7 +201,7 @@ fn code_of(line: &str) -> i64 {
 }
 
 #[test]
-fn two_that_know_everything_speak_the_newest_without_a_handshake() {
+fn two_peers_with_all_revisions_use_the_newest_without_a_handshake() {
     let mut pair = Pair::new(options(), &ProtocolVersion::ALL);
     assert_eq!(pair.client.status(), ConnectionStatus::Disconnected);
     pair.open();
@@ -212,7 +212,7 @@ fn two_that_know_everything_speak_the_newest_without_a_handshake() {
 }
 
 #[test]
-fn an_older_server_is_met_with_a_handshake_in_its_newest_revision() {
+fn an_older_server_gets_a_handshake_in_its_newest_revision() {
     for newest in ProtocolVersion::with_handshake() {
         let mut pair = Pair::new(options(), &[newest]);
         pair.open();
@@ -222,7 +222,7 @@ fn an_older_server_is_met_with_a_handshake_in_its_newest_revision() {
 }
 
 #[test]
-fn silence_means_an_older_server_and_a_late_reply_is_passed_over() {
+fn a_silent_probe_means_an_older_server_and_a_late_response_is_ignored() {
     let mut pair = Pair::new(options(), &[V2025_06_18]);
     pair.deaf_server = true;
     pair.open();
@@ -237,7 +237,7 @@ fn silence_means_an_older_server_and_a_late_reply_is_passed_over() {
 }
 
 #[test]
-fn a_server_that_says_nothing_at_all_is_given_up() {
+fn a_silent_server_is_a_timeout() {
     let mut pair = Pair::new(options(), &[V2025_06_18]);
     pair.deaf_server = true;
     pair.open();
@@ -249,7 +249,7 @@ fn a_server_that_says_nothing_at_all_is_given_up() {
 }
 
 #[test]
-fn a_version_refused_though_listed_is_tried_again_but_not_for_ever() {
+fn a_refused_but_supported_version_is_probed_a_limited_number_of_times() {
     let mut client = Session::<()>::client(options());
     let now = start_of_time();
     client.open(now);
@@ -266,7 +266,7 @@ fn a_version_refused_though_listed_is_tried_again_but_not_for_ever() {
 }
 
 #[test]
-fn a_choice_is_a_choice() {
+fn a_version_choice_excludes_other_versions() {
     let mut pair = Pair::new(options().choice(VersionChoice::Stateless), &[V2025_11_25]);
     pair.open();
     let Err(error) = &pair.opened[0] else { panic!() };
@@ -291,14 +291,14 @@ fn a_choice_is_a_choice() {
 }
 
 #[test]
-fn a_server_taken_for_an_older_one_is_asked_again_as_a_newer_one() {
+fn a_refused_handshake_of_a_known_version_is_followed_by_a_probe() {
     let mut pair = Pair::new(options().known(Dialect::Handshake(V2025_11_25)), &[V2026_07_28]);
     pair.open();
     assert_eq!(pair.opened, [Ok(Dialect::Stateless(V2026_07_28))]);
 }
 
 #[test]
-fn what_is_told_to_a_listen_request_comes_with_its_id() {
+fn notifications_of_a_listen_request_have_its_id() {
     let mut client = Session::client(options().known(Dialect::Stateless(V2026_07_28)));
     let now = start_of_time();
     client.open(now);
@@ -317,7 +317,7 @@ fn what_is_told_to_a_listen_request_comes_with_its_id() {
 }
 
 #[test]
-fn requests_travel_together_only_where_the_revision_has_batches() {
+fn requests_are_encoded_as_a_batch_only_in_revisions_with_batches() {
     let now = start_of_time();
     for (version, together) in [(V2025_03_26, true), (V2025_11_25, false)] {
         let mut pair = Pair::new(options().choice(VersionChoice::Only(version)), &[version]);
@@ -331,7 +331,7 @@ fn requests_travel_together_only_where_the_revision_has_batches() {
 }
 
 #[test]
-fn what_is_known_is_not_asked() {
+fn a_known_dialect_is_not_negotiated() {
     let mut pair = Pair::new(options().known(Dialect::Stateless(V2026_07_28)), &ProtocolVersion::ALL);
     pair.open();
     assert_eq!(pair.opened, [Ok(Dialect::Stateless(V2026_07_28))]);
@@ -366,7 +366,7 @@ fn both_dialects_are_served_on_one_connection() {
 }
 
 #[test]
-fn a_stateless_request_says_all_it_must() {
+fn a_stateless_request_has_all_required_metadata() {
     let mut pair = Pair::new(options(), &ProtocolVersion::ALL);
     let say = |pair: &mut Pair, method: &str, meta: &str| {
         let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"_meta":{{{meta}}}}}}}"#);
@@ -422,7 +422,7 @@ fn cancelling_the_last_request_of_a_batch_completes_it() {
 }
 
 #[test]
-fn a_cancelled_request_gets_no_answer_and_a_late_one_is_passed_over() {
+fn a_cancelled_request_gets_no_response_and_a_late_one_is_ignored() {
     for version in ProtocolVersion::ALL {
         let mut pair = Pair::ready(version);
         let id = pair.call("a", RequestOptions::default());
@@ -477,7 +477,7 @@ fn a_refused_handshake_may_be_tried_again() {
 }
 
 #[test]
-fn an_id_in_flight_is_not_taken_twice() {
+fn an_id_in_flight_is_refused() {
     let mut pair = Pair::ready(V2025_06_18);
     let line = r#"{"jsonrpc":"2.0","id":"x","method":"tools/call"}"#;
     assert!(pair.say(line).is_empty());
@@ -499,7 +499,7 @@ fn a_stale_ticket_does_not_answer_a_new_request_of_the_same_id() {
 }
 
 #[test]
-fn a_request_times_out_and_the_server_is_told() {
+fn a_request_that_times_out_is_cancelled_at_the_server() {
     let mut pair = Pair::ready(V2025_06_18);
     let id = pair.call("slow", RequestOptions::default().timeout(5 * SECOND));
     pair.call("patient", RequestOptions::default().without_timeout());
@@ -514,7 +514,7 @@ fn a_request_times_out_and_the_server_is_told() {
 }
 
 #[test]
-fn progress_buys_time_but_not_for_ever() {
+fn progress_extends_the_timeout_up_to_a_limit() {
     let mut pair = Pair::ready(V2026_07_28);
     let options = RequestOptions::default().timeout(5 * SECOND).max_timeout(12 * SECOND).with_progress();
     let id = pair.call("a", options);
@@ -534,7 +534,7 @@ fn progress_buys_time_but_not_for_ever() {
 }
 
 #[test]
-fn the_limit_for_all_waiting_holds_without_progress_too() {
+fn the_maximum_duration_applies_without_progress() {
     let mut pair = Pair::ready(V2025_06_18);
     pair.call("a", RequestOptions::default().max_timeout(5 * SECOND));
     pair.call("b", RequestOptions::default().timeout(None).max_timeout(6 * SECOND));
@@ -545,7 +545,7 @@ fn the_limit_for_all_waiting_holds_without_progress_too() {
 }
 
 #[test]
-fn progress_nobody_asked_for_is_passed_on() {
+fn unrequested_progress_is_a_notification() {
     let mut pair = Pair::ready(V2025_06_18);
     let id = pair.call("a", RequestOptions::default());
     for token in [id.to_string(), "\"x\"".into(), "null".into()] {
@@ -560,7 +560,7 @@ fn progress_nobody_asked_for_is_passed_on() {
 }
 
 #[test]
-fn a_server_asks_only_whom_it_has_shaken_hands_with() {
+fn a_server_sends_requests_only_after_a_handshake() {
     let mut pair = Pair::ready(V2025_06_18);
     let request = pair.server.request("roots/list", None, RequestOptions::default(), "roots", pair.now).unwrap();
     pair.client.receive(Ok(Incoming::One(Message::Request(request))), pair.now);
@@ -582,7 +582,7 @@ fn a_server_asks_only_whom_it_has_shaken_hands_with() {
 }
 
 #[test]
-fn a_server_without_a_handshake_takes_only_what_says_all() {
+fn a_server_without_a_handshake_requires_the_request_metadata() {
     let mut pair = Pair::new(options(), &[V2026_07_28]);
     for method in ["tools/list", "ping"] {
         let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}"}}"#);
@@ -594,7 +594,7 @@ fn a_server_without_a_handshake_takes_only_what_says_all() {
 }
 
 #[test]
-fn closing_while_opening_is_told() {
+fn closing_while_opening_is_an_open_error() {
     let mut pair = Pair::new(options(), &[V2025_06_18]);
     pair.deaf_server = true;
     pair.open();
@@ -604,7 +604,7 @@ fn closing_while_opening_is_told() {
 }
 
 #[test]
-fn closing_tells_everybody_who_waits() {
+fn closing_fails_all_pending_requests() {
     let mut pair = Pair::ready(V2025_06_18);
     pair.call("a", RequestOptions::default());
     pair.client.close();
@@ -620,7 +620,7 @@ fn closing_tells_everybody_who_waits() {
 }
 
 #[test]
-fn what_is_no_message_is_answered_as_the_revision_has_it() {
+fn an_invalid_message_has_the_error_response_of_the_revision() {
     let mut pair = Pair::ready(V2025_03_26);
     assert!(pair.say("{nonsense")[0].contains(r#""id":null"#));
     let mut pair = Pair::ready(V2025_11_25);
@@ -630,7 +630,7 @@ fn what_is_no_message_is_answered_as_the_revision_has_it() {
 }
 
 #[test]
-fn an_answer_that_is_none_fails_its_request() {
+fn an_invalid_response_fails_its_request() {
     let mut pair = Pair::ready(V2025_11_25);
     let id = pair.call("a", RequestOptions::default());
     let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1,"error":{{}}}}"#);
@@ -641,21 +641,21 @@ fn an_answer_that_is_none_fails_its_request() {
 }
 
 #[test]
-fn an_answer_without_a_result_fails_its_request_and_is_not_answered() {
+fn a_response_without_a_result_fails_its_request_and_gets_no_response() {
     for version in [V2025_06_18, V2026_07_28] {
         let mut pair = Pair::ready(version);
         let id = pair.call("a", RequestOptions::default());
         pair.client.receive(Incoming::decode(format!(r#"{{"jsonrpc":"2.0","id":{id}}}"#), 1), pair.now);
         let Some(Event::Answered { owner: "a", outcome: Err(RequestError::Invalid(_)), .. }) = pair.client.next_event()
         else {
-            panic!("whoever waits for the answer waits in vain")
+            panic!("the request has not failed")
         };
         assert!(pair.client.next_event().is_none());
     }
 }
 
 #[test]
-fn a_client_answers_nothing_that_is_no_message() {
+fn a_client_sends_no_response_to_an_invalid_message() {
     for version in [V2025_03_26, V2025_11_25, V2026_07_28] {
         let mut pair = Pair::ready(version);
         for line in ["listening on stdio", "{\"level\":\"info\"}", "[1,2", "[]", "null", "42"] {
@@ -667,7 +667,7 @@ fn a_client_answers_nothing_that_is_no_message() {
 }
 
 #[test]
-fn waiting_for_ever_may_be_said_in_numbers() {
+fn the_largest_timeouts_do_not_overflow() {
     let mut pair = Pair::ready(V2025_06_18);
     let for_ever = RequestOptions::default().timeout(Duration::MAX).max_timeout(Duration::MAX).with_progress();
     let id = pair.call("a", for_ever);
@@ -681,14 +681,14 @@ fn waiting_for_ever_may_be_said_in_numbers() {
 }
 
 #[test]
-fn what_has_failed_to_open_stays_closed() {
+fn a_session_that_failed_to_open_stays_closed() {
     let mut pair = Pair::new(options().choice(VersionChoice::Stateless), &[V2025_11_25]);
     pair.deaf_server = true;
     pair.open();
     let ping = pair.client.request("ping", None, RequestOptions::default().without_timeout(), "ping", pair.now);
     assert!(ping.is_ok());
     pair.pass(3 * SECOND);
-    assert_eq!(pair.opened, [], "silence is no verdict");
+    assert_eq!(pair.opened, [], "a probe timeout does not decide the version");
     pair.pass(30 * SECOND);
     assert_eq!(pair.opened, [Err(OpenError::TimedOut)]);
     assert_eq!(pair.answers, [("ping", Err(RequestError::Closed))]);
@@ -697,7 +697,7 @@ fn what_has_failed_to_open_stays_closed() {
 }
 
 #[test]
-fn a_listen_request_ends_however_the_server_says_so() {
+fn a_listen_request_ends_with_its_result_or_a_cancellation() {
     let listen = |pair: &mut Pair, owner| {
         let params = RawJson::parse(MODERN_PARAMS).unwrap();
         let options = RequestOptions::default().without_timeout();
@@ -750,7 +750,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_pending_when_all_is_answered_cancelled_or_late(
+    fn no_request_is_pending_when_all_are_answered_cancelled_or_late(
         steps in prop::collection::vec((0_u8..6, 0_usize..8), 0..60),
         version in prop::sample::select(ProtocolVersion::ALL.to_vec()),
     ) {

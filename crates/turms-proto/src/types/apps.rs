@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_a_tool_is_found_where_it_stands_and_where_it_stood() {
+    fn the_page_of_a_tool_is_found_in_current_and_former_metadata() {
         assert_eq!(tool(r#"{"ui":{"resourceUri":"ui://a"}}"#).app_uri().as_deref(), Some("ui://a"));
         assert_eq!(tool(r#"{"ui/resourceUri":"ui://b"}"#).app_uri().as_deref(), Some("ui://b"));
         assert_eq!(
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn visibility_says_who_may_call() {
+    fn visibility_determines_the_callers() {
         let who = |meta: &str| (tool(meta).visible_to_model(), tool(meta).callable_by_app());
         assert_eq!(who("{}"), (true, true));
         assert_eq!(who(r#"{"ui":{"resourceUri":"ui://a"}}"#), (true, true));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_loses_nothing_of_what_is_said_of_pages() {
+    fn merging_keeps_all_app_metadata() {
         let meta = |text: &str| Meta::from(Object::parse(text).unwrap());
         let mut merged = meta(r#"{"a":1,"ui":{"resourceUri":"ui://a","visibility":["app"]}}"#);
         merged.merge(&meta(r#"{"a":2,"b":3}"#));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_page_wants_survives_being_written() {
+    fn the_metadata_of_a_page_round_trips() {
         let text =
             r#"{"csp":{"connectDomains":["https://a"]},"permissions":{"camera":{}},"domain":"d","prefersBorder":true}"#;
         let meta: AppMeta = crate::decode(text).unwrap();

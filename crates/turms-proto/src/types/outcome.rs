@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_nobody_declared_is_invalid() {
+    fn an_unknown_result_type_is_invalid() {
         let error = crate::decode::<Outcome<CallToolResult>>(r#"{"content":[],"resultType":"poem"}"#).unwrap_err();
         assert_eq!(error.to_string(), "unknown resultType \"poem\"");
         let error = crate::decode::<Outcome<crate::types::GetPromptResult>>(r#"{"resultType":"task"}"#).unwrap_err();

@@ -210,7 +210,7 @@ fn templates_of_resources_match_their_uris() {
 }
 
 #[test]
-fn a_variable_makes_way_for_the_expression_that_follows() {
+fn a_variable_ends_where_the_next_expression_matches() {
     let cases = [
         ("{name}{.ext}", "report.pdf", "name=report ext=pdf"),
         ("{name}{.ext}", "report", "name=report"),
@@ -298,7 +298,7 @@ fn a_list_has_no_prefix() {
 }
 
 #[test]
-fn an_empty_path_parameter_is_told_from_its_neighbour() {
+fn an_empty_path_parameter_is_distinct_from_the_next() {
     let text = template("{;a}{+b}");
     let uri = text.expand([("a", ""), ("b", "=")]);
     assert_eq!(uri, ";a=");

@@ -1,4 +1,4 @@
-//! Decoding accepts what `serde_json` accepts, and names the path that `serde_path_to_error` names.
+//! Decoding accepts the same input as `serde_json`, and reports the same paths as `serde_path_to_error`.
 
 use std::collections::BTreeMap;
 
@@ -135,14 +135,14 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn values_are_decoded_as_others_decode_them(value in value()) {
+    fn values_are_decoded_as_serde_json_decodes_them(value in value()) {
         check_all(&value.to_string());
         check_all(&format!(" {value:#} "));
     }
 }
 
 #[test]
-fn corners_are_decoded_as_others_decode_them() {
+fn edge_cases_are_decoded_as_serde_json_decodes_them() {
     for text in [
         "-0",
         "1e400",
@@ -203,7 +203,7 @@ fn types_may_have_names_that_no_type_of_rust_has() {
 }
 
 #[test]
-fn names_that_are_no_text_are_refused() {
+fn names_that_are_not_strings_are_refused() {
     for text in [r#"{"\ud800":1}"#, r#"{"a":{"\udc00":1}}"#, r#"{"a":1,"\ud83d\u0041":2}"#, r#"{"\ud800x":null}"#] {
         check_value::<Value>(text);
         check_value::<BTreeMap<String, Value>>(text);
@@ -215,7 +215,7 @@ fn names_that_are_no_text_are_refused() {
 }
 
 #[test]
-fn what_is_quoted_in_an_error_is_quoted_whole() {
+fn quoted_text_in_an_error_is_complete() {
     check::<u8>(r#""an error at line 5 of the file""#);
     check::<Choice>(r#""x at line 1""#);
     #[derive(Debug, PartialEq, Deserialize)]
@@ -231,7 +231,7 @@ fn what_is_quoted_in_an_error_is_quoted_whole() {
 }
 
 #[test]
-fn what_is_no_json_is_an_error() {
+fn invalid_json_is_an_error() {
     for text in ["", "{", "[1,]", "nul", "1 2", "\"a", "{\"a\" 1}", "{\"a\":1}}"] {
         let found = turms_proto::decode::<Value>(text).unwrap_err();
         assert_eq!(found.path(), "", "{text}");

@@ -37,7 +37,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// An instance that random generation would not find.
+    /// Returns an instance that random generation does not find.
     pub(crate) fn by_hand(text: &str) -> Self {
         Self { label: format!("by hand {text}"), seed: 0, instance: Json::parse(text).unwrap() }
     }
@@ -116,10 +116,11 @@ struct Generator<'a> {
 /// Maximum nesting of definitions before a random instance is limited to required members.
 const DEEP: usize = 12;
 
-/// Further than that takes a schema that requires itself; better a message than a stack overflow.
+/// Maximum nesting of definitions. Only a schema that requires itself exceeds it, and a panic is better than a stack
+/// overflow.
 const DEEPEST: usize = 64;
 
-/// Nodes in a random instance, at most; larger ones find little more and cost a lot.
+/// Maximum number of nodes in a random instance. Larger ones find little more and are slow.
 const LARGEST: usize = 100;
 
 impl<'a> Generator<'a> {

@@ -65,7 +65,7 @@ fn every_official_example_round_trips_to_equal_json() {
     let (Some(revisions), Some(examples)) = (corpus::revisions(), corpus::examples()) else {
         return;
     };
-    assert!(!examples.is_empty(), "the directory of examples is there, but has none");
+    assert!(!examples.is_empty(), "the directory of examples is empty");
     let outcomes: Vec<_> = examples.iter().map(|example| outcome_of_example(revisions, example)).collect();
     println!("{} official examples", outcomes.len());
     refuse(&outcomes);

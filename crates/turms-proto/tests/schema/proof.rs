@@ -11,7 +11,7 @@ use crate::json::Json;
 use crate::registry::{self, Row, row};
 
 #[test]
-fn an_honest_codec_passes() {
+fn a_correct_codec_passes() {
     assert_eq!(problems(row("Thing", honest)), "");
     assert_eq!(problems(row("PokeRequest", honest)), "");
 }
@@ -73,7 +73,7 @@ fn output_that_no_longer_validates_is_noticed() {
 }
 
 #[test]
-fn wrapping_gives_requests_an_envelope_and_takes_it_off_again() {
+fn wrapping_adds_an_envelope_to_requests_and_removes_it() {
     let wants_envelope: Codec = |text| {
         let message = Json::parse(text)?;
         match (message.member("jsonrpc"), message.member("id")) {
@@ -88,7 +88,7 @@ fn wrapping_gives_requests_an_envelope_and_takes_it_off_again() {
 }
 
 #[test]
-fn only_strangers_beside_the_envelope_may_be_shed() {
+fn only_unknown_members_of_the_envelope_may_be_dropped() {
     fn without(members: &mut Vec<(String, Json)>, gone: impl Fn(&str) -> bool) {
         members.retain(|(name, _)| !gone(name));
     }

@@ -218,7 +218,7 @@ fn has_null_or_fraction(json: &Json) -> bool {
 }
 
 #[test]
-fn what_an_older_revision_says_survives_raising_and_lowering() {
+fn values_of_an_older_revision_survive_raising_and_lowering() {
     let Some((older, _)) = revisions() else {
         return;
     };
@@ -240,7 +240,7 @@ fn what_an_older_revision_says_survives_raising_and_lowering() {
 }
 
 #[test]
-fn what_an_older_revision_says_is_raised_to_what_the_newest_one_defines() {
+fn values_of_an_older_revision_are_raised_to_valid_values_of_the_newest() {
     let Some((older, newest)) = revisions() else {
         return;
     };
@@ -265,7 +265,7 @@ fn what_an_older_revision_says_is_raised_to_what_the_newest_one_defines() {
 }
 
 #[test]
-fn what_the_newest_revision_says_is_lowered_to_what_an_older_one_defines() {
+fn values_of_the_newest_revision_are_lowered_to_valid_values_of_an_older_one() {
     let Some((older, newest)) = revisions() else {
         return;
     };
@@ -328,7 +328,7 @@ static RAISED_BACK: &[(&str, ProtocolVersion, &str)] = &[
 ];
 
 #[test]
-fn what_is_said_to_be_raised_back_comes_back() {
+fn values_in_the_table_of_raised_losses_are_restored() {
     for (definition, version, text) in RAISED_BACK {
         let row = registry::find(ROWS, ProtocolVersion::LATEST.as_str(), definition).unwrap();
         let translator = row.translator().unwrap();

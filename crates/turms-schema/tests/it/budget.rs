@@ -1,4 +1,4 @@
-//! The bound on the work and the memory of one validation. Work is counted in steps, never in time.
+//! The limits on the work and the memory of one validation. Work is counted in steps, not in time.
 
 use serde_json::{Map, Value, json};
 use turms_proto::RawJson;
@@ -6,10 +6,10 @@ use turms_schema::{DEFAULT_MAX_VALIDATION_STEPS, Trust, Validator};
 
 use crate::Violations as _;
 
-/// A pattern that needs a large automaton.
+/// A pattern that compiles to a large automaton.
 const HOSTILE: &str = "(?:a?b?){500}[^ab]{3}x|(?:[ab]{1,400}){1,3}c$";
 
-/// The size of a large body.
+/// Size of a large body, in bytes.
 const LARGE: usize = 4_000_000;
 
 fn violations(schema: &Value, value: &RawJson, max_steps: u64) -> Vec<String> {
@@ -91,9 +91,9 @@ fn the_place_of_too_much_work_is_named() {
     assert_eq!(violations(&schema, &value, DEFAULT_MAX_VALIDATION_STEPS), [words]);
 }
 
-/// An exhausted budget never counts as a violation or as success.
+/// Exhausting the budget is neither a violation nor a success.
 #[test]
-fn what_was_not_finished_has_no_other_verdict() {
+fn an_unfinished_validation_has_no_other_result() {
     let text = string("ab", 10_000);
     let pattern = json!({ "pattern": HOSTILE });
     for schema in [
@@ -118,7 +118,7 @@ fn the_number_of_steps_is_a_setting() {
     assert!(violations(&schema, &text, 20 * DEFAULT_MAX_VALIDATION_STEPS)[0].contains("does not match"));
 }
 
-/// The cost does not depend on the number of rules and compared values.
+/// The cost does not depend on the number of rules and of compared values.
 #[test]
 fn a_long_number_is_parsed_once() {
     let number = RawJson::parse("1".repeat(LARGE)).unwrap();
@@ -192,9 +192,9 @@ fn memory_is_bounded_whatever_the_size_of_the_value() {
     }
 }
 
-/// Explanations cost steps too.
+/// Building the error messages costs steps too.
 #[test]
-fn complaints_are_bounded() {
+fn error_messages_are_bounded() {
     let names: Vec<String> = (0..100_000).map(|index| format!("x{index}")).collect();
     let value = members(100_000, |index| format!("n{index}"));
     let missing = violations(&json!({ "required": names }), &value, DEFAULT_MAX_VALIDATION_STEPS);
@@ -204,14 +204,14 @@ fn complaints_are_bounded() {
     let schema = json!({ "properties": properties, "additionalProperties": false });
     let unexpected = violations(&schema, &value, DEFAULT_MAX_VALIDATION_STEPS);
     assert!(unexpected.len() == 1 && unexpected[0].len() < 300, "{unexpected:?}");
-    // The steps suffice for the verdict, but not for the explanation.
+    // The steps suffice to validate, but not to build the error message.
     let words = ["it: is not valid; it would take too many steps to find the violations"];
     assert_eq!(violations(&json!({ "format": "uri" }), &string("a", 1000), 7000), words);
 }
 
 /// Paths are computed only for the final warnings.
 #[test]
-fn formats_that_do_not_count_are_not_put_into_words() {
+fn formats_that_are_not_asserted_have_no_message() {
     let schema = json!({ "items": { "not": { "allOf": [{ "format": "ipv4" }, false] } } });
     let validator = Validator::of_value(&schema, Trust::Foreign).unwrap().formats_as_annotations();
     let value = RawJson::parse(format!("[{}\"x\"]", "\"x\",".repeat(20_000))).unwrap();

@@ -1,5 +1,5 @@
-//! Schemas, patterns and values that are designed to be slow, and harmless ones that look similar. Each row says how
-//! many steps suffice, or how many do not.
+//! Schemas, patterns and values that are designed to be slow, and harmless ones that look similar. Each row has a
+//! number of steps that suffices, or one that does not.
 
 use std::thread;
 
@@ -14,7 +14,7 @@ const LARGE: u64 = INLINE * Validator::LARGE_FACTOR;
 enum Verdict {
     Valid,
     Invalid,
-    /// Rejected without a verdict.
+    /// Rejected because the number of steps is exceeded.
     TooExpensive,
 }
 
@@ -39,7 +39,7 @@ fn nested(depth: usize) -> RawJson {
     RawJson::parse("{\"a\":".repeat(depth) + "1" + &"}".repeat(depth)).unwrap()
 }
 
-/// The size of a large body.
+/// Size of a large body, in bytes.
 const BODY: usize = 4_000_000;
 
 #[test]
@@ -56,7 +56,7 @@ fn patterns_on_a_text_of_4_mb() {
     ] {
         assert_eq!(verdict(&json!({ "pattern": pattern }), &text(piece, BODY), steps), expected, "{pattern} {piece}");
     }
-    // Each text of a and b leads to states of its own.
+    // Random sequences of `a` and `b`, which lead to different states.
     let bits = (0..BODY).scan(1_u64, |state, _| {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Some(if *state >> 63 == 0 { 'a' } else { 'b' })
@@ -82,7 +82,7 @@ fn references_that_double() {
     };
     assert!(Validator::of_value(&doubling(30), Trust::Foreign).is_err());
     for keyword in ["anyOf", "oneOf"] {
-        // Both branches lead to the next level, and both fail at its end.
+        // Both branches recurse into the next level, and both fail at the end.
         let branch = json!({ "type": "object", "properties": { "a": { "$ref": "#" } } });
         assert_eq!(verdict(&json!({ keyword: [branch, branch] }), &nested(100), INLINE), Verdict::TooExpensive);
     }
@@ -107,7 +107,7 @@ fn schemas_that_are_too_deep() {
     thread::Builder::new().stack_size(64 << 20).spawn(deep).unwrap().join().unwrap();
 }
 
-/// With every level, the number of checks doubled.
+/// An earlier version doubled the number of checks with every level.
 #[test]
 fn unevaluated_members_of_a_deep_value() {
     let recursive = json!({ "properties": { "a": { "$ref": "#" } } });
@@ -127,7 +127,7 @@ fn unevaluated_members_of_a_deep_value() {
     assert_eq!(verdict(&items, &value, 100_000), Verdict::Valid);
 }
 
-/// Many values are slow only if each of them is.
+/// Large values are accepted, unless validating them is expensive.
 #[test]
 fn harmless_values_that_are_large() {
     let words: Vec<String> = (0..300).map(|index| format!("word-{index}")).collect();
@@ -168,7 +168,7 @@ fn patterns_are_bounded_together() {
 }
 
 #[test]
-fn patterns_that_cannot_be_matched_are_told_by_trust() {
+fn unsupported_patterns_are_errors_or_ignored_depending_on_trust() {
     for (pattern, reason) in [
         ("^(?!a)b", "look-around ((?=…), (?!…), (?<=…), (?<!…))"),
         ("(a)\\1", "a back-reference"),
@@ -186,7 +186,7 @@ fn patterns_that_cannot_be_matched_are_told_by_trust() {
 
 /// Strings are unescaped only when a rule needs them, so an unpaired surrogate matters only there.
 #[test]
-fn strings_that_are_no_text() {
+fn strings_with_unpaired_surrogates() {
     let value = RawJson::parse(r#"{"a":"\ud800"}"#).unwrap();
     assert_eq!(verdict(&json!({ "properties": { "a": { "type": "string" } } }), &value, INLINE), Verdict::Valid);
     for rule in [

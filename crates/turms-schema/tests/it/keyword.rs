@@ -248,7 +248,7 @@ fn rules_for_what_others_have_not_evaluated() {
 }
 
 #[test]
-fn references_lead_to_wherever_a_schema_has_a_name() {
+fn references_resolve_to_every_kind_of_name() {
     let complaint: &[(&str, &str)] = &[("1", "it: 1 is not of type \"null\"")];
     let nothing = json!({ "type": "null" });
     check(&[
@@ -289,7 +289,7 @@ fn references_lead_to_wherever_a_schema_has_a_name() {
 }
 
 #[test]
-fn dynamic_references_lead_to_the_outermost_place() {
+fn dynamic_references_resolve_to_the_outermost_anchor() {
     let tree = json!({
         "$id": "strict", "$dynamicAnchor": "node", "$ref": "tree", "unevaluatedProperties": false,
         "$defs": { "tree": {
@@ -311,7 +311,7 @@ fn dynamic_references_lead_to_the_outermost_place() {
 }
 
 #[test]
-fn dialects_have_words_of_their_own() {
+fn each_dialect_has_its_own_keywords() {
     check(&[
         (
             json!({ "$schema": DRAFT_4, "minimum": 1, "exclusiveMinimum": true }),
@@ -335,7 +335,7 @@ fn dialects_have_words_of_their_own() {
 }
 
 #[test]
-fn all_that_is_wrong_is_said_but_not_without_end() {
+fn all_violations_are_listed_up_to_a_limit() {
     let schema = json!({ "properties": { "a": { "type": "null", "minimum": 5 } }, "required": ["b"] });
     let complaints = [
         "it: \"b\" is a required property",
@@ -353,7 +353,7 @@ fn all_that_is_wrong_is_said_but_not_without_end() {
 }
 
 #[test]
-fn integers_beyond_64_bits_are_what_the_schema_makes_of_them() {
+fn integers_beyond_64_bits_are_validated() {
     let schema = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     for (schema, value) in [
         (schema(r#"{"const":12345678901234567890123}"#), "12345678901234567890123"),
@@ -371,7 +371,7 @@ fn integers_beyond_64_bits_are_what_the_schema_makes_of_them() {
 }
 
 #[test]
-fn each_of_several_members_of_one_name_counts() {
+fn each_duplicate_member_is_validated() {
     let schema = json!({ "properties": { "a": { "type": "null" } } });
     assert_eq!(violations(&schema, "{\"a\":1,\"a\":null}"), ["it.a: 1 is not of type \"null\""]);
     assert_eq!(violations(&schema, "{\"a\":null,\"a\":1}"), ["it.a: 1 is not of type \"null\""]);
@@ -391,7 +391,7 @@ fn formats_may_be_annotations() {
     for schema in [&date, &json!({ "anyOf": [{ "type": "null", "allOf": [date] }, date] })] {
         assert_eq!(check(schema, &json!("x")), (Vec::new(), vec![words.to_owned()]));
     }
-    // There are no warnings for schemas that do not hold, and for values that are invalid for another reason.
+    // Formats are not reported for schemas that do not apply, and for values that are invalid for another reason.
     for (schema, is_valid) in [
         (json!({ "anyOf": [{ "allOf": [date, false] }, true] }), true),
         (json!({ "not": { "allOf": [date, false] } }), true),

@@ -1,4 +1,4 @@
-//! Invalid schemas, and schemas that cause too much work.
+//! Invalid schemas, and schemas that are too expensive.
 
 use serde_json::{Value, json};
 use turms_proto::RawJson;
@@ -13,7 +13,7 @@ fn refusal(schema: &Value) -> String {
 }
 
 #[test]
-fn what_has_the_wrong_shape_is_named_with_its_place() {
+fn the_error_of_an_invalid_schema_has_the_path() {
     let types = "one or several of \"array\", \"boolean\", \"integer\", \"null\", \"number\", \"object\", \"string\"";
     for (schema, words) in [
         (json!(5), "should be a schema (an object, true or false), not 5".to_owned()),
@@ -64,7 +64,7 @@ fn what_has_the_wrong_shape_is_named_with_its_place() {
 }
 
 #[test]
-fn references_have_to_lead_somewhere_within() {
+fn references_must_resolve_within_the_schema() {
     for (schema, words) in [
         (json!({ "$ref": "#/$defs/a" }), "\"#/$defs/a\" refers to nothing in the schema"),
         (json!({ "items": { "$ref": "#a" } }), "/items: \"#a\" refers to nothing in the schema"),
@@ -84,7 +84,7 @@ fn references_have_to_lead_somewhere_within() {
 }
 
 #[test]
-fn a_value_that_would_take_too_long_is_refused_soon() {
+fn an_expensive_value_is_refused_early() {
     // Each level is checked twice by the level above.
     let twice = json!({ "properties": { "a": { "$ref": "#" } } });
     let schema = json!({ "anyOf": [{ "allOf": [twice, false] }, twice] });
@@ -108,10 +108,10 @@ fn depth_is_bounded_before_the_stack_is() {
     assert_eq!(thread.join().unwrap(), ["it: the references of the schema are nested too deeply"]);
 }
 
-/// Chains that the cost of a schema does not include: each continues in the previous one through a schema that was
-/// being measured when it was found.
+/// The cost of a schema does not include these chains: each continues in the previous one, through a schema whose cost
+/// was being computed when it was found.
 #[test]
-fn the_way_to_the_end_of_a_schema_is_bounded() {
+fn the_length_of_a_chain_of_schemas_is_limited() {
     const CHAINS: usize = 40;
     const LINKS: usize = 200;
     let reference = |name: String| json!({ "$ref": format!("#/$defs/{name}") });
@@ -134,9 +134,9 @@ fn the_way_to_the_end_of_a_schema_is_bounded() {
     assert_eq!(thread.join().unwrap(), Err(words.to_owned()));
 }
 
-/// A rule that scans the value causes work too.
+/// A repeated rule that scans the value is expensive too.
 #[test]
-fn rules_that_are_repeated_without_end_are_given_up() {
+fn endlessly_repeated_rules_are_too_expensive() {
     let list = Value::from_iter(0..1000);
     let members: serde_json::Map<String, Value> = (0..1000).map(|index| (format!("x{index}"), json!([]))).collect();
     let (members, few) = (json!(members), json!({ "a": 1 }));
@@ -166,7 +166,7 @@ fn rules_that_are_repeated_without_end_are_given_up() {
 }
 
 #[test]
-fn long_names_above_many_others_take_no_room() {
+fn long_names_above_many_others_use_no_memory() {
     let inner: serde_json::Map<String, Value> = (0..2000).map(|index| (format!("{index}"), json!({}))).collect();
     let schema = json!({ "properties": { ("x".repeat(100_000)): { "properties": inner } } });
     let counted = allocation_counter::measure(|| drop(Validator::of_value(&schema, Trust::Foreign).unwrap()));

@@ -1,4 +1,4 @@
-//! Pages that hosts display, and their visibility.
+//! MCP Apps: pages that hosts display, and the visibility of tools.
 
 use serde_json::json;
 use turms_proto::types::{
@@ -41,7 +41,7 @@ async fn tools(client: &TestClient) -> Vec<String> {
     list.tools.into_iter().map(|tool| tool.name).collect()
 }
 
-/// The revisions in which tools and resources can refer to pages.
+/// Returns the revisions in which tools and resources have metadata.
 fn with_pages() -> impl Iterator<Item = ProtocolVersion> {
     ProtocolVersion::ALL.into_iter().filter(|version| version.has(Ability::ItemMeta))
 }
@@ -68,7 +68,7 @@ async fn a_host_sees_pages_and_the_tools_for_them() {
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_show_pages_sees_what_is_left() {
+async fn a_client_without_apps_sees_no_pages_and_no_app_only_tools() {
     for version in ProtocolVersion::ALL {
         for script in [Script::new(), host(r#"["text/x-other"]"#), host("[]"), host("5")] {
             let client = TestClient::connect_with(&server(), version, script).await;
@@ -83,9 +83,9 @@ async fn a_client_that_cannot_show_pages_sees_what_is_left() {
     }
 }
 
-/// In those revisions, a host could not know that a tool is not for the model.
+/// Revisions without item metadata cannot mark a tool as hidden from the model.
 #[tokio::test]
-async fn where_nothing_can_be_said_of_pages_a_host_is_a_client_as_any_other() {
+async fn without_item_metadata_a_host_is_treated_as_a_client_without_apps() {
     for version in [ProtocolVersion::V2024_11_05, ProtocolVersion::V2025_03_26] {
         let client = TestClient::connect_with(&server(), version, host(r#"["text/html;profile=mcp-app"]"#)).await;
         assert_eq!(tools(&client).await, ["weather", "think"], "{version}");
@@ -95,7 +95,7 @@ async fn where_nothing_can_be_said_of_pages_a_host_is_a_client_as_any_other() {
 }
 
 #[test]
-fn what_is_said_beside_a_tool_does_not_undo_its_link() {
+fn metadata_of_a_tool_keeps_its_link_to_a_page() {
     let meta = Meta::new().with("com.example/x", &1).unwrap();
     let tool = Tool::builder("t").app(VIEW).app_only().meta(meta).handler_sync(|| "");
     assert_eq!(tool.definition().app_uri().as_deref(), Some(VIEW));
@@ -104,7 +104,7 @@ fn what_is_said_beside_a_tool_does_not_undo_its_link() {
 }
 
 #[test]
-fn a_link_to_a_page_that_is_not_there_keeps_the_server_from_being_built() {
+fn a_link_to_a_missing_page_is_a_build_error() {
     let linked = |uri: &str| Server::new("s", "1").tool(Tool::builder("t").app(uri).handler_sync(|| ""));
     for server in [linked(VIEW), linked(VIEW).extension(Apps::new().app(App::new("ui://other", "")))] {
         let fault = server.build().unwrap_err().to_string();
@@ -112,13 +112,13 @@ fn a_link_to_a_page_that_is_not_there_keeps_the_server_from_being_built() {
     }
     let fault = linked("https://example.com").build().unwrap_err().to_string();
     assert!(fault.contains(r#"tool "t": a page has to be at a ui:// URI, not at "https://example.com""#), "{fault}");
-    // In either order, and for a resource template.
+    // The order of registration does not matter, and a resource template can serve the page.
     assert!(linked(VIEW).extension(Apps::new().app(App::new(VIEW, ""))).build().is_ok());
     assert!(linked(VIEW).resource(Resource::builder("ui://weather/{name}").handler_sync(|| "")).build().is_ok());
 }
 
 #[tokio::test]
-async fn tools_say_which_page_is_theirs_and_who_may_call_them() {
+async fn tools_list_their_page_and_their_visibility() {
     let client =
         TestClient::connect_with(&server(), ProtocolVersion::LATEST, host(r#"["text/html;profile=mcp-app"]"#)).await;
     let list = client.request::<ListTools>(&PaginatedParams::new()).await.unwrap();
@@ -133,7 +133,7 @@ async fn tools_say_which_page_is_theirs_and_who_may_call_them() {
 }
 
 #[test]
-fn a_page_elsewhere_keeps_the_server_from_being_built() {
+fn a_page_without_a_ui_uri_is_a_build_error() {
     for uri in ["https://example.com", "ui://", "weather", "ui://{all}"] {
         let fault =
             Server::new("s", "1").extension(Apps::new().app(App::new(uri, ""))).build().unwrap_err().to_string();

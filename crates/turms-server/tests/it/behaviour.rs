@@ -95,7 +95,7 @@ fn text_of(result: &CallToolResult) -> String {
 }
 
 #[tokio::test]
-async fn a_server_says_who_it_is_and_what_it_can_do() {
+async fn a_server_sends_its_info_and_capabilities() {
     everywhere(|client, _, _| async move {
         let server = client.opened().server.clone().unwrap();
         assert_eq!(server.instructions.as_deref(), Some("Be gentle."));
@@ -115,7 +115,7 @@ async fn a_server_says_who_it_is_and_what_it_can_do() {
 }
 
 #[tokio::test]
-async fn tools_are_listed_in_order_as_the_revision_has_them() {
+async fn tools_are_listed_in_order_and_in_the_format_of_the_revision() {
     everywhere(|client, _, _| async move {
         let list = client.request::<ListTools>(&PaginatedParams::new()).await.unwrap();
         assert_eq!(list.tools[0].name, "add");
@@ -147,7 +147,7 @@ async fn a_tool_is_called() {
 }
 
 #[tokio::test]
-async fn structured_content_goes_where_it_is_understood() {
+async fn structured_content_is_sent_in_revisions_that_define_it() {
     everywhere(|client, _, _| async move {
         let version = client.version();
         let result = client.call_tool("sum", json!({ "a": 1, "b": 2 })).await.unwrap();
@@ -174,7 +174,7 @@ async fn content_that_a_revision_does_not_know_becomes_text() {
 }
 
 #[tokio::test]
-async fn wrong_arguments_are_explained_as_the_revision_wants_it() {
+async fn invalid_arguments_have_the_error_of_the_revision() {
     everywhere(|client, _, _| async move {
         for (tool, arguments, complaint) in [
             ("add", json!({ "a": 1 }), "arguments: missing field \"b\""),
@@ -244,7 +244,7 @@ async fn resources_are_listed_and_read() {
 }
 
 #[tokio::test]
-async fn prompts_are_listed_and_made() {
+async fn prompts_are_listed_and_returned() {
     everywhere(|client, _, _| async move {
         let list = client.request::<ListPrompts>(&PaginatedParams::new()).await.unwrap();
         let arguments = list.prompts[0].arguments.as_ref().unwrap();
@@ -289,7 +289,7 @@ async fn arguments_and_variables_are_completed() {
 }
 
 #[tokio::test]
-async fn progress_and_logs_go_out_where_they_are_wanted() {
+async fn progress_and_logs_are_sent_on_request() {
     everywhere(|client, _, _| async move {
         client.request_with_progress::<CallTool>(&CallToolParams::new("steps")).await.unwrap();
         for step in 1..=3 {

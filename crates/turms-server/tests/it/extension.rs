@@ -86,7 +86,7 @@ fn text() -> Object {
 }
 
 #[tokio::test]
-async fn a_client_that_declares_the_extension_is_answered() {
+async fn a_client_that_declares_the_extension_can_call_its_method() {
     for version in ProtocolVersion::ALL {
         let client = TestClient::connect_with(&server(), version, declaring()).await;
         let answer = client.request_raw("echo/say", text()).await.unwrap();
@@ -96,7 +96,7 @@ async fn a_client_that_declares_the_extension_is_answered() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_is_told_what_to_declare_whatever_else_is_wrong() {
+async fn a_missing_declaration_is_reported_before_other_errors() {
     for version in ProtocolVersion::ALL {
         let client = TestClient::connect(&server(), version).await;
         for params in [text(), Object::parse(r#"{"text":[]}"#).unwrap()] {
@@ -112,7 +112,7 @@ async fn a_client_that_does_not_is_told_what_to_declare_whatever_else_is_wrong()
 }
 
 #[tokio::test]
-async fn a_method_for_all_answers_everybody() {
+async fn a_method_for_all_clients_needs_no_declaration() {
     for version in ProtocolVersion::ALL {
         for (script, declared) in [(Script::new(), "false"), (declaring(), "true")] {
             let client = TestClient::connect_with(&server(), version, script).await;
@@ -123,7 +123,7 @@ async fn a_method_for_all_answers_everybody() {
 }
 
 #[tokio::test]
-async fn every_client_is_told_of_the_extension_and_its_settings() {
+async fn the_extension_and_its_settings_are_declared_to_every_client() {
     for version in ProtocolVersion::ALL {
         let client = TestClient::connect(&server(), version).await;
         let extensions = client.opened().server.as_ref().unwrap().capabilities.extensions.clone().unwrap();
@@ -132,7 +132,7 @@ async fn every_client_is_told_of_the_extension_and_its_settings() {
 }
 
 #[tokio::test]
-async fn results_say_of_themselves_what_the_revision_wants() {
+async fn results_have_the_type_and_metadata_of_the_revision() {
     for version in ProtocolVersion::ALL {
         let client = TestClient::connect_with(&server(), version, declaring()).await;
         let answer = client.request_raw("echo/say", text()).await.unwrap();
@@ -144,7 +144,7 @@ async fn results_say_of_themselves_what_the_revision_wants() {
 }
 
 #[tokio::test]
-async fn what_an_extension_hides_is_hidden_beside_what_the_server_hides() {
+async fn the_visibility_rules_of_extension_and_server_both_apply() {
     for version in ProtocolVersion::ALL {
         let server = Server::new("echo", "1")
             .tool(Tool::builder("plain").handler_sync(|| ""))
@@ -164,7 +164,7 @@ async fn what_an_extension_hides_is_hidden_beside_what_the_server_hides() {
 }
 
 #[tokio::test]
-async fn the_hooks_of_an_extension_do_not_take_the_place_of_others() {
+async fn the_hooks_of_an_extension_do_not_replace_others() {
     let (before, after) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let count = |counter: &Arc<AtomicUsize>| {
         let counter = counter.clone();
@@ -187,7 +187,7 @@ async fn the_hooks_of_an_extension_do_not_take_the_place_of_others() {
 }
 
 #[tokio::test]
-async fn a_notification_is_heard_from_clients_that_declare_the_extension() {
+async fn a_notification_of_a_client_that_declares_the_extension_is_handled() {
     for version in ProtocolVersion::ALL {
         let (echo, mut rings) = Echo::new(ID);
         let server = Server::new("echo", "1").extension(echo).build().unwrap();
@@ -218,7 +218,7 @@ impl ServerExtension for Usurper {
 }
 
 #[test]
-fn a_method_that_the_server_answers_itself_keeps_it_from_being_built() {
+fn a_method_of_the_protocol_is_a_build_error() {
     for name in ["tools/call", "tools/list", "ping", "initialize", "server/discover", "subscriptions/listen"] {
         let fault = Server::new("s", "1").extension(Usurper(name)).build().unwrap_err().to_string();
         let reason = "the method is reserved: the server implements it";
@@ -235,7 +235,7 @@ fn a_method_that_the_server_answers_itself_keeps_it_from_being_built() {
 }
 
 #[tokio::test]
-async fn an_extension_that_cannot_be_declared_keeps_the_server_from_being_built() {
+async fn an_invalid_or_duplicate_extension_is_a_build_error() {
     let fault = |server: Server| server.build().unwrap_err().to_string();
     assert_eq!(
         fault(Server::new("echo", "1").extension(Echo::new("echo").0)),
@@ -278,7 +278,7 @@ impl ServerExtension for Dependent {
 }
 
 #[test]
-fn an_extension_that_another_one_requires_may_come_later_but_must_come() {
+fn a_missing_required_extension_is_a_build_error_and_the_order_does_not_matter() {
     let fault = Server::new("s", "1").extension(Dependent).build().unwrap_err().to_string();
     let problem =
         r#"extension "com.example/dependent": requires extension "com.example/echo", which the server does not have"#;

@@ -66,7 +66,7 @@ fn read_seven(request: Request) -> Request {
 }
 
 #[tokio::test]
-async fn a_handler_gets_the_argument_that_a_layer_has_changed() {
+async fn a_handler_gets_the_changed_argument_of_a_layer() {
     let add = |Args(add): Args<Add>| (add.a + add.b).to_string();
     let router = Server::new("s", "1")
         .tool(Tool::builder("typed").layer(ChangeRequest(double)).handler_sync(add))

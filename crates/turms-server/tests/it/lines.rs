@@ -63,7 +63,7 @@ impl Wire {
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
 #[tokio::test]
-async fn what_is_no_message_is_refused_and_the_next_line_is_served() {
+async fn an_invalid_line_is_refused_and_the_next_is_served() {
     for version in LEGACY {
         let mut wire = Wire::initialized(version).await;
         for (line, code) in [
@@ -126,7 +126,7 @@ async fn an_unknown_version_is_answered_with_the_newest_that_has_a_handshake() {
 }
 
 #[tokio::test]
-async fn both_dialects_are_spoken_on_one_connection() {
+async fn both_dialects_are_supported_on_one_connection() {
     let mut wire = Wire::initialized("2025-06-18").await;
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}

@@ -183,7 +183,7 @@ async fn an_unknown_or_invisible_item_is_unknown_and_needs_no_scopes() {
 async fn server_layers_run_before_the_check() {
     let runs = Runs::default();
     let seen = runs.clone();
-    // A layer may say who the caller is.
+    // A layer may set the principal.
     let login = from_fn(move |request: Request, mut cx: CallContext, next: Next| {
         seen.add();
         cx.insert_extension(Principal::new("ann").with_scopes(["a", "b"]));
@@ -222,6 +222,7 @@ async fn items_without_their_scopes_can_be_hidden() {
 }
 
 #[tokio::test]
+#[expect(clippy::needless_pass_by_value, reason = "extractors are taken by value")]
 async fn a_handler_requires_scopes_by_the_question_mark() {
     fn with_tool_error(caller: Principal) -> Result<String, ToolError> {
         caller.require(["a", "b"])?;
@@ -273,7 +274,7 @@ async fn a_handler_requires_scopes_by_the_question_mark() {
     }
 }
 
-/// Such as that of another server, whose scopes are not those of this one.
+/// An error object that is only a cause can come from another server, whose scopes are unrelated to this server.
 #[tokio::test]
 async fn an_error_object_that_is_only_a_cause_asks_for_no_scopes() {
     #[derive(Debug, thiserror::Error)]

@@ -139,7 +139,7 @@ async fn each_manifest_is_in_the_list_of_resources() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_an_error_in_the_parameters() {
+async fn unknown_uris_are_invalid_params() {
     let client = connect(Skills::new().skill(Skill::new("a", "d").file("x/y.md", ""))).await;
     for uri in ["skill://b/SKILL.md", "skill://a", "skill://a/x/y.md", ""] {
         let error = client.request::<GetSkill>(&GetSkillParams::new(uri)).await.unwrap_err();
@@ -204,7 +204,7 @@ async fn a_skill_within_a_skill_belongs_to_both() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_a_skill_itself_is_called_like_it() {
+async fn a_directory_that_is_a_skill_itself_gives_it_its_name() {
     let folder = Folder::new("single");
     folder.write("lonely/SKILL.md", manifest("lonely"));
     let client = connect(Skills::directory(folder.0.join("lonely")).unwrap()).await;
@@ -224,7 +224,7 @@ async fn a_skill_within_a_directory_that_is_a_skill_itself_is_below_it() {
 }
 
 #[test]
-fn a_skill_from_memory_is_not_blamed_for_what_has_become_of_a_directory() {
+fn a_skill_from_memory_can_be_added_after_its_directory_is_removed() {
     let folder = Folder::new("gone");
     folder.write("a/SKILL.md", manifest("a"));
     let skills = Skills::directory(&folder.0).unwrap();
@@ -235,7 +235,7 @@ fn a_skill_from_memory_is_not_blamed_for_what_has_become_of_a_directory() {
 }
 
 #[tokio::test]
-async fn reloads_at_the_same_time_end_with_what_is_there() {
+async fn concurrent_reloads_end_with_the_current_files() {
     let folder = Folder::new("race");
     let skills = Arc::new(Skills::directory(&folder.0).unwrap());
     let server = Server::new("skills", "1").extension(skills.clone()).build().unwrap();
@@ -269,7 +269,7 @@ async fn reloads_at_the_same_time_end_with_what_is_there() {
 }
 
 #[tokio::test]
-async fn a_reload_shows_what_has_changed_and_a_failed_one_nothing() {
+async fn a_reload_applies_all_changes_and_a_failed_one_applies_none() {
     let folder = Folder::new("reload");
     folder.write("a/SKILL.md", manifest("a")).write("b/SKILL.md", manifest("b"));
     let skills = Arc::new(Skills::directory(&folder.0).unwrap());
@@ -294,7 +294,7 @@ async fn a_reload_shows_what_has_changed_and_a_failed_one_nothing() {
 }
 
 #[test]
-fn what_is_wrong_in_a_directory_is_named_with_its_place() {
+fn errors_in_a_directory_name_the_path() {
     let missing = Skills::directory("/nowhere/at/all").unwrap_err().to_string();
     assert!(missing.starts_with("/nowhere/at/all: "), "{missing}");
     for (name, text, problem) in [
@@ -351,7 +351,7 @@ fn links_stay_within_the_directory() {
 }
 
 #[test]
-fn a_skill_from_memory_that_cannot_be_served_keeps_the_server_from_being_built() {
+fn an_invalid_skill_from_memory_is_a_build_error() {
     let fault =
         |skill: Skill| Server::new("s", "1").extension(Skills::new().skill(skill)).build().unwrap_err().to_string();
     assert!(fault(Skill::new("Bad", "d")).contains(r#"skill "Bad": "Bad" is not a name"#));
@@ -366,7 +366,7 @@ fn a_skill_from_memory_that_cannot_be_served_keeps_the_server_from_being_built()
 }
 
 #[tokio::test]
-async fn a_hidden_skill_is_seen_in_no_list_and_read_by_no_uri() {
+async fn a_hidden_skill_is_in_no_list_and_cannot_be_read() {
     let skill = |name: &str| Skill::new(name, "Something.").file("notes/more.md", "more");
     let skills = Skills::new().skill(skill("open")).skill(skill("secret"));
     let skills = skills.cache(Duration::from_secs(60), CacheScope::Public);

@@ -144,7 +144,7 @@ async fn until(client: &TestClient, id: &str, wanted: impl Fn(&Task) -> bool) ->
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("the task gets there")
+    tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("the task reaches the status")
 }
 
 fn is(status: TaskStatus) -> impl Fn(&Task) -> bool {
@@ -156,14 +156,14 @@ fn text(task: &Task) -> String {
 }
 
 #[tokio::test]
-async fn a_slow_tool_is_a_task_for_a_client_that_knows_of_them() {
+async fn a_slow_tool_is_a_task_for_a_client_with_tasks() {
     let stage = stage();
     let router = server_on(&stage).build().unwrap();
     let client = connect(&router, E).await;
     let begun = begin(&client, "slow").await;
     assert_eq!(begun.status, TaskStatus::Working);
     assert_eq!((begun.ttl_ms, begun.poll_interval_ms), (Some(60_000), Some(20)));
-    assert!(begun.task_id.len() >= 20, "ids are not to be guessed");
+    assert!(begun.task_id.len() >= 20, "ids must not be guessable");
     assert!(begun.result_type == Some(ResultType::Task) && begun.meta.unwrap().server_info().unwrap().is_some());
     let task = get(&client, &begun.task_id).await;
     assert!(task.status == TaskStatus::Working && task.result.is_none() && task.input_requests.is_none());
@@ -197,7 +197,7 @@ async fn without_the_extension_tools_run_as_calls_and_tasks_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_done_at_once_needs_no_task_and_other_tools_make_none() {
+async fn fast_calls_and_tools_without_tasks_create_no_task() {
     let router = server().build().unwrap();
     let client = connect(&router, E).await;
     for (tool, said) in [("quick", "at once"), ("plain", "plain")] {
@@ -213,7 +213,7 @@ async fn what_is_done_at_once_needs_no_task_and_other_tools_make_none() {
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_completes_and_one_that_breaks_fails() {
+async fn a_tool_error_completes_its_task_and_an_error_response_fails_it() {
     let router = server().build().unwrap();
     let client = connect(&router, E).await;
     let task = begin(&client, "required").await;
@@ -247,7 +247,7 @@ async fn cancelling_ends_the_task_and_drops_its_handler() {
 }
 
 #[tokio::test]
-async fn questions_of_a_task_are_answered_one_by_one_and_once() {
+async fn input_requests_of_a_task_are_answered_one_by_one_and_once() {
     let router = server().build().unwrap();
     let client = connect(&router, E).await;
     let id = begin(&client, "asking").await.task_id;
@@ -272,7 +272,7 @@ async fn questions_of_a_task_are_answered_one_by_one_and_once() {
 }
 
 #[tokio::test]
-async fn an_answer_of_the_wrong_shape_is_asked_for_again_under_another_key() {
+async fn an_invalid_input_response_is_requested_again_under_another_key() {
     let router = server().build().unwrap();
     let client = connect(&router, E).await;
     let id = begin(&client, "stubborn").await.task_id;
@@ -291,7 +291,7 @@ async fn an_answer_of_the_wrong_shape_is_asked_for_again_under_another_key() {
 }
 
 #[tokio::test]
-async fn a_call_may_ask_first_and_go_on_as_a_task() {
+async fn a_call_can_request_input_before_it_becomes_a_task() {
     let router = server().build().unwrap();
     let client = connect(&router, E).await;
     let params = CallToolParams::new("later");
@@ -316,7 +316,7 @@ async fn a_task_reports_no_progress_and_logs_nothing() {
 }
 
 #[tokio::test]
-async fn an_older_client_hears_of_the_progress_of_a_task() {
+async fn an_older_client_receives_the_progress_of_a_task() {
     let router = server().build().unwrap();
     let client = connect(&router, D).await;
     let params = CallToolParams::new("loud").task(TaskRequest::new());
@@ -329,7 +329,7 @@ async fn an_older_client_hears_of_the_progress_of_a_task() {
 }
 
 #[tokio::test]
-async fn a_server_without_tasks_passes_over_the_wish_for_one() {
+async fn a_server_without_tasks_ignores_the_task_parameter() {
     let plain = Server::new("none", "1").tool(Tool::builder("plain").handler_sync(|| "")).build().unwrap();
     let client = connect(&plain, D).await;
     let params = CallToolParams::new("plain").task(TaskRequest::new());
@@ -337,7 +337,7 @@ async fn a_server_without_tasks_passes_over_the_wish_for_one() {
 }
 
 #[tokio::test]
-async fn listening_tells_how_a_task_stands() {
+async fn a_listen_stream_reports_the_status_of_a_task() {
     let stage = stage();
     let router = server_on(&stage).build().unwrap();
     let client = Arc::new(connect(&router, E).await);
@@ -388,7 +388,7 @@ async fn only_the_owner_sees_a_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_has_expired_is_unknown_and_runs_no_more() {
+async fn an_expired_task_is_unknown_and_stopped() {
     let stage = stage();
     let brief = TaskOptions::new().ttl(Duration::from_secs(5));
     let router = server_on(&stage).tasks(brief).build().unwrap();
@@ -401,7 +401,7 @@ async fn a_task_that_has_expired_is_unknown_and_runs_no_more() {
 }
 
 #[tokio::test]
-async fn no_more_tasks_run_than_may_and_no_more_are_kept_than_fit() {
+async fn running_and_stored_tasks_are_limited() {
     let stage = stage();
     let one = TaskOptions::new().max_running(1).poll_interval(Duration::from_millis(20));
     let router = server_on(&stage).tasks(one).build().unwrap();
@@ -422,7 +422,7 @@ async fn no_more_tasks_run_than_may_and_no_more_are_kept_than_fit() {
 }
 
 #[tokio::test]
-async fn the_extension_is_declared_by_servers_that_have_tasks_in_the_way_of_the_revision() {
+async fn servers_with_tasks_declare_them_in_the_format_of_the_revision() {
     let router = server().build().unwrap();
     let capabilities = |client: &TestClient| client.opened().server.as_ref().unwrap().capabilities.clone();
     let newest = capabilities(&connect(&router, E).await);
@@ -439,7 +439,7 @@ async fn the_extension_is_declared_by_servers_that_have_tasks_in_the_way_of_the_
 }
 
 #[tokio::test]
-async fn older_clients_say_themselves_what_is_to_be_a_task() {
+async fn older_clients_request_their_tasks() {
     let stage = stage();
     let router = server_on(&stage).build().unwrap();
     let client = connect(&router, D).await;
@@ -492,7 +492,7 @@ async fn a_failed_tool_fails_its_task_for_older_clients() {
 }
 
 #[tokio::test]
-async fn questions_reach_older_clients_while_they_wait_for_the_result() {
+async fn input_requests_reach_older_clients_during_tasks_result() {
     let router = server().build().unwrap();
     let client = Arc::new(connect(&router, D).await);
     let task = begin(&client, "asking").await;
@@ -521,7 +521,7 @@ async fn an_older_client_cancels_a_task_that_it_waits_for() {
 }
 
 #[tokio::test]
-async fn an_older_client_may_ask_for_less_time_but_not_for_more() {
+async fn an_older_client_can_shorten_the_ttl_but_not_extend_it() {
     let router = server().build().unwrap();
     let client = connect(&router, D).await;
     for (wanted, granted) in [(5_000, 5_000), (100_000_000, 60_000), (0, 1_000), (-1, 60_000)] {

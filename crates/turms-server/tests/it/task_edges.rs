@@ -1,4 +1,4 @@
-//! TaskOptions with concurrent or late operations, and with callers that may not see them.
+//! Tasks with concurrent or late operations, and callers that must not see them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -110,7 +110,7 @@ fn call(router: &Router, link: Arc<Asked>, method: &str, params: Value) -> turms
 }
 
 #[tokio::test]
-async fn an_older_client_is_asked_each_question_once() {
+async fn each_input_request_is_sent_once_to_an_older_client() {
     let router = server(memory()).build().unwrap();
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
@@ -126,21 +126,21 @@ async fn an_older_client_is_asked_each_question_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_is_put_to_another_who_waits_when_the_one_who_was_asked_has_gone() {
+async fn an_input_request_moves_to_another_client_that_waits_for_the_result() {
     let router = server(memory()).build().unwrap();
     let id = begin(&connect(&router, D).await, "asking").await;
     let (silent, person) = (Arc::new(Asked::default()), Arc::new(Asked { answers: true, ..Asked::default() }));
     let first = tokio::spawn(call(&router, silent.clone(), "tasks/result", json!({"taskId": id})));
     within("the first is asked", silent.asked.notified()).await;
     let mut second = Box::pin(call(&router, person, "tasks/result", json!({"taskId": id})));
-    assert!(tokio::time::timeout(Duration::from_secs(1), &mut second).await.is_err(), "only one is asked");
+    assert!(tokio::time::timeout(Duration::from_secs(1), &mut second).await.is_err(), "one client gets the request");
     first.abort();
     let result = within("the second is asked", second).await.unwrap().into_raw().unwrap();
     assert_eq!(result.decode::<CallToolResult>().unwrap().text(), "asked");
 }
 
 #[tokio::test]
-async fn an_answer_is_not_kept_for_longer_than_it_takes_to_hear_it() {
+async fn an_input_response_is_removed_after_the_handler_has_read_it() {
     let store = memory();
     let router = server(store.clone()).build().unwrap();
     let client = connect(&router, E).await;
@@ -163,7 +163,7 @@ async fn an_answer_is_not_kept_for_longer_than_it_takes_to_hear_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_beside_the_handler_hears_that_nobody_answers_a_task_that_is_over() {
+async fn an_input_request_of_a_spawned_future_fails_when_the_task_ends() {
     for cancels in [true, false] {
         let (told, mut hears) = mpsc::unbounded_channel();
         let spawning = Tool::builder("spawning").task().handler(move |context: Context| {
@@ -182,13 +182,13 @@ async fn work_beside_the_handler_hears_that_nobody_answers_a_task_that_is_over()
         }
         // Unless it is cancelled, it expires.
         let heard = tokio::time::timeout(Duration::from_secs(2 * 60 * 60), hears.recv()).await;
-        let error = heard.expect("the question comes to an end").unwrap().unwrap_err();
+        let error = heard.expect("the input request ends").unwrap().unwrap_err();
         assert_eq!(error.to_string(), "the task has ended; input requests are no longer possible");
     }
 }
 
 #[tokio::test]
-async fn what_is_done_at_once_leaves_its_place_to_the_next() {
+async fn a_completed_call_does_not_count_as_a_running_task() {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let quick = Tool::builder("quick").task().handler_sync(move |context: Context| {
         kept.lock().unwrap().push(context);
@@ -243,7 +243,7 @@ impl TaskStore for Racing {
 }
 
 #[tokio::test]
-async fn an_older_client_is_told_that_a_task_was_over_before_it_could_be_cancelled() {
+async fn cancelling_a_completed_task_is_an_error_for_older_clients() {
     let router = server(Arc::new(Racing(MemoryTaskStore::new(10, 1 << 20)))).build().unwrap();
     let client = connect(&router, D).await;
     let id = begin(&client, "endless").await;
@@ -253,7 +253,7 @@ async fn an_older_client_is_told_that_a_task_was_over_before_it_could_be_cancell
 }
 
 #[tokio::test]
-async fn callers_that_cannot_be_told_apart_get_no_list_of_tasks() {
+async fn callers_without_an_identity_get_no_list_of_tasks() {
     let router = server(memory()).build().unwrap();
     let capabilities = json!({"extensions": {TASKS_EXTENSION: {}}});
     let meta = object(json!({key::CLIENT_CAPABILITIES: capabilities})).into();
@@ -272,7 +272,7 @@ async fn callers_that_cannot_be_told_apart_get_no_list_of_tasks() {
 }
 
 #[tokio::test]
-async fn a_list_does_not_tell_that_there_are_tasks_of_others() {
+async fn a_list_does_not_reveal_tasks_of_others() {
     let router = server(memory()).build().unwrap();
     let (one, other) = (connect(&router, D).await, connect(&router, D).await);
     let id = begin(&one, "endless").await;
@@ -283,7 +283,7 @@ async fn a_list_does_not_tell_that_there_are_tasks_of_others() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_named_twice_is_listened_to_once() {
+async fn a_duplicate_task_id_in_a_filter_is_acknowledged_once() {
     let router = server(memory()).build().unwrap();
     let client = Arc::new(connect(&router, E).await);
     let id = begin(&client, "endless").await;
@@ -298,7 +298,7 @@ async fn a_task_that_is_named_twice_is_listened_to_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_who_want_to_go_on_as_a_task_do() {
+async fn every_call_that_requests_to_become_a_task_does() {
     let both = Tool::builder("both").task_deferred().handler(|context: Context| async move {
         let (other, (begins, begun)) = (context.clone(), tokio::sync::oneshot::channel());
         let beside = tokio::spawn(async move {
@@ -348,7 +348,7 @@ async fn a_task_that_the_store_refuses_has_not_run() {
 }
 
 #[tokio::test]
-async fn a_task_that_its_client_is_not_told_of_is_not_kept() {
+async fn a_task_that_its_client_does_not_know_is_not_stored() {
     let store = memory();
     let tools = server(store.clone()).tool(Tool::builder("quick").task().handler(|| async { "at once" })).tool(
         Tool::builder("panics").task().handler(|| async {

@@ -1,6 +1,6 @@
-//! Compares our HTTP/1.1 parser with hyper: method, target, headers and body of every request.
+//! Compares the HTTP/1.1 parser of turms-http with hyper: method, target, headers and body of every request.
 //!
-//! Ours refuses more than hyper does, so it may stop earlier, but never later.
+//! turms-http refuses more requests than hyper, so it may stop earlier, but never later.
 
 use std::convert::Infallible;
 use std::future::poll_fn;

@@ -1,7 +1,7 @@
 //! A connected client and server, and a sequence of actions.
 //!
 //! The first line chooses the revisions: one byte for the client, one for the server. Each further line is one action: a side (`c` or
-//! `s`), what it does, and its options.
+//! `s`), the action, and its options.
 //!
 //! | Line | |
 //! |---|---|

@@ -147,7 +147,7 @@ async fn responding(response: &'static str) -> WsConnector {
 }
 
 async fn respond(stream: &mut TcpStream, response: &str) {
-    // Reads the head of the request: sending nothing and reading a head is the same on both sides.
+    // Sends nothing and reads a head, which is that of the client's request here.
     let head = send_request(stream, "").await;
     let key = head.lines().find_map(|line| line.strip_prefix("sec-websocket-key: ")).unwrap();
     let accept = tokio_tungstenite::tungstenite::handshake::derive_accept_key(key.as_bytes());

@@ -137,7 +137,7 @@ async fn an_invalid_header_is_an_error_of_the_connection() {
     assert_eq!(cause, "header \"x-key\": invalid value");
 }
 
-/// Mounted in an application on hyper, with middleware in front.
+/// The service runs in a hyper server, behind middleware that adds an extension to the request.
 #[tokio::test]
 async fn extensions_of_middleware_reach_handlers() {
     use hyper_util::rt::TokioIo;
@@ -161,7 +161,7 @@ async fn extensions_of_middleware_reach_handlers() {
     assert_eq!(client.call_tool("label", ()).await.unwrap().text(), "trusted");
 }
 
-/// Behind an HTTP server without upgrades.
+/// The request comes from an HTTP server without support for upgrades.
 #[tokio::test]
 async fn a_connection_that_cannot_be_upgraded_is_rejected() {
     use tower_service::Service as _;

@@ -37,7 +37,7 @@ const TRANSPORTS: [Transport; 4] =
 const MAX_MESSAGE_BYTES: usize = 2000;
 const MAX_BATCH: usize = 2;
 
-/// The limits of the servers. Running calls have all the time that a test has.
+/// The limits of the servers. The drain timeout is that of the tests, so that running calls can finish.
 fn limits() -> Limits {
     Limits::new().max_message_bytes(MAX_MESSAGE_BYTES).max_batch(MAX_BATCH).drain_timeout(TIMEOUT)
 }
@@ -293,7 +293,7 @@ fn pings(count: usize) -> Value {
     (0..count).map(|id| request(100 + id, "ping", None)).collect()
 }
 
-/// The limits on the length of a message and of a batch hold. Ends with a message that is too long, which closes a WebSocket.
+/// Checks the limits on the length of a message and of a batch. The last message is too long, which closes a WebSocket.
 async fn check_message_limits(transport: Transport, mut client: RawClient, note: &str) {
     let batch = client.request(pings(MAX_BATCH)).await;
     assert_eq!(batch.as_array().map(Vec::len), Some(MAX_BATCH), "{transport:?}, {note}: {batch}");
@@ -313,8 +313,8 @@ async fn check_message_limits(transport: Transport, mut client: RawClient, note:
     assert!(refused.contains(reason), "{transport:?}, {note}: {refused}");
 }
 
-/// A shutdown lets the running call finish, accepts nothing new, and ends the connection and the server. The server has had one
-/// session for each count of `opened`, all of which are closed in the end.
+/// Checks that a shutdown lets the running call finish, refuses new requests, and ends the connection and the server. At the end,
+/// all sessions are closed: `closed` equals `opened`.
 async fn check_shutdown(
     served: ServedEndpoint,
     mut client: RawClient,
@@ -466,7 +466,7 @@ struct CountReasons(Arc<CallCounters>);
 
 struct ReasonCounter(Arc<dyn Service>, Arc<CallCounters>);
 
-/// Sees the cancellation while the future that holds it is dropped.
+/// A guard in the future of a call. When the future is dropped, it counts the reason of the cancellation.
 struct ReasonGuard(CallContext, Arc<CallCounters>);
 
 impl Layer<Arc<dyn Service>> for CountReasons {

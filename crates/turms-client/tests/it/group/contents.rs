@@ -1,4 +1,4 @@
-//! Resources, prompts, events, levels and questions of many servers.
+//! Resources, prompts, events, log levels and input requests of several servers.
 
 use super::*;
 
@@ -37,7 +37,7 @@ async fn resources_prompts_and_completions_find_their_server() {
 }
 
 #[tokio::test]
-async fn a_resource_of_two_servers_is_the_firsts_and_reported() {
+async fn a_resource_of_two_servers_is_read_from_the_first_and_reported() {
     let group = ClientGroup::builder(app())
         .server("one", local(notes("same")))
         .server("two", local(notes("same")))
@@ -57,13 +57,13 @@ async fn a_resource_of_two_servers_is_the_firsts_and_reported() {
 }
 
 #[tokio::test]
-async fn a_resource_that_nobody_lists_is_asked_for_everywhere() {
+async fn an_unlisted_resource_is_requested_from_every_server() {
     let contents = json!({ "contents": [{ "uri": "hidden://x", "text": "found" }] });
     let group = ClientGroup::builder(app())
         .server("home", local(notes("home")))
         .server(
             "hidden",
-            // No templates: the method is not even there.
+            // `resources/templates/list` is an unknown method here.
             table(
                 &json!({ "resources": {} }),
                 &[("resources/list", json!({ "resources": [] })), ("resources/read hidden://x", contents)],
@@ -77,7 +77,7 @@ async fn a_resource_that_nobody_lists_is_asked_for_everywhere() {
 }
 
 #[tokio::test]
-async fn what_a_server_allows_to_be_reused_is_reused() {
+async fn cacheable_results_are_cached() {
     let reads = Arc::new(AtomicUsize::new(0));
     let counted = reads.clone();
     let server = Server::new("counting", "1").resource(
@@ -138,7 +138,7 @@ async fn events_of_all_servers_come_with_their_names() {
     assert_eq!(heard, [pair("home"), pair("work")]);
     assert_eq!(uris, ["home://index", "work://index"]);
 
-    // The request to unsubscribe is sent in the background: until it has arrived, updates still come.
+    // The unsubscribe request is sent in the background: updates arrive until the server has processed it.
     drop(work_changes);
     let unsubscribed = async {
         loop {
@@ -149,7 +149,7 @@ async fn events_of_all_servers_come_with_their_names() {
                 Event::ToolsChanged if server == "work" => Some(false),
                 _ => None,
             };
-            // The list changes after the resource, over the same connection.
+            // The list change follows the update, on the same connection.
             if !named.find(is_update).await.unwrap() {
                 return;
             }
@@ -178,7 +178,7 @@ async fn a_resource_that_was_subscribed_to_twice_is_unsubscribed() {
     let (one, two) = (client.subscribe("home://index").await.unwrap(), client.subscribe("home://index").await.unwrap());
     let _note = client.subscribe("home://note/1").await.unwrap();
     drop((one, two));
-    // The request to unsubscribe is sent in the background: until it has arrived, updates still come.
+    // The unsubscribe request is sent in the background: updates arrive until the server has processed it.
     let unsubscribed = async {
         loop {
             home.handle().notify_resource_updated("home://index");
@@ -197,7 +197,7 @@ async fn a_resource_that_was_subscribed_to_twice_is_unsubscribed() {
 }
 
 #[tokio::test]
-async fn listening_reaches_every_server() {
+async fn a_listen_request_reaches_every_server() {
     let home = notes("home").build().unwrap();
     let work = notes("work").protocol_versions([OLDEST]).build().unwrap();
     let group = ClientGroup::builder(app())
@@ -213,7 +213,7 @@ async fn listening_reaches_every_server() {
     let mut listening = within("a change", group.as_client().subscribe(filter).into_future()).await.unwrap();
     let mut acknowledged = listening.acknowledged().clone();
     acknowledged.resource_subscriptions.as_mut().unwrap().sort();
-    // A server of the newest revision agrees to tell even of what it does not have.
+    // A server of the newest revision also acknowledges resources that it does not have.
     let uris = ["home://index", "nowhere://x", "work://note/1"].map(str::to_owned);
     assert_eq!(acknowledged, SubscriptionFilter::new().tools_list_changed(true).resource_subscriptions(uris));
     home.handle().notify_resource_updated("nowhere://x");
@@ -235,7 +235,7 @@ async fn listening_reaches_every_server() {
 }
 
 #[tokio::test]
-async fn a_log_level_reaches_those_who_log_and_those_who_come_later() {
+async fn a_log_level_reaches_servers_with_logging_and_later_servers() {
     let logs = |version| {
         Server::new("logs", "1").protocol_versions([version]).tool(ServerTool::builder("say").handler(
             |context: Context| async move {
@@ -267,7 +267,7 @@ async fn a_log_level_reaches_those_who_log_and_those_who_come_later() {
 }
 
 #[tokio::test]
-async fn servers_ask_through_the_group() {
+async fn input_requests_of_servers_go_through_the_group() {
     for version in [ProtocolVersion::V2025_06_18, NEWEST] {
         let app = app().on_elicitation(|_, cx| async move {
             assert!(["local", "pipes"].contains(&cx.server_name()), "{cx:?}");
@@ -286,13 +286,13 @@ async fn servers_ask_through_the_group() {
         let raw = client.request_raw("tools/call", json!({ "name": "pipes_greet" })).await.unwrap();
         let result: CallToolResult = raw.decode().unwrap();
         assert_eq!(result.text(), "Hello, Ann!");
-        // Whatever the server speaks, the group speaks the newest revision.
+        // The group uses the newest revision, independent of the servers.
         assert_eq!(result.result_type, Some(ResultType::Complete));
     }
 }
 
 #[tokio::test]
-async fn output_is_held_against_what_the_tool_declares() {
+async fn output_is_validated_against_the_schema_of_the_tool() {
     let listed = json!({ "tools": [{
         "name": "lie",
         "inputSchema": { "type": "object" },
@@ -311,7 +311,7 @@ async fn output_is_held_against_what_the_tool_declares() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_listed_is_left_out_and_told_of() {
+async fn a_server_with_a_failing_list_is_left_out_and_reported() {
     let broken = table(&json!({ "tools": {} }), &[("tools/list", json!({ "tools": "none" }))]);
     let group = ClientGroup::builder(app()).server("broken", broken).server("math", local(math())).connect().await;
     assert!(group.failures().is_empty());

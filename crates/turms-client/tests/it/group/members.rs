@@ -1,4 +1,4 @@
-//! Configurations, and servers that come and go.
+//! Configurations, and servers that are added and removed.
 
 use super::*;
 use crate::behaviour::peer::Peer;
@@ -50,7 +50,7 @@ async fn a_configuration_with_bad_entries_gives_the_good_servers() {
 }
 
 #[tokio::test]
-async fn an_address_says_which_transport_is_missing() {
+async fn the_error_of_a_url_names_the_missing_transport() {
     let config = McpConfig::parse(r#"{ "mcpServers": { "far": { "url": "https://example.com/mcp" } } }"#).unwrap();
     let group = ClientGroup::builder(app()).config(&config).server("math", local(math())).connect().await;
     let failures = group.failures();
@@ -60,7 +60,7 @@ async fn an_address_says_which_transport_is_missing() {
 }
 
 #[tokio::test]
-async fn a_later_entry_takes_the_place_of_one_of_the_same_name() {
+async fn a_later_entry_replaces_one_of_the_same_name() {
     let group = ClientGroup::builder(app())
         .server("math", dead("not this one"))
         .server("home", local(notes("home")))
@@ -94,7 +94,7 @@ async fn a_log_level_that_is_set_while_a_server_connects_reaches_it() {
 }
 
 #[tokio::test]
-async fn servers_come_and_go() {
+async fn servers_are_added_and_removed() {
     let elsewhere = app().connect_service(notes("home").build().unwrap()).await.unwrap();
     let group = ClientGroup::builder(app()).client("home", elsewhere).connect().await;
     let client = group.as_client();
@@ -123,7 +123,7 @@ async fn servers_come_and_go() {
 }
 
 #[tokio::test]
-async fn batches_go_side_by_side_and_calls_can_be_given_up() {
+async fn batches_run_concurrently_and_calls_can_be_cancelled() {
     let group = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", over_pipes("home", notes("home").protocol_versions([ProtocolVersion::V2025_03_26])))
@@ -168,7 +168,7 @@ async fn a_group_can_be_served_and_be_a_server_of_another() {
         .server("work", local(notes("work")))
         .connect()
         .await;
-    // As a client among others, and as a service that is connected to.
+    // As a client of the outer group, and as a service that it connects to.
     let outer = ClientGroup::builder(app())
         .client("nested", inner.as_client())
         .server("served", LocalConnector::new(inner.as_client()))
@@ -190,7 +190,7 @@ async fn a_group_can_be_served_and_be_a_server_of_another() {
 }
 
 #[tokio::test]
-async fn closing_ends_all_and_for_good() {
+async fn closing_ends_all_connections_permanently() {
     let plug = Plug::default();
     let group = ClientGroup::builder(app())
         .server("math", local(math()))
@@ -240,7 +240,7 @@ async fn dropping_the_last_handle_ends_everything() {
 }
 
 #[test]
-fn what_is_handed_around_can_be() {
+fn public_types_are_send_and_sync() {
     fn sent<T: Send + Sync + 'static>() {}
     sent::<ClientGroup>();
     sent::<turms_client::GroupEvents>();

@@ -1,9 +1,9 @@
-//! One list of many, and whose a name is.
+//! Merged lists, and the server that a name belongs to.
 
 use super::*;
 
 #[tokio::test]
-async fn servers_of_several_revisions_are_one_list_and_called_by_prefix() {
+async fn servers_of_several_revisions_have_one_list_with_prefixes() {
     let group = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", over_pipes("home", notes("home").protocol_versions([OLDEST])))
@@ -43,7 +43,7 @@ async fn a_tool_is_called_without_having_been_listed() {
 }
 
 #[tokio::test]
-async fn errors_speak_of_what_was_asked_for() {
+async fn errors_name_the_requested_target() {
     let group = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", over_pipes("home", notes("home")))
@@ -65,7 +65,7 @@ async fn errors_speak_of_what_was_asked_for() {
 }
 
 #[tokio::test]
-async fn the_whole_is_a_server_of_the_newest_revision() {
+async fn a_group_is_a_server_of_the_newest_revision() {
     let group = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", over_pipes("home", notes("home").protocol_versions([OLDEST])))
@@ -96,7 +96,7 @@ fn echo(tools: &[(&str, &'static str)]) -> Server {
 }
 
 #[tokio::test]
-async fn names_that_look_alike_once_cleaned_are_reported() {
+async fn names_that_become_equal_when_sanitized_are_reported() {
     let group = ClientGroup::builder(app())
         .server("my notes", local(echo(&[("read", "first"), ("only", "here")])))
         .server("my-notes", local(echo(&[("read", "second"), ("other", "there")])))
@@ -119,14 +119,14 @@ async fn names_that_look_alike_once_cleaned_are_reported() {
 }
 
 #[tokio::test]
-async fn a_name_that_could_be_two_servers_is_whose_list_has_it() {
+async fn an_ambiguous_name_belongs_to_the_server_that_lists_it() {
     let group = ClientGroup::builder(app())
         .server("a", local(echo(&[("b_c", "a has b_c"), ("b_d", "a has b_d")])))
         .server("a_b", local(echo(&[("c", "a_b has c"), ("e", "a_b has e")])))
         .connect()
         .await;
     let client = group.as_client();
-    // Nothing has been listed yet: the calls see to it themselves.
+    // No list has been read yet: the calls read them.
     assert_eq!(client.call_tool("a_b_d", ()).await.unwrap().text(), "a has b_d");
     assert_eq!(client.call_tool("a_b_e", ()).await.unwrap().text(), "a_b has e");
     assert_eq!(client.call_tool("a_b_c", ()).await.unwrap().text(), "a has b_c");
@@ -136,7 +136,7 @@ async fn a_name_that_could_be_two_servers_is_whose_list_has_it() {
 }
 
 #[tokio::test]
-async fn without_prefixes_the_first_of_a_name_wins() {
+async fn without_prefixes_the_first_server_with_a_name_is_used() {
     let first = echo(&[("read", "first"), ("one", "1")]).build().unwrap();
     let group = ClientGroup::builder(app())
         .server("first", LocalConnector::new(first.clone()))
@@ -150,14 +150,14 @@ async fn without_prefixes_the_first_of_a_name_wins() {
     assert_eq!(client.call_tool("read", ()).await.unwrap().text(), "first");
     assert_eq!(told(group.collisions()), [collision(CollisionKind::Tool, "read", ["first", "second"])]);
     assert_eq!(group.servers()[0].prefix, None);
-    // What is not known yet is looked for once more.
+    // An unknown name makes the group read the lists once more.
     first.handle().add_tool(ServerTool::builder("new").handler_sync(|| "brand new")).unwrap();
     assert_eq!(client.call_tool("new", ()).await.unwrap().text(), "brand new");
     assert!(client.call_tool("never", ()).await.unwrap_err().is_not_found());
 }
 
 #[tokio::test]
-async fn a_name_that_a_dead_server_may_have_is_not_said_to_be_nobodys() {
+async fn a_name_that_an_unreachable_server_may_have_is_not_unknown() {
     let group = ClientGroup::builder(app())
         .server("alive", local(math()))
         .server("other", local(notes("x")))

@@ -1,9 +1,9 @@
-//! Servers that are dead, hang, or die later.
+//! Servers that are unreachable, hang, or end later.
 
 use super::*;
 
 #[tokio::test]
-async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
+async fn an_unreachable_server_does_not_stop_the_others_and_can_connect_later() {
     let plug = Plug::default();
     plug.pull();
     let group = ClientGroup::builder(app())
@@ -38,7 +38,7 @@ async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
     assert_eq!(client.call_tool("home_read", ()).await.unwrap().text(), "notes of home");
     assert_eq!(tools_of(&client).await, ["math_add", "math_wait", "home_read", "home_greet"]);
     client.ping().await.unwrap();
-    // Whoever watches learns that there is more now.
+    // The event streams report the new server and its lists.
     let joined = named.find(|server, event| match event {
         Event::Connection(ConnectionEvent::Connected { version, .. }) => Some((server.to_owned(), version)),
         _ => None,
@@ -51,7 +51,7 @@ async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_is_given_up() {
+async fn a_server_that_hangs_times_out() {
     let hanging = StreamConnector::from_fn("a hanging one", || async {
         std::future::pending::<()>().await;
         Ok::<MemoryEnd, _>(memory().0)
@@ -69,7 +69,7 @@ async fn a_server_that_hangs_is_given_up() {
 }
 
 #[tokio::test]
-async fn all_dead_is_an_error_and_none_at_all_is_not() {
+async fn only_unreachable_servers_are_an_error_and_no_servers_are_not() {
     let group =
         ClientGroup::builder(app()).server("one", dead("dead one")).server("two", dead("dead two")).connect().await;
     let client = group.as_client();
@@ -91,7 +91,7 @@ async fn all_dead_is_an_error_and_none_at_all_is_not() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
+async fn a_server_that_ends_is_left_out_and_restored_on_reconnect() {
     for version in [OLDEST, NEWEST] {
         let plug = Plug::default();
         let router = notes("home").protocol_versions([version]).build().unwrap();
@@ -128,7 +128,7 @@ async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_being_reconnected_is_not_waited_for_unless_it_is_called() {
+async fn a_server_that_reconnects_delays_only_its_own_calls() {
     let plug = Plug::default();
     let backoff = Backoff::new().initial_delay(Duration::from_millis(5));
     let group = ClientGroup::builder(app().reconnect(backoff))

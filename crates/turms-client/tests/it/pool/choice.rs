@@ -1,9 +1,9 @@
-//! Which member a call goes to.
+//! The choice of the member for a call.
 
 use super::*;
 
 #[tokio::test]
-async fn round_robin_goes_round() {
+async fn round_robin_cycles_through_the_members() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await, one.local().await]).await;
     assert_eq!(landings(&pool, 7).await, ["one", "two", "one", "one", "two", "one", "one"]);
@@ -12,7 +12,7 @@ async fn round_robin_goes_round() {
 }
 
 #[tokio::test]
-async fn random_reaches_everybody_and_in_no_order() {
+async fn random_reaches_every_member_in_no_fixed_order() {
     let (one, two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::Random, [one.local().await, two.local().await]).await;
     let names = landings(&pool, 400).await;
@@ -23,7 +23,7 @@ async fn random_reaches_everybody_and_in_no_order() {
 }
 
 #[tokio::test]
-async fn the_least_busy_takes_the_next_call() {
+async fn the_least_busy_member_gets_the_next_call() {
     let (mut one, mut two, mut three) = (Site::new("one"), Site::new("two"), Site::new("three"));
     let clients = [one.remote().await, two.remote().await, three.remote().await];
     let pool = pool_of(PoolStrategy::LeastLoaded, clients).await;
@@ -53,7 +53,7 @@ async fn the_least_busy_takes_the_next_call() {
 }
 
 #[tokio::test]
-async fn calls_that_begin_together_do_not_find_the_same_one_idle() {
+async fn calls_that_start_together_go_to_different_members() {
     let (one, two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::LeastLoaded, [one.local().await, two.local().await]).await;
     let mut batch = pool.as_client().batch();
@@ -66,7 +66,7 @@ async fn calls_that_begin_together_do_not_find_the_same_one_idle() {
 }
 
 #[tokio::test]
-async fn a_lease_is_one_member_and_counts_as_busy() {
+async fn a_lease_uses_one_member_and_makes_it_busy() {
     let (mut one, two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::LeastLoaded, [one.remote().await, two.local().await]).await;
     let lease = pool.acquire().await.unwrap();
@@ -81,7 +81,7 @@ async fn a_lease_is_one_member_and_counts_as_busy() {
 }
 
 #[tokio::test]
-async fn work_with_one_member_counts_as_busy_until_it_is_done() {
+async fn work_with_one_member_makes_it_busy_until_it_ends() {
     let (one, two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::LeastLoaded, [one.local().await, two.local().await]).await;
     let outside = pool.clone();
@@ -95,7 +95,7 @@ async fn work_with_one_member_counts_as_busy_until_it_is_done() {
 }
 
 #[tokio::test]
-async fn members_come_and_go_and_calls_in_flight_finish() {
+async fn members_are_added_and_removed_while_calls_complete() {
     let (mut one, two) = (Site::new("one"), Site::new("two"));
     let pool = Pool::builder().acquire_timeout(Duration::ZERO).build().await.unwrap();
     assert!(pool.is_empty());
@@ -120,7 +120,7 @@ async fn members_come_and_go_and_calls_in_flight_finish() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_does_not_answer_is_taken_out_and_brought_back() {
+async fn an_unhealthy_member_is_skipped_until_it_recovers() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = Pool::builder()
         .clients([one.remote().await, two.remote().await])
@@ -132,7 +132,7 @@ async fn a_member_that_does_not_answer_is_taken_out_and_brought_back() {
     one.set_silent(true);
     let unhealthy = |wanted| move |event: &Event| matches!(event, Event::Unhealthy { failures } if *failures == wanted);
     hear(&mut events, unhealthy(1)).await;
-    assert!(pool.stats().members[0].healthy, "once is not enough");
+    assert!(pool.stats().members[0].healthy, "one failure is below the limit");
     hear(&mut events, unhealthy(2)).await;
     let stats = pool.stats();
     assert_eq!((stats.members[0].healthy, stats.members[0].status), (false, ConnectionStatus::Ready));
@@ -147,7 +147,7 @@ async fn a_member_that_does_not_answer_is_taken_out_and_brought_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_does_not_answer_is_better_than_none() {
+async fn an_unhealthy_member_is_used_when_there_is_no_other() {
     let mut one = Site::new("one");
     let check = HealthCheck::every(10 * SECOND).timeout(SECOND).max_failures(1);
     let pool = Pool::builder().client(one.remote().await).health_check(check).build().await.unwrap();
@@ -170,11 +170,11 @@ async fn one_that_does_not_answer_is_better_than_none() {
 }
 
 #[tokio::test]
-async fn calls_go_elsewhere_when_a_connection_is_gone() {
+async fn calls_go_to_other_members_when_a_connection_is_lost() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
     one.hang_up().await;
-    // Whether or not the pool has noticed by now.
+    // Independent of whether the pool has noticed the closed connection.
     assert_eq!(landings(&pool, 4).await, ["two", "two", "two", "two"]);
     let mut events = pool.as_client().events();
     two.hang_up().await;
@@ -202,7 +202,7 @@ async fn a_member_is_waited_for_until_the_timeout() {
 }
 
 #[tokio::test]
-async fn what_may_have_run_is_repeated_only_if_that_is_safe() {
+async fn a_call_that_may_have_run_is_repeated_only_if_idempotent() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
     let client = pool.as_client();
@@ -228,7 +228,7 @@ async fn what_may_have_run_is_repeated_only_if_that_is_safe() {
 }
 
 #[tokio::test]
-async fn nobody_is_tried_twice() {
+async fn no_member_is_tried_twice() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
     let call = tokio::spawn({
@@ -245,7 +245,7 @@ async fn nobody_is_tried_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_whose_breaker_is_open_is_passed_over() {
+async fn a_member_with_an_open_circuit_breaker_is_skipped() {
     let (mut one, two) = (Site::new("one"), Site::new("two"));
     let breaker = CircuitBreaker::new().failure_threshold(1).reset_timeout(3600 * SECOND);
     let broken = one.remote_with(app().circuit_breaker(breaker)).await;

@@ -1,9 +1,9 @@
-//! Members that a pool makes, replaces and waits for.
+//! Members that a pool creates, replaces and waits for.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_makes_its_members_and_tries_again_what_failed() {
+async fn a_pool_creates_its_members_and_retries_failed_ones() {
     let site = Site::new("one");
     let factory = Factory::new(&site);
     factory.failures.store(2, Ordering::SeqCst);
@@ -22,7 +22,7 @@ async fn a_pool_makes_its_members_and_tries_again_what_failed() {
 }
 
 #[tokio::test]
-async fn a_pool_that_can_make_nobody_does_not_come_up() {
+async fn a_pool_without_any_member_is_an_error() {
     let site = Site::new("one");
     let factory = Factory::new(&site);
     factory.failures.store(2, Ordering::SeqCst);
@@ -40,7 +40,7 @@ async fn a_pool_that_can_make_nobody_does_not_come_up() {
 }
 
 #[tokio::test]
-async fn a_dead_member_is_replaced_and_calls_wait_for_that() {
+async fn a_closed_member_is_replaced_and_calls_wait_for_the_new_one() {
     let site = Site::new("one");
     let factory = Factory::new(&site);
     let making = factory.clone();
@@ -54,7 +54,7 @@ async fn a_dead_member_is_replaced_and_calls_wait_for_that() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_do_not_wait_for_what_has_just_failed() {
+async fn calls_do_not_wait_for_a_member_that_has_just_failed() {
     let site = Site::new("one");
     let factory = Factory::new(&site);
     let making = factory.clone();
@@ -73,7 +73,7 @@ async fn calls_do_not_wait_for_what_has_just_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_hangs_is_replaced_and_one_that_is_removed_is_not() {
+async fn a_hanging_member_is_replaced_and_a_removed_one_is_not() {
     let (hanging, well) = (Site::new("hanging"), Site::new("well"));
     let (one, two) = (Factory::new(&hanging), Factory::new(&well));
     let turn = AtomicUsize::new(0);
@@ -89,7 +89,7 @@ async fn one_that_hangs_is_replaced_and_one_that_is_removed_is_not() {
     let mut events = pool.as_client().events();
     hanging.set_silent(true);
     hear(&mut events, |event| matches!(event, Event::Unhealthy { failures: 1 })).await;
-    // Nothing else is left of it.
+    // The removed member leaves no connection.
     one.deserted().await;
     assert_eq!(pool.len(), 2);
     assert!(!ids(&pool).contains(&before[0]) && ids(&pool).contains(&before[1]));

@@ -1,11 +1,11 @@
-//! What is watched, heard and told.
+//! Subscriptions, events and notifications of a pool.
 
 use turms_core::{Payload, ServiceError};
 use turms_proto::types::{ResourceParams, Subscribe, Unsubscribe};
 
 use super::*;
 
-/// Watches a resource as a caller of the served client does.
+/// Subscribes to a resource through the service of the pool.
 fn watch(client: &Client, uri: &str) -> impl Future<Output = Result<Payload, ServiceError>> + use<> {
     let request = Request::new::<Subscribe>(ResourceParams::new(uri));
     Service::call(client, request, CallContext::in_process())
@@ -17,7 +17,7 @@ fn unwatch(client: &Client, uri: &str) -> impl Future<Output = Result<Payload, S
 }
 
 #[tokio::test]
-async fn a_watched_resource_is_watched_by_another_when_its_member_goes() {
+async fn a_subscription_moves_when_its_member_closes() {
     for version in ProtocolVersion::ALL {
         for removed in [false, true] {
             let (mut one, mut two) = (Site::new("one"), Site::new("two"));
@@ -53,9 +53,9 @@ async fn a_watched_resource_is_watched_by_another_when_its_member_goes() {
 }
 
 impl Site {
-    /// Waits until a resource is watched, and sees that changes to it are heard.
+    /// Waits until a resource is subscribed to and its updates arrive.
     async fn until_watched(&mut self, asks: &str, events: &mut Events) {
-        // A server of 2026-07-28 may be asked for lists first.
+        // A server of 2026-07-28 may receive a listen request for lists first.
         loop {
             let updated = events.find(|event| matches!(event, Event::ResourceUpdated { .. }).then_some(()));
             tokio::select! {
@@ -67,7 +67,7 @@ impl Site {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watched_resource_is_watched_by_another_when_its_member_hangs() {
+async fn a_subscription_moves_when_its_member_hangs() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let check = HealthCheck::every(10 * SECOND).timeout(SECOND).max_failures(1);
     let pool =
@@ -81,7 +81,7 @@ async fn a_watched_resource_is_watched_by_another_when_its_member_hangs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_gives_up_watching_does_not_take_it_from_others() {
+async fn an_unsubscribe_request_does_not_end_other_subscriptions() {
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::LATEST] {
         let mut one = Site::new("one");
         let client = one.remote_with(app().protocol_version(version)).await;
@@ -113,7 +113,7 @@ async fn whoever_gives_up_watching_does_not_take_it_from_others() {
 }
 
 #[tokio::test]
-async fn listening_goes_on_with_another_member() {
+async fn a_listen_stream_continues_on_another_member() {
     for version in ProtocolVersion::ALL {
         let (mut one, mut two) = (Site::new("one"), Site::new("two"));
         let clients = [
@@ -138,7 +138,7 @@ async fn listening_goes_on_with_another_member() {
 }
 
 #[tokio::test]
-async fn a_log_level_is_for_all_and_for_those_that_come_later() {
+async fn a_log_level_applies_to_all_members_and_later_ones() {
     let version = ProtocolVersion::V2025_06_18;
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let (mut later, mut none) = (Site::new("later"), Site::new("none"));
@@ -159,7 +159,7 @@ async fn a_log_level_is_for_all_and_for_those_that_come_later() {
 }
 
 #[tokio::test]
-async fn events_are_those_of_all_members_also_of_later_ones() {
+async fn events_of_all_members_and_later_ones_arrive() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await]).await;
     let mut events = pool.as_client().events();
@@ -176,7 +176,7 @@ async fn events_are_those_of_all_members_also_of_later_ones() {
 }
 
 #[tokio::test]
-async fn what_is_told_is_told_to_all() {
+async fn notifications_are_sent_to_all_members() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
     pool.as_client().notify_raw("notifications/mine", None).await.unwrap();

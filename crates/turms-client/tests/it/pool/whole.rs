@@ -1,4 +1,4 @@
-//! A pool as one client: pages, batches, statistics, its end.
+//! A pool as one client: pages, batches, statistics and close.
 
 use super::*;
 
@@ -31,7 +31,7 @@ async fn all_pages_of_a_list_come_from_one_member() {
 }
 
 #[tokio::test]
-async fn a_batch_is_sent_to_one_member_and_its_calls_go_elsewhere_alone() {
+async fn a_batch_is_sent_to_one_member_and_its_lost_calls_to_others() {
     let version = ProtocolVersion::V2025_03_26;
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let clients = [
@@ -55,7 +55,7 @@ async fn a_batch_is_sent_to_one_member_and_its_calls_go_elsewhere_alone() {
 }
 
 #[tokio::test]
-async fn pending_calls_of_all_members_have_keys_of_their_own() {
+async fn pending_calls_of_all_members_have_distinct_ids() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
     let client = pool.as_client();
@@ -66,7 +66,7 @@ async fn pending_calls_of_all_members_have_keys_of_their_own() {
     let pending = client.pending_calls();
     assert_eq!(pending.len(), 2);
     assert_ne!(pending[0].id, pending[1].id);
-    assert_eq!(client.pending_calls()[1].id, pending[1].id, "an id stays");
+    assert_eq!(client.pending_calls()[1].id, pending[1].id, "the id does not change");
     assert!(client.cancel(pending[0].id));
     assert!(first.await.unwrap().unwrap_err().is_cancelled());
     let rest: Vec<_> = client.pending_calls().iter().map(|call| call.id).collect();
@@ -94,7 +94,7 @@ async fn a_pool_is_a_service() {
 }
 
 #[tokio::test]
-async fn statistics_are_of_each_member_and_sums() {
+async fn statistics_have_each_member_and_totals() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await, two.remote().await]).await;
     let before = pool.as_client().stats().connection.requests_sent;
@@ -104,7 +104,7 @@ async fn statistics_are_of_each_member_and_sums() {
     let stats = pool.stats();
     let by_member: BTreeMap<_, _> =
         stats.members.iter().map(|member| (member.id, (member.calls, member.failures, member.busy))).collect();
-    // An error that a server answers with is an answer.
+    // An error response counts as a response.
     assert_eq!(by_member.into_values().collect::<Vec<_>>(), [(3, 0, 0), (2, 0, 0)]);
     assert_eq!((stats.unconnected, stats.failovers, stats.last_failure.is_none()), (0, 0, true));
     assert_eq!(pool.as_client().server_info().unwrap().name, "one");
@@ -112,7 +112,7 @@ async fn statistics_are_of_each_member_and_sums() {
 }
 
 #[tokio::test]
-async fn a_closed_pool_takes_nobody() {
+async fn a_closed_pool_accepts_no_members() {
     let (mut one, mut two) = (Site::new("one"), Site::new("two"));
     let pool = pool_of(PoolStrategy::RoundRobin, [one.remote().await]).await;
     let mut events = pool.as_client().events();
@@ -144,7 +144,7 @@ async fn every_caller_that_closes_a_pool_waits_for_its_members() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_when_the_last_handle_is_dropped() {
+async fn no_task_is_left_when_the_last_handle_is_dropped() {
     let (mut one, mut two, made) = (Site::new("one"), Site::new("two"), Site::new("made"));
     let factory = Factory::new(&made);
     let making = factory.clone();
@@ -174,7 +174,7 @@ async fn nothing_is_left_when_the_last_handle_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_pool_of_supervised_clients_waits_for_them_when_there_is_nobody_else() {
+async fn a_pool_waits_for_supervised_clients_without_another_member() {
     let site = Site::new("one");
     let front = site.front.clone();
     let connections = Arc::new(Mutex::new(Vec::new()));
@@ -215,7 +215,7 @@ async fn a_pool_may_have_pools_as_members() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_safe_call_is_lost_while_members_come_and_go() {
+async fn no_idempotent_call_fails_while_members_are_added_and_removed() {
     let site = Site::new("one");
     let factory = Factory::new(&site);
     let making = factory.clone();
@@ -257,7 +257,7 @@ async fn no_safe_call_is_lost_while_members_come_and_go() {
 }
 
 #[tokio::test]
-async fn pools_and_leases_can_be_sent_about() {
+async fn pools_and_leases_are_send_and_sync() {
     fn sent<T: Send + Sync + 'static>(it: T) -> T {
         it
     }

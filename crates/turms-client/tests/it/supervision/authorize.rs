@@ -12,12 +12,12 @@ use turms_core::{BoxFuture, ConnectContext, Connector, OpenChannel};
 
 use crate::supervision::scripted_server::*;
 
-/// A connector that waits for a login, as those over HTTP do.
+/// A connector that waits for a login, as HTTP connectors do.
 #[derive(Clone)]
 struct LoginConnector {
     inner: Arc<StreamConnector>,
     login: Duration,
-    /// The error of further connections.
+    /// Error of all further connections.
     error: Arc<Mutex<Option<ConnectError>>>,
     is_background: Arc<AtomicBool>,
 }
@@ -76,7 +76,7 @@ async fn the_connect_timeout_does_not_include_a_login() {
     let connector = LoginConnector::new(&scripted, 60 * SECOND);
     let client = reconnecting().connect_timeout(10 * SECOND).connect(connector).await.unwrap();
     assert_eq!(client.status(), ConnectionStatus::Ready);
-    // Without a login, a server that does not respond is given up in time.
+    // Without a login, a silent server runs into the timeout.
     scripted.refuse(usize::MAX);
     let begun = Instant::now();
     let connector = LoginConnector::new(&scripted, Duration::ZERO);
@@ -117,7 +117,7 @@ async fn a_client_does_not_reconnect_after_a_final_error_of_authorization() {
             assert_eq!(cause.to_string(), "cannot connect to the scripted: not authorized");
             assert_eq!(cause.source().unwrap().to_string(), "the login was cancelled");
         }
-        // The user is not asked for a connection that nothing waits for.
+        // No call waits for this connection, so it must not start a login of the user.
         assert!(connector.is_background.load(Ordering::Relaxed));
     }
 }

@@ -1,4 +1,4 @@
-//! The breaker.
+//! The circuit breaker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use turms_client::{CallErrorKind, CircuitBreaker, ClientBuilder, ConnectionStatu
 use crate::supervision::scripted_server::Reply::*;
 use crate::supervision::scripted_server::*;
 
-/// Calls of tools are not answered while the connection is the first one and `healed` is not set.
+/// A server that does not respond to tool calls on its first connection while `healed` is not set.
 fn mute_tools(healed: &Arc<AtomicUsize>) -> ScriptedServer {
     let healed = Arc::clone(healed);
     ScriptedServer::new(OLD, move |_, method| match method {
@@ -24,7 +24,7 @@ fn breaker() -> ClientBuilder {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_breaker_opens_after_failures_in_a_row_tries_and_closes_again() {
+async fn the_breaker_opens_after_consecutive_failures_and_closes_after_a_trial() {
     let healed = Arc::default();
     let scripted = mute_tools(&healed);
     let client = scripted.connect_with(breaker().timeout(SECOND)).await;
@@ -34,7 +34,7 @@ async fn the_breaker_opens_after_failures_in_a_row_tries_and_closes_again() {
         assert!(client.call_tool("look", ()).await.unwrap_err().is_timeout());
     }
     assert_eq!(so_far(&mut events).await, ["Open"]);
-    // Nothing reaches the server, and nobody waits.
+    // No request reaches the server, and the call fails at once.
     let before = Instant::now();
     let error = client.list_tools().await.unwrap_err();
     assert!(matches!(error.kind(), CallErrorKind::CircuitOpen(rest) if *rest == 10 * SECOND), "{error:?}");
@@ -42,7 +42,7 @@ async fn the_breaker_opens_after_failures_in_a_row_tries_and_closes_again() {
     assert_eq!((error.delivery(), before.elapsed()), (Delivery::NotSent, Duration::ZERO));
     assert!(scripted.heard("tools/list").is_empty());
 
-    // One may try, and it fails.
+    // One trial call is sent, and fails.
     tokio::time::advance(10 * SECOND).await;
     let trial = spawn_call(&client, "look");
     settle().await;
@@ -52,7 +52,7 @@ async fn the_breaker_opens_after_failures_in_a_row_tries_and_closes_again() {
     assert_eq!(so_far(&mut events).await, ["Open"]);
     assert!(matches!(client.ping().await.unwrap_err().kind(), CallErrorKind::CircuitOpen(_)));
 
-    // Another may try, and it works.
+    // The next trial call succeeds.
     tokio::time::advance(10 * SECOND).await;
     healed.store(1, Ordering::Relaxed);
     client.call_tool("look", ()).await.unwrap();
@@ -63,7 +63,7 @@ async fn the_breaker_opens_after_failures_in_a_row_tries_and_closes_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_answers_with_errors_does_not_open_the_breaker() {
+async fn error_responses_do_not_open_the_breaker() {
     let scripted = ScriptedServer::new(OLD, |_, method| if method == "tools/call" { Error } else { Well });
     let client = scripted.connect_with(breaker()).await;
     for _ in 0..10 {
@@ -88,7 +88,7 @@ async fn a_success_between_failures_keeps_the_breaker_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_trial_that_is_given_up_leaves_the_try_to_another() {
+async fn a_cancelled_trial_allows_another() {
     let scripted = mute_tools(&Arc::default());
     let client = scripted.connect_with(breaker().timeout(SECOND)).await;
     for _ in 0..3 {
@@ -104,7 +104,7 @@ async fn a_trial_that_is_given_up_leaves_the_try_to_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_breaker_opens_for_a_server_that_cannot_be_reached() {
+async fn the_breaker_opens_for_an_unreachable_server() {
     let scripted = ScriptedServer::well(OLD);
     let client = scripted.connect_with(breaker().timeout(SECOND)).await;
     let mut events = client.events();
@@ -121,7 +121,7 @@ async fn the_breaker_opens_for_a_server_that_cannot_be_reached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_breaker_that_opens_between_repetitions_does_not_hide_that_a_call_may_have_run() {
+async fn a_breaker_that_opens_between_retries_keeps_that_the_call_may_have_run() {
     let scripted = loses_calls(usize::MAX);
     let builder = reconnecting()
         .circuit_breaker(CircuitBreaker::new().failure_threshold(1))

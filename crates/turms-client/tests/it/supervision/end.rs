@@ -1,4 +1,4 @@
-//! Closing, dropping, and clients that nobody supervises.
+//! Close and drop, and clients without supervision.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -31,12 +31,12 @@ async fn closing_between_attempts_ends_them() {
     assert_eq!(scripted.opened(), 1);
 }
 
-/// A scripted whose second connection never gets through what `stuck` names.
+/// A scripted server that never responds to the method `stuck` on its second connection.
 fn stuck_at(stuck: &'static str) -> ScriptedServer {
     ScriptedServer::new(OLD, move |connection, method| if connection == 2 && method == stuck { Never } else { Well })
 }
 
-/// A client that is just being reconnected and does not come further.
+/// Connects a client and makes it reconnect until it is stuck.
 async fn stuck(scripted: &ScriptedServer) -> Client {
     let client = scripted.connect_with(reconnecting()).await;
     client.set_log_level(LoggingLevel::Warning).await.unwrap();
@@ -95,7 +95,7 @@ async fn dropping_a_client_between_attempts_leaves_no_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_a_client_leaves_no_task_however_much_it_has_going_on() {
+async fn dropping_a_busy_client_leaves_no_task() {
     for version in [OLD, NEW] {
         let scripted = ScriptedServer::well(version);
         let builder = reconnecting().health_check(HealthCheck::every(SECOND)).circuit_breaker(CircuitBreaker::new());
@@ -111,7 +111,7 @@ async fn dropping_a_client_leaves_no_task_however_much_it_has_going_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_a_client_leaves_no_task_even_if_the_server_never_says_what_it_will_tell() {
+async fn dropping_a_client_leaves_no_task_without_an_acknowledgement() {
     let scripted = ScriptedServer::new(NEW, |_, method| if method == "subscriptions/listen" { Never } else { Well });
     let client = scripted.connect_with(reconnecting()).await;
     let _events = client.events();
@@ -123,7 +123,7 @@ async fn dropping_a_client_leaves_no_task_even_if_the_server_never_says_what_it_
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_wants_to_listen_does_not_wait_for_ever() {
+async fn a_listen_request_without_an_acknowledgement_times_out() {
     let scripted = ScriptedServer::new(NEW, |_, method| if method == "subscriptions/listen" { Never } else { Well });
     let client = scripted.connect_with(reconnecting()).await;
 
@@ -136,7 +136,7 @@ async fn whoever_wants_to_listen_does_not_wait_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_supervision_a_loss_is_the_end() {
+async fn without_supervision_a_lost_connection_closes_the_client() {
     for version in [OLD, NEW] {
         let scripted = ScriptedServer::new(version, |_, method| if method == "tools/list" { Die } else { Well });
         let client = scripted.connect_with(builder()).await;
@@ -173,7 +173,7 @@ async fn a_byte_stream_cannot_be_opened_again_even_under_reconnecting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_told_comes_in_the_order_in_which_it_happens() {
+async fn events_arrive_in_order() {
     let scripted = loses_calls(1);
     let client = scripted
         .connect_with(reconnecting().circuit_breaker(CircuitBreaker::new().failure_threshold(2).reset_timeout(SECOND)))

@@ -10,11 +10,11 @@ use crate::supervision::scripted_server::Reply::*;
 use crate::supervision::scripted_server::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_its_health_checks_is_left_for_another() {
+async fn a_server_that_fails_its_health_checks_is_replaced() {
     for (version, method) in [(OLD, "ping"), (NEW, "server/discover")] {
         let first = AtomicUsize::new(0);
         let scripted = ScriptedServer::new(version, move |connection, asked| match asked {
-            // The first is how a client of the newer revision finds out.
+            // The first `server/discover` is the probe of a client of the newest revision.
             "server/discover" if version == OLD || first.fetch_add(1, Ordering::Relaxed) == 0 => Well,
             "ping" | "server/discover" | "tools/call" if connection == 1 => Never,
             _ => Well,
@@ -57,14 +57,14 @@ async fn the_calls_of_a_batch_that_was_not_sent_are_made_on_the_next_connection(
     let mut batch = client.batch();
     let (one, two) = (batch.call_tool("pay", ()), batch.call_tool("look", ()));
 
-    // The server of these tests does not know what to make of an array, and never says so.
+    // The scripted server ignores arrays.
     let mut outcomes = batch.send().await;
     assert_eq!(outcomes.take(one).unwrap().text(), "from 2");
     assert_eq!(outcomes.take(two).unwrap().text(), "from 2");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_slow_to_answer_its_health_checks_is_left_alone() {
+async fn slow_health_check_responses_keep_the_connection() {
     for version in [OLD, NEW] {
         let scripted = ScriptedServer::new(version, |_, method| match method {
             "ping" => WellAfter(4 * SECOND),
@@ -84,10 +84,10 @@ async fn a_server_that_is_slow_to_answer_its_health_checks_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn health_checks_that_are_missed_now_and_then_do_no_harm() {
+async fn occasional_missed_health_checks_keep_the_connection() {
     let asked = AtomicUsize::new(0);
     let scripted = ScriptedServer::new(OLD, move |_, method| match method {
-        // Errors are answers.
+        // An error response counts as a response.
         "ping" => [Never, Well, Never, Error][asked.fetch_add(1, Ordering::Relaxed) % 4].clone(),
         _ => Well,
     });
@@ -103,7 +103,7 @@ async fn health_checks_that_are_missed_now_and_then_do_no_harm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loss_during_a_health_check_is_a_loss() {
+async fn a_connection_lost_during_a_health_check_is_reported_as_lost() {
     let scripted =
         ScriptedServer::new(OLD, |connection, method| if connection == 1 && method == "ping" { Die } else { Well });
     let client = scripted.connect_with(reconnecting().health_check(HealthCheck::every(SECOND).max_failures(1))).await;

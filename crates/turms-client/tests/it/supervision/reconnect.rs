@@ -11,7 +11,7 @@ use crate::supervision::scripted_server::Reply::*;
 use crate::supervision::scripted_server::*;
 
 #[tokio::test(start_paused = true)]
-async fn attempts_to_reconnect_come_after_longer_and_longer_delays_that_are_never_quite_the_same() {
+async fn reconnect_attempts_have_exponential_backoff_with_jitter() {
     let mut all = Vec::new();
     for _ in 0..2 {
         let scripted = ScriptedServer::well(OLD);
@@ -33,7 +33,7 @@ async fn attempts_to_reconnect_come_after_longer_and_longer_delays_that_are_neve
         until(&mut events, "connected 2").await;
         let waited = before.elapsed();
         let announced: Duration = delays.iter().sum();
-        // The clock of the tests goes in milliseconds.
+        // The paused clock has a resolution of one millisecond.
         assert!(waited >= announced && waited < announced + 8 * Duration::from_millis(2), "{waited:?} {announced:?}");
         assert_eq!(delays.pop_front(), Some(Duration::ZERO));
         for (delay, seconds) in delays.iter().zip([1, 2, 4, 8, 16, 20, 20]) {
@@ -46,7 +46,7 @@ async fn attempts_to_reconnect_come_after_longer_and_longer_delays_that_are_neve
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_gives_up_after_as_many_attempts_as_it_was_told() {
+async fn the_number_of_reconnect_attempts_is_limited() {
     let scripted = ScriptedServer::well(OLD);
     let backoff = Backoff::new().initial_delay(SECOND).max_attempts(3);
     let client = scripted.connect_with(builder().reconnect(backoff)).await;
@@ -73,9 +73,9 @@ async fn a_client_gives_up_after_as_many_attempts_as_it_was_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_dies_at_once_again_and_again_is_not_hammered() {
+async fn short_connections_do_not_reset_the_backoff() {
     for version in [OLD, NEW] {
-        // It gets as far as being connected, and no further.
+        // The server connects and then closes the connection.
         let scripted = ScriptedServer::new(version, move |connection, method| match method {
             "open" if connection > 1 && version == NEW => Die,
             "notifications/initialized" => Die,
@@ -96,9 +96,9 @@ async fn a_server_that_dies_at_once_again_and_again_is_not_hammered() {
                 attempts.push((attempt, delay));
             }
         }
-        // 1 + 2 + 4 + 8 + 16 seconds at most, and half of that at least; from then on one in 10 to 20 seconds.
+        // The delays: at most 1 + 2 + 4 + 8 + 16 seconds and at least half of that, then 10 to 20 seconds each.
         assert!(attempts.len() >= 15 && attempts.len() <= 5 + 300 / 10 + 2, "{}", attempts.len());
-        // One that ends when it is probed is started once more and not probed.
+        // A server that closes during the probe is started once more without a probe.
         assert!(scripted.opened() <= 2 * attempts.len() + 1, "{}", scripted.opened());
         assert!(attempts.iter().map(|(attempt, _)| *attempt).eq(1..=attempts.len() as u32), "{attempts:?}");
         assert!(attempts[6..].iter().all(|(_, delay)| *delay >= 10 * SECOND), "{attempts:?}");
@@ -107,7 +107,7 @@ async fn a_server_that_dies_at_once_again_and_again_is_not_hammered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_has_lasted_begins_the_count_anew() {
+async fn a_long_connection_resets_the_backoff() {
     let scripted = ScriptedServer::well(OLD);
     let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
@@ -122,7 +122,7 @@ async fn a_connection_that_has_lasted_begins_the_count_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_connection_is_attempted_again_until_the_connect_timeout() {
+async fn the_first_connection_is_retried_until_the_connect_timeout() {
     let scripted = ScriptedServer::well(OLD);
     scripted.refuse(3);
     let client = scripted.connect_with(reconnecting()).await;

@@ -1,4 +1,4 @@
-//! What is restored on a new connection.
+//! State that is restored on a new connection.
 
 use serde_json::json;
 use tokio::time::timeout;
@@ -9,7 +9,7 @@ use crate::supervision::scripted_server::Reply::*;
 use crate::supervision::scripted_server::*;
 
 #[tokio::test(start_paused = true)]
-async fn resources_are_watched_again_by_requests_in_the_older_revisions() {
+async fn resources_are_subscribed_again_in_older_revisions() {
     let scripted = ScriptedServer::well(OLD);
     let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
@@ -33,7 +33,7 @@ async fn resources_are_watched_again_by_requests_in_the_older_revisions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resources_are_watched_again_by_listening_in_the_newer_revision() {
+async fn resources_are_subscribed_again_in_the_newest_revision() {
     let scripted = ScriptedServer::well(NEW);
     let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
@@ -60,7 +60,7 @@ async fn resources_are_watched_again_by_listening_in_the_newer_revision() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_listens_on_its_own_account_goes_on_hearing() {
+async fn a_listen_stream_of_the_caller_continues() {
     for version in [OLD, NEW] {
         let scripted = ScriptedServer::well(version);
         let client = scripted.connect_with(reconnecting()).await;
@@ -86,7 +86,7 @@ async fn whoever_listens_on_its_own_account_goes_on_hearing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn listening_outlasts_more_losses_than_there_are_attempts() {
+async fn a_listen_stream_survives_more_losses_than_max_attempts() {
     let scripted = ScriptedServer::well(NEW);
     let client = scripted.connect_with(builder().reconnect(Backoff::new().initial_delay(SECOND).max_attempts(2))).await;
     let mut events = client.events();
@@ -102,7 +102,7 @@ async fn listening_outlasts_more_losses_than_there_are_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_are_taken_while_there_is_no_connection_tell_of_changes_later() {
+async fn an_event_stream_without_a_connection_gets_changes_later() {
     let scripted = ScriptedServer::well(NEW);
     let client = scripted.connect_with(reconnecting()).await;
     scripted.refuse(3);
@@ -118,7 +118,7 @@ async fn events_that_are_taken_while_there_is_no_connection_tell_of_changes_late
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_tell_of_changes_even_if_the_first_request_for_them_was_lost() {
+async fn changes_arrive_although_the_first_listen_request_was_lost() {
     let scripted = ScriptedServer::new(NEW, |connection, method| match (connection, method) {
         (1, "subscriptions/listen") => Die,
         _ => Well,
@@ -147,7 +147,7 @@ async fn the_log_level_is_set_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_level_is_said_with_every_request_of_the_newer_revision_on_every_connection() {
+async fn the_log_level_is_in_every_request_of_the_newest_revision() {
     let scripted = ScriptedServer::well(NEW);
     let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
@@ -163,7 +163,7 @@ async fn the_log_level_is_said_with_every_request_of_the_newer_revision_on_every
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_what_is_restored_is_used_all_the_same() {
+async fn a_server_that_refuses_the_restored_state_is_used() {
     let scripted = ScriptedServer::new(OLD, |connection, method| match (connection, method) {
         (2, "logging/setLevel" | "resources/subscribe") => Error,
         _ => Well,
@@ -178,7 +178,7 @@ async fn a_server_that_refuses_what_is_restored_is_used_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_read_before_is_read_anew() {
+async fn the_cache_is_cleared_on_reconnect() {
     let scripted = ScriptedServer::well(NEW);
     let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();

@@ -1,4 +1,4 @@
-//! Calls that are lost, and which of them are repeated.
+//! Lost calls, and which of them are retried.
 
 use std::sync::Mutex;
 
@@ -29,7 +29,7 @@ async fn a_call_that_is_made_without_a_connection_waits_for_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_waits_for_a_connection_waits_no_longer_than_it_wants_to() {
+async fn a_call_that_waits_for_a_connection_has_its_timeout() {
     let scripted = ScriptedServer::well(OLD);
     let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
@@ -48,7 +48,7 @@ async fn a_call_that_waits_for_a_connection_waits_no_longer_than_it_wants_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_only_reads_is_repeated_when_it_is_lost() {
+async fn read_only_requests_are_retried_when_lost() {
     for version in [OLD, NEW] {
         // Every method is lost once.
         let lost = Mutex::new(Vec::new());
@@ -89,7 +89,7 @@ async fn what_only_reads_is_repeated_when_it_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tools_that_say_they_may_be_repeated_are_repeated_when_lost() {
+async fn tools_with_an_idempotent_hint_are_retried_when_lost() {
     for tool in ["look", "put"] {
         let scripted = loses_calls(1);
         let client = scripted.connect_with(reconnecting()).await;
@@ -106,7 +106,7 @@ async fn tools_that_say_they_may_be_repeated_are_repeated_when_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tools_that_say_nothing_are_not_repeated_since_they_may_have_run() {
+async fn tools_without_hints_are_not_retried() {
     let scripted = loses_calls(1);
     let client = scripted.connect_with(reconnecting()).await;
     let mut events = client.events();
@@ -123,8 +123,8 @@ async fn tools_that_say_nothing_are_not_repeated_since_they_may_have_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_known_is_not_repeated() {
-    // Listed it was not, and raw requests may do anything.
+async fn unknown_tools_and_raw_requests_are_not_retried() {
+    // The tool was not listed, and a raw request can have any effect.
     for raw in [false, true] {
         let scripted = ScriptedServer::new(OLD, |connection, method| match method {
             "tools/call" | "do/something" if connection == 1 => Die,
@@ -142,7 +142,7 @@ async fn what_is_not_known_is_not_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_knows_better_says_what_may_be_repeated() {
+async fn the_caller_decides_which_calls_are_idempotent() {
     let scripted = loses_calls(1);
     let client = scripted.connect_with(reconnecting()).await;
     client.list_tools().await.unwrap();
@@ -162,7 +162,7 @@ async fn whoever_knows_better_says_what_may_be_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_repeated_no_more_often_than_allowed() {
+async fn the_number_of_retries_of_a_call_is_limited() {
     let scripted = loses_calls(usize::MAX);
     let client = scripted.connect_with(reconnecting().retry(RetryPolicy::new().max_retries(3))).await;
     let mut events = client.events();
@@ -176,7 +176,7 @@ async fn a_call_is_repeated_no_more_often_than_allowed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_may_have_run_says_so_even_if_it_could_not_be_sent_again() {
+async fn a_call_that_may_have_run_keeps_that_when_its_retry_is_not_sent() {
     let scripted = loses_calls(1);
     let client = scripted.connect_with(reconnecting()).await;
     scripted.refuse(usize::MAX);
@@ -186,7 +186,7 @@ async fn a_call_that_may_have_run_says_so_even_if_it_could_not_be_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_is_not_wasted_on_a_connection_that_is_known_to_be_dead() {
+async fn a_retry_waits_for_the_next_connection() {
     let scripted = loses_calls(1);
     let client = scripted.connect_with(reconnecting().retry(RetryPolicy::new().max_retries(1))).await;
     let calls: Vec<_> =
@@ -197,8 +197,8 @@ async fn a_retry_is_not_wasted_on_a_connection_that_is_known_to_be_dead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn repetitions_run_out_and_are_earned_again_by_calls() {
-    // On every connection the first read is lost.
+async fn the_retry_budget_is_spent_and_refilled_by_calls() {
+    // The first read on every connection is lost.
     let seen = Mutex::new(Vec::new());
     let scripted = ScriptedServer::new(OLD, move |connection, method| {
         let mut seen = seen.lock().unwrap();
@@ -212,25 +212,25 @@ async fn repetitions_run_out_and_are_earned_again_by_calls() {
     let mut events = client.events();
     let read = || client.read_resource("a://one").bypass_cache();
 
-    // Two are saved up.
+    // The budget allows two retries.
     let error = read().await.unwrap_err();
     assert!(error.may_have_run(), "{error}");
     assert_eq!(scripted.heard("resources/read").len(), 3);
     until(&mut events, "connected 4").await;
-    // Half of one is not one.
+    // One call earns half a retry, which is not enough.
     assert!(read().await.is_err());
     until(&mut events, "connected 5").await;
     assert_eq!(scripted.heard("resources/read").len(), 4);
     for _ in 0..2 {
         client.ping().await.unwrap();
     }
-    // Four halves are two.
+    // Four calls earn two retries.
     assert!(read().await.is_err());
     assert_eq!(scripted.heard("resources/read").len(), 7);
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_retries_nothing_is_repeated_but_the_client_comes_back() {
+async fn without_retries_the_client_still_reconnects() {
     let scripted = ScriptedServer::new(
         OLD,
         |connection, method| if connection == 1 && method == "tools/list" { Die } else { Well },

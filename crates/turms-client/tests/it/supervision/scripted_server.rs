@@ -1,4 +1,4 @@
-//! A server that plays its part by hand, and what tests ask about it.
+//! A scripted server, and the helpers of its tests.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const OLD: ProtocolVersion = ProtocolVersion::LATEST_WITH_HANDSHAKE;
 pub(crate) const NEW: ProtocolVersion = ProtocolVersion::LATEST;
 
-/// A server that does as it is told, at the other end of every connection.
+/// A scripted server that serves every connection.
 #[derive(Clone)]
 pub(crate) struct ScriptedServer(pub(crate) Arc<Inner>);
 
@@ -27,20 +27,20 @@ pub(crate) struct Inner {
     version: ProtocolVersion,
     script: Script,
     connections: Mutex<Vec<Far>>,
-    /// How many more attempts to connect are refused.
+    /// Number of further attempts to connect that are refused.
     pub(crate) refusals: AtomicUsize,
     heard: Mutex<Vec<Heard>>,
 }
 
 pub(crate) type Script = Box<dyn Fn(usize, &str) -> Reply + Send + Sync>;
 
-/// One connection, as the server has it.
+/// One connection, on the side of the server.
 pub(crate) struct Far {
     task: AbortHandle,
     lines: mpsc::UnboundedSender<String>,
 }
 
-/// A request, and on which connection it came, counted from 1.
+/// A request and the number of its connection, starting at 1.
 #[derive(Debug, Clone)]
 pub(crate) struct Heard {
     pub(crate) connection: usize,
@@ -49,7 +49,7 @@ pub(crate) struct Heard {
     pub(crate) params: Value,
 }
 
-/// What the server does about a request.
+/// The reaction of the server to a request.
 #[derive(Clone)]
 pub(crate) enum Reply {
     Well,
@@ -62,7 +62,8 @@ pub(crate) enum Reply {
 use Reply::*;
 
 impl ScriptedServer {
-    /// The script says what to do about a method on a connection, counted from 1; `open` is what comes before all methods.
+    /// Creates a server. The script returns the reaction to a method on a connection, starting at 1; the method `open`
+    /// precedes all others.
     pub(crate) fn new(version: ProtocolVersion, script: impl Fn(usize, &str) -> Reply + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner {
             version,
@@ -191,7 +192,7 @@ impl ScriptedServer {
         json!({ "jsonrpc": "2.0", "id": id, "result": result })
     }
 
-    /// Ends the newest connection.
+    /// Closes the newest connection.
     pub(crate) fn kill(&self) {
         self.0.connections.lock().unwrap().last().unwrap().task.abort();
     }
@@ -201,13 +202,13 @@ impl ScriptedServer {
         self.0.refusals.store(attempts, Ordering::Relaxed);
     }
 
-    /// Tells something over the newest connection.
+    /// Sends a notification over the newest connection.
     pub(crate) fn tell(&self, method: &str, params: &Value) {
         let line = json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string();
         self.0.connections.lock().unwrap().last().unwrap().lines.send(line).unwrap();
     }
 
-    /// Tells something to everybody who listens over the newest connection.
+    /// Sends a notification to all listen requests of the newest connection.
     pub(crate) fn tell_listeners(&self, method: &str, mut params: Value) {
         for listen in self.heard("subscriptions/listen") {
             if listen.connection == self.opened() {
@@ -225,7 +226,7 @@ impl ScriptedServer {
         self.0.heard.lock().unwrap().iter().filter(|heard| heard.method == method).cloned().collect()
     }
 
-    /// On which connections a method was asked for.
+    /// Returns the connections on which a method was requested.
     pub(crate) fn connections_of(&self, method: &str) -> Vec<usize> {
         self.heard(method).iter().map(|heard| heard.connection).collect()
     }
@@ -245,7 +246,7 @@ pub(crate) fn reconnecting() -> ClientBuilder {
     builder().reconnect(backoff())
 }
 
-/// An event in a word or two.
+/// Returns a short text for an event.
 pub(crate) fn word(event: &Event) -> String {
     match event {
         Event::Connection(ConnectionEvent::Connected { generation, .. }) => format!("connected {generation}"),
@@ -262,7 +263,7 @@ pub(crate) fn word(event: &Event) -> String {
     }
 }
 
-/// What has happened up to now.
+/// Returns the texts of the events so far.
 pub(crate) async fn so_far(events: &mut Events) -> Vec<String> {
     let mut words = Vec::new();
     while let Ok(Some(event)) = timeout(Duration::ZERO, events.next()).await {
@@ -271,13 +272,13 @@ pub(crate) async fn so_far(events: &mut Events) -> Vec<String> {
     words
 }
 
-/// Waits for an event, an hour at most.
+/// Waits for an event, for an hour of paused time at most.
 pub(crate) async fn until(events: &mut Events, wanted: &str) -> Event {
     let found = events.find(|event| (word(&event) == wanted).then_some(event));
     timeout(3600 * SECOND, found).await.expect(wanted).expect(wanted)
 }
 
-/// Lets everybody do what can be done without waiting.
+/// Lets all tasks progress without advancing the clock.
 pub(crate) async fn settle() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
@@ -288,7 +289,7 @@ pub(crate) fn tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// Nothing is left running, and no time has to pass for that.
+/// Checks that no task is left, without advancing the clock.
 pub(crate) async fn assert_no_tasks() {
     settle().await;
     assert_eq!(tasks(), 0);
@@ -299,7 +300,7 @@ pub(crate) fn spawn_call(client: &Client, tool: &str) -> JoinHandle<Result<Strin
     tokio::spawn(async move { call.await.map(|result| result.text()) })
 }
 
-/// A scripted where calls of tools are lost on the first connections.
+/// A scripted server that loses tool calls on its first connections.
 pub(crate) fn loses_calls(connections: usize) -> ScriptedServer {
     ScriptedServer::new(OLD, move |connection, method| match method {
         "tools/call" if connection <= connections => Die,

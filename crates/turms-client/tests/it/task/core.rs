@@ -13,7 +13,7 @@ fn tasks() -> Value {
     json!({ "tools": {}, "tasks": { "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } } })
 }
 
-/// A task as `tasks/get` of 2025-11-25 tells of it.
+/// Returns a task as in `tasks/get` of 2025-11-25.
 fn core(status: &str) -> Value {
     json!({
         "taskId": "t", "status": status, "createdAt": "2025-11-25T00:00:00Z", "lastUpdatedAt": "2025-11-25T00:00:00Z",
@@ -34,7 +34,7 @@ async fn connected(builder: ClientBuilder) -> (Client, Peer) {
     Peer::with(CORE, tasks(), builder).await
 }
 
-/// A task of a tool that runs as one if the caller wants it.
+/// Creates a task of a tool with optional task support.
 async fn begun(client: &Client, peer: &mut Peer) -> TaskHandle {
     let calling = client.call_tool_as_task("work", ()).ttl(Duration::from_secs(60));
     let playing = async {
@@ -46,7 +46,7 @@ async fn begun(client: &Client, peer: &mut Peer) -> TaskHandle {
     tokio::join!(calling.into_future(), playing).0.unwrap()
 }
 
-/// Waits to be asked for the result.
+/// Waits for a `tasks/result` request.
 async fn asked_for_result(peer: &mut Peer) -> Value {
     let request = peer.expect("tasks/result").await;
     assert_eq!(request["params"], json!({ "taskId": "t" }));
@@ -54,7 +54,7 @@ async fn asked_for_result(peer: &mut Peer) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_result_is_fetched_when_the_task_is_over() {
+async fn the_result_is_requested_after_the_task_has_ended() {
     let (client, mut peer) = connected(nobody()).await;
     let handle = begun(&client, &mut peer).await;
     assert_eq!((handle.id(), handle.status()), (Some("t"), TaskStatus::Working));
@@ -75,7 +75,7 @@ async fn the_result_is_fetched_when_the_task_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_task_asks_comes_while_its_result_is_waited_for() {
+async fn input_requests_of_a_task_arrive_during_tasks_result() {
     let (client, mut peer) = connected(person()).await;
     let handle = begun(&client, &mut peer).await;
     let playing = async {
@@ -84,7 +84,7 @@ async fn what_a_task_asks_comes_while_its_result_is_waited_for() {
         peer.send(&json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form("who") })).await;
         let answer = peer.next().await.unwrap();
         assert_eq!((&answer["id"], &answer["result"]), (&json!("q"), &accepted("who")));
-        // Longer than any one answer may take.
+        // Longer than the timeout of a response.
         for _ in 0..30 {
             peer.told(core("working")).await;
         }
@@ -96,7 +96,7 @@ async fn what_a_task_asks_comes_while_its_result_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_never_comes_is_asked_for_again_when_the_task_is_over() {
+async fn a_missing_result_is_requested_again_after_the_task_has_ended() {
     let (client, mut peer) = connected(nobody()).await;
     let handle = begun(&client, &mut peer).await;
     let playing = async {
@@ -112,7 +112,7 @@ async fn a_result_that_never_comes_is_asked_for_again_when_the_task_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_end_of_a_task_is_told_apart() {
+async fn each_final_status_has_its_own_outcome() {
     let mut tool_failed = text("no");
     tool_failed["isError"] = true.into();
     for (status, result, expected) in [
@@ -138,7 +138,7 @@ async fn each_end_of_a_task_is_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_given_up_while_its_result_is_waited_for_was_cancelled() {
+async fn a_task_that_is_cancelled_during_tasks_result_is_cancelled() {
     let (client, mut peer) = connected(nobody()).await;
     let handle = begun(&client, &mut peer).await;
     let playing = async {
@@ -152,7 +152,7 @@ async fn a_task_that_is_given_up_while_its_result_is_waited_for_was_cancelled() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_cannot_be_fetched_now_is_not_how_the_task_ended() {
+async fn an_error_of_tasks_result_does_not_end_the_task() {
     let (client, mut peer) = connected(nobody()).await;
     let handle = begun(&client, &mut peer).await;
     let playing = async {
@@ -176,7 +176,7 @@ async fn a_result_that_cannot_be_fetched_now_is_not_how_the_task_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_only_runs_as_a_task_does_so_for_a_client_that_takes_tasks() {
+async fn a_tool_that_requires_a_task_runs_as_one_for_a_client_with_tasks() {
     for (takes, support, asks) in [(true, "required", true), (true, "optional", false), (false, "required", false)] {
         let (client, mut peer) = connected(if takes { nobody().enable_tasks() } else { nobody() }).await;
         tokio::join!(client.list_tools().into_future(), peer.list(tool(support))).0.unwrap();
@@ -196,7 +196,7 @@ async fn a_tool_that_only_runs_as_a_task_does_so_for_a_client_that_takes_tasks()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_pool_knows_of_a_tool_its_members_know() {
+async fn members_of_a_pool_share_its_tool_definitions() {
     let (member, mut peer) = connected(nobody().enable_tasks()).await;
     let pool = Pool::builder().client(member).without_health_check().build().await.unwrap();
     let client = pool.as_client();
@@ -211,7 +211,7 @@ async fn what_a_pool_knows_of_a_tool_its_members_know() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_task_is_asked_for_where_none_is_offered() {
+async fn no_task_is_requested_without_the_capability() {
     let without = json!({ "tools": {} });
     for (capabilities, lists, version) in [
         (without.clone(), false, CORE),
@@ -244,7 +244,7 @@ async fn the_extension_is_not_declared_to_a_server_that_has_a_handshake() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_is_given_up_where_that_is_offered() {
+async fn a_task_is_cancelled_with_the_capability() {
     let (client, mut peer) = connected(nobody()).await;
     let handle = begun(&client, &mut peer).await;
     let playing = async {
@@ -263,7 +263,7 @@ async fn a_task_is_given_up_where_that_is_offered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_was_over_before_it_could_be_given_up_stays_as_it_is() {
+async fn a_task_that_ended_before_its_cancellation_keeps_its_status() {
     let (client, mut peer) = connected(nobody()).await;
     let handle = begun(&client, &mut peer).await;
     let playing = async {
@@ -287,7 +287,7 @@ async fn a_task_that_was_over_before_it_could_be_given_up_stays_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_are_listed_where_that_is_offered() {
+async fn tasks_are_listed_with_the_capability() {
     let (client, mut peer) = connected(nobody()).await;
     let playing = async {
         let first = peer.expect("tasks/list").await;
@@ -306,7 +306,7 @@ async fn tasks_are_listed_where_that_is_offered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_is_told_is_looked_at_at_once() {
+async fn a_notification_of_a_task_is_followed_by_a_poll() {
     let (client, mut peer) = connected(nobody()).await;
     let filter = SubscriptionFilter::new().task_ids(["t".to_owned()]);
     let mut changes = client.subscribe(filter.clone()).await.unwrap();

@@ -1,4 +1,4 @@
-//! TaskOptions in the caller's hands, in the extension of 2026-07-28.
+//! Task handles, in the extension of 2026-07-28.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,7 +21,7 @@ async fn begun(client: &Client, peer: &mut Peer) -> TaskHandle {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_needs_no_client_that_takes_tasks() {
+async fn a_handle_needs_no_client_with_tasks() {
     let (client, mut peer) = Peer::with(NEW, extended(), person()).await;
     let handle = begun(&client, &mut peer).await;
     assert_eq!((handle.id(), handle.status()), (Some("t"), TaskStatus::Working));
@@ -35,7 +35,7 @@ async fn a_handle_needs_no_client_that_takes_tasks() {
     };
     let (waited, ()) = tokio::join!(handle.wait(), waiting);
     assert_eq!(waited.unwrap().text(), "done");
-    // What is over needs nobody to be asked any more.
+    // A task that has ended needs no further requests.
     assert_eq!(handle.clone().wait().await.unwrap().text(), "done");
     handle.cancel().await.unwrap();
     let (pinged, request) = tokio::join!(client.ping(), peer.expect("server/discover"));
@@ -43,7 +43,7 @@ async fn a_handle_needs_no_client_that_takes_tasks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_may_answer_at_once() {
+async fn a_server_may_respond_without_a_task() {
     let (client, mut peer) = Peer::with(NEW, extended(), nobody()).await;
     let answering = async {
         let call = peer.expect("tools/call").await;
@@ -59,7 +59,7 @@ async fn a_server_may_answer_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_no_more_leaves_the_task_as_it_is() {
+async fn a_dropped_wait_does_not_cancel_the_task() {
     let (client, mut peer) = Peer::with(NEW, extended(), nobody()).await;
     let handle = begun(&client, &mut peer).await;
     let waiting = tokio::spawn({
@@ -77,7 +77,7 @@ async fn whoever_waits_no_more_leaves_the_task_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_that_wait_ask_and_answer_as_one() {
+async fn concurrent_waits_share_their_requests() {
     let (client, mut peer) = Peer::with(NEW, extended(), person()).await;
     let handle = begun(&client, &mut peer).await;
     let playing = async {
@@ -92,7 +92,7 @@ async fn several_that_wait_ask_and_answer_as_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_gives_its_task_up() {
+async fn a_handle_cancels_its_task() {
     let (client, mut peer) = Peer::with(NEW, extended(), nobody()).await;
     let handle = begun(&client, &mut peer).await;
     let playing = async {
@@ -102,7 +102,7 @@ async fn a_handle_gives_its_task_up() {
     };
     let (cancelled, ()) = tokio::join!(handle.cancel(), playing);
     cancelled.unwrap();
-    // That it was heard says nothing about how the task stands.
+    // An acknowledged cancellation does not change the known status.
     assert_eq!(handle.status(), TaskStatus::Working);
     let (waited, _) = tokio::join!(handle.wait(), peer.told(task("cancelled")));
     assert!(matches!(waited.unwrap_err().kind(), CallErrorKind::Task(TaskCause::Cancelled { .. })));
@@ -110,7 +110,7 @@ async fn a_handle_gives_its_task_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_did_not_arrive_are_given_again_by_whoever_waits_next() {
+async fn refused_input_responses_are_sent_again_by_the_next_wait() {
     let (client, mut peer) = Peer::with(NEW, extended(), person()).await;
     let handle = begun(&client, &mut peer).await;
     let playing = async {
@@ -129,7 +129,7 @@ async fn answers_that_did_not_arrive_are_given_again_by_whoever_waits_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_gone_cannot_be_given_up() {
+async fn cancelling_an_unknown_task_is_an_error() {
     let (client, mut peer) = Peer::with(NEW, extended(), nobody()).await;
     let handle = begun(&client, &mut peer).await;
     let playing = async {
@@ -142,7 +142,7 @@ async fn a_task_that_is_gone_cannot_be_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_of_an_earlier_run_is_taken_up() {
+async fn a_task_of_an_earlier_connection_is_resumed_by_its_id() {
     let (client, mut peer) = Peer::with(NEW, extended(), nobody()).await;
     let (handle, request) = tokio::join!(client.task("t"), peer.told(task("working")));
     assert!(declares(&request));
@@ -161,7 +161,7 @@ async fn a_task_of_an_earlier_run_is_taken_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_is_told_is_looked_at_at_once() {
+async fn a_notification_of_a_task_is_followed_by_a_poll() {
     let (client, mut peer) = Peer::with(NEW, extended(), nobody()).await;
     let listening = client.subscribe(SubscriptionFilter::new().task_ids(["t".to_owned()]));
     let playing = async {
@@ -192,7 +192,7 @@ async fn a_change_that_is_told_is_looked_at_at_once() {
     assert_eq!(changes.next().await, Some(Change::Task { id: "t".into(), status: TaskStatus::Completed }));
 }
 
-/// A server that makes a task of every call, in this process. The second time somebody looks it is over.
+/// A service that creates a task for every call. The task is completed at the second poll.
 #[derive(Clone)]
 struct Site {
     name: &'static str,
@@ -291,7 +291,7 @@ async fn in_a_pool_a_task_stays_with_its_member() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_served_makes_tasks_for_those_who_take_them() {
+async fn a_client_as_a_service_creates_tasks_for_callers_with_tasks() {
     for takes in [true, false] {
         let (inner, mut peer) = Peer::extended(nobody()).await;
         let outer = nobody().protocol_version(NEW);

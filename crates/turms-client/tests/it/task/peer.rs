@@ -1,4 +1,4 @@
-//! A server that is played by hand, line by line.
+//! A scripted server that tests control line by line.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -14,10 +14,10 @@ pub(crate) const NEW: ProtocolVersion = ProtocolVersion::LATEST;
 pub(crate) const CORE: ProtocolVersion = ProtocolVersion::V2025_11_25;
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// Timeout for a message of the client. Long: the clock is paused and moves on while everything waits.
+/// Timeout for a message of the client. Long, because the paused clock advances while all tasks wait.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The server's end of a connection.
+/// The server end of a connection.
 pub(crate) struct Peer(FakeServer);
 
 impl Deref for Peer {
@@ -39,7 +39,7 @@ impl Peer {
         Self(FakeServer::new(end).timeout(MESSAGE_TIMEOUT))
     }
 
-    /// A client that is connected to a server with these capabilities.
+    /// Connects a client to a server with these capabilities.
     pub(crate) async fn with(version: ProtocolVersion, capabilities: Value, builder: ClientBuilder) -> (Client, Self) {
         let (near, far) = memory();
         let mut peer = Self::new(far);
@@ -48,12 +48,12 @@ impl Peer {
         (client.unwrap(), peer)
     }
 
-    /// A client that takes tasks, connected to a server that makes them.
+    /// Connects a client with tasks to a server with tasks.
     pub(crate) async fn extended(builder: ClientBuilder) -> (Client, Self) {
         Self::with(NEW, extended(), builder.enable_tasks()).await
     }
 
-    /// Tells of itself as the revision has it; what the client said.
+    /// Responds to `initialize` or `server/discover`, and returns that request.
     pub(crate) async fn open(&mut self, version: ProtocolVersion, capabilities: Value) -> Value {
         if version.has(Ability::Handshake) {
             let hello = self.expect("initialize").await;
@@ -69,10 +69,10 @@ impl Peer {
         }
     }
 
-    /// The next message of this method. Whoever knows the server already need not ask it about itself first.
+    /// Waits for a request of this method, and responds to `server/discover` requests before it.
     pub(crate) async fn opened_and_asked(&mut self, method: &str) -> Value {
         loop {
-            let message = self.next().await.expect("the client is still there");
+            let message = self.next().await.expect("the connection is open");
             if message["method"] != "server/discover" {
                 assert_eq!(message["method"], method, "{message}");
                 return message;
@@ -81,12 +81,12 @@ impl Peer {
         }
     }
 
-    /// The next message; `None` when the client has gone.
+    /// Returns the next message; `None` when the connection is closed.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         self.try_next().await
     }
 
-    /// Nothing comes any more but what the end of the connection brings.
+    /// Checks that the client sends no further message, and closes it.
     pub(crate) async fn expect_nothing(&mut self, client: Client) {
         tokio::time::sleep(MESSAGE_TIMEOUT / 2).await;
         client.close().await;
@@ -97,7 +97,7 @@ impl Peer {
         self.0.refuse(request, json!({ "code": code, "message": message })).await;
     }
 
-    /// Waits to be asked how the task stands, and tells.
+    /// Waits for `tasks/get`, and responds with `task`.
     pub(crate) async fn told(&mut self, task: Value) -> Value {
         let request = self.expect("tasks/get").await;
         assert_eq!(request["params"]["taskId"], "t");
@@ -105,7 +105,7 @@ impl Peer {
         request
     }
 
-    /// Waits for a call and makes a task of it that is asked about every second.
+    /// Waits for a call, and responds with a task whose poll interval is one second.
     pub(crate) async fn make_task(&mut self) -> Value {
         let call = self.expect("tools/call").await;
         let mut created = task("working");
@@ -114,7 +114,7 @@ impl Peer {
         call
     }
 
-    /// Waits for the answers to what a task asks; acknowledges them.
+    /// Waits for `tasks/update`, acknowledges it, and returns the input responses.
     pub(crate) async fn updated(&mut self) -> Value {
         let update = self.expect("tasks/update").await;
         assert_eq!(update["params"]["taskId"], "t");
@@ -122,7 +122,7 @@ impl Peer {
         update["params"]["inputResponses"].clone()
     }
 
-    /// Waits for the end of a list that tells of these tools.
+    /// Waits for `tools/list`, and responds with these tools.
     pub(crate) async fn list(&mut self, tools: Value) {
         let list = self.expect("tools/list").await;
         let page = json!({ "resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private" });
@@ -134,7 +134,7 @@ pub(crate) fn extended() -> Value {
     json!({ "tools": {}, "extensions": { EXTENSION: {} } })
 }
 
-/// What a server tells of itself.
+/// Returns a `server/discover` result.
 pub(crate) fn discovered(capabilities: &Value) -> Value {
     json!({
         "resultType": "complete", "supportedVersions": [NEW], "capabilities": capabilities, "ttlMs": 0,
@@ -142,7 +142,7 @@ pub(crate) fn discovered(capabilities: &Value) -> Value {
     })
 }
 
-/// A task as `tasks/get` of the extension tells of it.
+/// Returns a task as in `tasks/get` of the extension.
 pub(crate) fn task(status: &str) -> Value {
     json!({
         "resultType": "complete", "taskId": "t", "status": status, "createdAt": "2026-07-28T00:00:00Z",
@@ -170,23 +170,23 @@ pub(crate) fn form(message: &str) -> Value {
     json!({ "mode": "form", "message": message, "requestedSchema": { "type": "object", "properties": {} } })
 }
 
-/// The result of a tool that says this.
+/// Returns a tool result with one text block.
 pub(crate) fn said(text: &str) -> Value {
     json!({ "resultType": "complete", "content": [{ "type": "text", "text": text }] })
 }
 
-/// Whether a request declares the extension.
+/// Returns `true` if a request declares the extension.
 pub(crate) fn declares(request: &Value) -> bool {
     let capabilities = &request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
     capabilities["extensions"].get(EXTENSION).is_some()
 }
 
-/// A client that cannot be asked anything.
+/// A client without handlers for requests of servers.
 pub(crate) fn nobody() -> ClientBuilder {
     Client::builder("app", "1").version_cache(VersionCache::new())
 }
 
-/// A client whose person answers every question with the question.
+/// A client that accepts every elicitation with its message as the content.
 pub(crate) fn person() -> ClientBuilder {
     nobody().on_form(|form, _| async move { Ok(ElicitResult::accept(json!({ "said": form.message }))?) })
 }

@@ -1,4 +1,4 @@
-//! Calls that the server makes tasks of, in the extension of 2026-07-28.
+//! Calls that wait for their tasks, in the extension of 2026-07-28.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn call(client: &Client) -> JoinHandle<Result<CallToolResult, CallError>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_becomes_a_task_is_waited_for_as_often_as_the_server_says() {
+async fn a_call_polls_its_task_at_the_interval_of_the_server() {
     let (client, mut peer) = Peer::extended(nobody()).await;
     let calling = call(&client);
     let request = peer.expect("tools/call").await;
@@ -75,7 +75,7 @@ async fn a_task_that_was_not_offered_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_question_of_a_task_is_answered_once() {
+async fn each_input_request_of_a_task_is_handled_once() {
     let (client, mut peer) = Peer::extended(person()).await;
     let calling = call(&client);
     peer.make_task().await;
@@ -91,7 +91,7 @@ async fn each_question_of_a_task_is_answered_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_asks_at_once_is_looked_at_at_once() {
+async fn a_task_that_requires_input_is_polled_at_once() {
     let (client, mut peer) = Peer::extended(person()).await;
     let calling = call(&client);
     let request = peer.expect("tools/call").await;
@@ -107,7 +107,7 @@ async fn a_task_that_asks_at_once_is_looked_at_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_may_end_while_the_person_still_thinks() {
+async fn a_task_may_end_during_an_input_request() {
     let (client, mut peer) = Peer::extended(nobody().on_form(|_, _| std::future::pending())).await;
     let calling = call(&client);
     peer.make_task().await;
@@ -119,7 +119,7 @@ async fn a_task_may_end_while_the_person_still_thinks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_asks_what_nobody_answers_is_given_up() {
+async fn a_task_with_a_refused_input_request_is_cancelled() {
     let (client, mut peer) = Peer::extended(nobody()).await;
     let calling = call(&client);
     peer.make_task().await;
@@ -131,7 +131,7 @@ async fn a_task_that_asks_what_nobody_answers_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_asks_again_and_again_is_given_up() {
+async fn a_task_with_too_many_input_rounds_is_cancelled() {
     let (client, mut peer) = Peer::extended(person().max_input_rounds(2)).await;
     let calling = call(&client);
     peer.make_task().await;
@@ -146,7 +146,7 @@ async fn a_task_that_asks_again_and_again_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_end_of_a_task_is_told_apart() {
+async fn each_final_status_has_its_own_outcome() {
     let mut failed = task("failed");
     failed["error"] = json!({ "code": -32000, "message": "broke" });
     let mut cancelled = task("cancelled");
@@ -184,7 +184,7 @@ async fn each_end_of_a_task_is_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_gone_is_said_to_be_gone_and_not_cancelled() {
+async fn an_unknown_task_is_not_found_and_not_cancelled() {
     let (client, mut peer) = Peer::extended(nobody()).await;
     let calling = call(&client);
     peer.make_task().await;
@@ -197,7 +197,7 @@ async fn a_task_that_is_gone_is_said_to_be_gone_and_not_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_result_of_a_task_is_held_against_the_schema_of_its_tool() {
+async fn the_result_of_a_task_is_validated_against_the_schema_of_its_tool() {
     let (client, mut peer) = Peer::extended(nobody()).await;
     let schema = json!({ "type": "object", "required": ["sum"] });
     let tool = json!({ "name": "work", "inputSchema": { "type": "object" }, "outputSchema": schema });
@@ -219,7 +219,7 @@ async fn the_result_of_a_task_is_held_against_the_schema_of_its_tool() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_timeout_counts_for_each_exchange_and_not_for_the_task() {
+async fn the_timeout_applies_to_each_request_and_not_to_the_task() {
     let (client, mut peer) = Peer::extended(nobody()).await;
     let calling = tokio::spawn(client.call_tool("work", ()).timeout(2 * SECOND).into_future());
     peer.make_task().await;
@@ -234,7 +234,7 @@ async fn the_timeout_counts_for_each_exchange_and_not_for_the_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_given_up_gives_up_its_task() {
+async fn a_cancelled_call_cancels_its_task() {
     for how in 0..3 {
         let (client, mut peer) = Peer::extended(nobody()).await;
         let cancel = CancellationToken::new();
@@ -259,7 +259,7 @@ async fn a_call_that_is_given_up_gives_up_its_task() {
     }
 }
 
-/// A way to servers that are played by hand: every connection leads to another.
+/// Returns a connector to scripted servers: a new one for each connection.
 fn each() -> (StreamConnector, mpsc::UnboundedReceiver<Peer>) {
     let (sender, peers) = mpsc::unbounded_channel();
     let connector = StreamConnector::from_fn("by hand", move || {
@@ -271,9 +271,9 @@ fn each() -> (StreamConnector, mpsc::UnboundedReceiver<Peer>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_connection_is_no_end_of_a_task() {
+async fn a_lost_connection_does_not_end_a_task() {
     let (connector, mut peers) = each();
-    // Without retries: it is not the calls that are made again here, but the questions after the task.
+    // Without retries of calls: only `tasks/get` is sent again.
     let backoff = Backoff::new().initial_delay(SECOND);
     let builder = nobody().enable_tasks().protocol_version(NEW).reconnect(backoff).without_retry();
     let connecting = tokio::spawn(builder.connect(connector));
@@ -291,7 +291,7 @@ async fn a_lost_connection_is_no_end_of_a_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_task_is_not_called_again() {
+async fn a_call_with_a_task_is_not_repeated_without_reconnect() {
     let (client, mut peer) = Peer::extended(nobody()).await;
     let calling = call(&client);
     peer.make_task().await;

@@ -55,7 +55,7 @@ fn lengths() -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(1_usize..40, 1..20)
 }
 
-/// Bytes that are nearly valid.
+/// Generates nearly valid input: concatenations of words.
 fn nearly(alphabet: &'static [&'static str], most: usize) -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop::sample::select(alphabet), 0..most).prop_map(|words| words.concat().into_bytes())
 }
@@ -135,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_put_into_chunks_comes_out_of_them(
+    fn an_encoded_chunked_body_is_decoded_again(
         pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..100), 0..8),
         follows in any::<Vec<u8>>(),
         lengths in lengths(),
@@ -196,7 +196,7 @@ fn post(version: &str, headers: &str, body: &str) -> String {
     )
 }
 
-/// A conversation with all kinds of requests, in pieces of every length.
+/// Sends all kinds of requests over one connection, in pieces of every length.
 #[tokio::test]
 async fn a_conversation_does_not_depend_on_how_it_is_cut() {
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
@@ -249,9 +249,9 @@ impl HttpHandler for Hasty {
     }
 }
 
-/// The rest of a body that arrives too late is neither a body nor a request.
+/// After a body timeout, bytes that arrive later are parsed neither as the body nor as a request.
 #[tokio::test(start_paused = true)]
-async fn what_comes_after_a_body_was_given_up_is_not_read() {
+async fn bytes_after_a_body_timeout_are_not_read() {
     let (mut ours, theirs) = tokio::io::duplex(64 * 1024);
     let asking = async move {
         ours.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab").await.unwrap();
@@ -269,7 +269,7 @@ async fn what_comes_after_a_body_was_given_up_is_not_read() {
 /// Only a limited part of the input that arrives during a request is buffered. Further requests are not handled, and
 /// the connection closes.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_sends_too_much_ahead_gets_its_answer_and_then_the_end() {
+async fn a_client_that_sends_too_much_ahead_gets_one_response_and_is_disconnected() {
     let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     let last = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     for (requests, answers) in [(1_000, 1_001), (10_000, 1)] {
@@ -291,7 +291,7 @@ async fn a_client_that_sends_too_much_ahead_gets_its_answer_and_then_the_end() {
 
 #[cfg(feature = "server-http2")]
 #[tokio::test]
-async fn what_http2_begins_with_is_given_back() {
+async fn the_http2_preface_is_returned_to_the_stream() {
     let (mut ours, theirs) = tokio::io::duplex(3);
     let service = Server::new("test", "1").into_http_service().unwrap();
     let preface = [PREFACE, b"and more"].concat();

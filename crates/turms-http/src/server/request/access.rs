@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_is_let_in_unless_said_otherwise() {
+    fn only_loopback_is_allowed_by_default() {
         let policy = AccessPolicy::default();
         for host in ["localhost", "localhost:8080", "127.0.0.1:1", "[::1]", "[::1]:8080", "LOCALHOST"] {
             assert_eq!(check(&policy, host, None), Ok(()), "{host}");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_given_are_all_there_are() {
+    fn configured_names_replace_the_defaults() {
         let mut policy = AccessPolicy::default();
         policy.set_hosts(["mcp.example.com", "alt.example.com:8443"]);
         policy.set_origins(["https://app.example.com"]);

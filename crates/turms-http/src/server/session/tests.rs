@@ -66,7 +66,7 @@ fn spawn_sender(session: &Arc<HttpSession>) -> JoinHandle<bool> {
 }
 
 fn reader(session: &Arc<HttpSession>, stream: u64) -> StreamReader {
-    let permit = StreamLimit::default().take(1).expect("a limit of its own");
+    let permit = StreamLimit::default().take(1).expect("a new limit has room");
     let reader = StreamReader::new(
         session,
         stream,
@@ -86,7 +86,7 @@ async fn piece(reader: &mut StreamReader) -> Option<Bytes> {
 async fn read(reader: &mut StreamReader, count: usize) {
     let mut events = 0;
     while events < count {
-        let piece = piece(reader).await.expect("the stream goes on");
+        let piece = piece(reader).await.expect("the stream is open");
         events += piece.windows(2).filter(|end| end == b"\n\n").count();
     }
     assert_eq!(events, count);

@@ -9,7 +9,7 @@ use crate::wire::{Request, Response};
 const PAGE: &str = "https://app.example.com";
 
 #[tokio::test]
-async fn pages_of_strangers_are_refused_whatever_they_ask() {
+async fn every_request_from_another_origin_or_host_is_refused() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     for request in [
@@ -33,11 +33,11 @@ async fn pages_of_strangers_are_refused_whatever_they_ask() {
             fixture.send(request.header("Host", "evil.example").header("Origin", "http://evil.example")).await;
         assert_eq!(response.status(), 403, "{response}");
     }
-    assert_eq!(fixture.send(session.post(request(2, "ping", None))).await.result(), json!({}), "nothing was done");
+    assert_eq!(fixture.send(session.post(request(2, "ping", None))).await.result(), json!({}), "nothing changed");
 }
 
 #[tokio::test]
-async fn local_pages_and_programs_are_let_in() {
+async fn local_origins_and_hosts_are_allowed() {
     let fixture = Fixture::start().await;
     let list = modern(1, "tools/list", json!({}));
     for origin in
@@ -60,7 +60,7 @@ async fn any_host_and_any_origin_can_be_allowed() {
 }
 
 #[tokio::test]
-async fn who_is_let_in_can_be_said() {
+async fn allowed_hosts_and_origins_can_be_set() {
     let fixture = Fixture::with(|service| service.allowed_hosts(["mcp.example.com"]).allowed_origins([PAGE])).await;
     let list = modern(1, "tools/list", json!({})).header("Host", "mcp.example.com");
     for (host, origin, status) in [
@@ -105,7 +105,7 @@ async fn with_cors() -> Fixture {
 }
 
 #[tokio::test]
-async fn pages_may_ask_first_what_they_may_send() {
+async fn a_preflight_names_the_allowed_methods_and_headers() {
     let fixture = with_cors().await;
     let response = fixture.send(preflight(PAGE, "content-type, mcp-param-region, mcp-param-x-y")).await;
     assert!((200..300).contains(&response.status()), "{response}");
@@ -130,7 +130,7 @@ async fn pages_may_ask_first_what_they_may_send() {
 }
 
 #[tokio::test]
-async fn pages_may_read_what_is_answered() {
+async fn an_allowed_page_may_read_responses() {
     let fixture = with_cors().await;
     let page = |request: Request| request.header("Origin", PAGE);
     for (request, status) in [
@@ -151,7 +151,7 @@ async fn pages_may_read_what_is_answered() {
 }
 
 #[tokio::test]
-async fn pages_of_strangers_may_neither_ask_nor_read() {
+async fn other_origins_get_no_cors_headers() {
     let fixture = with_cors().await;
     for origin in ["https://evil.example", "null", "https://app.example.com.evil.example"] {
         for request in [preflight(origin, "content-type"), modern(1, "tools/list", json!({})).header("Origin", origin)]

@@ -11,7 +11,7 @@ use crate::dialog::{call, cancelled, initialize, notification, progress, request
 use crate::fixture::{Fixture, count_roots_responses};
 use crate::wire::{Request, Stream};
 
-/// A client that has heard where to send messages to.
+/// A client with an open stream that has received the endpoint for its messages.
 struct Old {
     stream: Stream,
     endpoint: String,
@@ -22,13 +22,13 @@ impl Old {
         Self::connect_below(fixture, "").await
     }
 
-    /// Where the transport is not at the root of the server.
+    /// Connects to the transport under this path.
     async fn connect_below(fixture: &Fixture, parent: &str) -> Self {
         let mut stream = fixture.stream(Request::get().path(format!("{parent}/sse"))).await;
         let first = stream.event().await;
         assert_eq!(first.kind.as_deref(), Some("endpoint"), "{first:?}");
         let endpoint = first.data.unwrap();
-        // Relative to where the stream is, or of the same origin.
+        // The endpoint is relative to the URL of the stream, or has the same origin.
         let own = format!("http://{}", fixture.address);
         let endpoint = endpoint.strip_prefix(&own).unwrap_or(&endpoint);
         assert!(!endpoint.contains("://"), "{endpoint}");
@@ -36,7 +36,7 @@ impl Old {
         Self { stream, endpoint }
     }
 
-    /// Shakes hands.
+    /// Connects and performs the handshake.
     async fn begin(fixture: &Fixture) -> Self {
         let mut old = Self::connect(fixture).await;
         old.say(fixture, initialize("2024-11-05")).await;
@@ -88,7 +88,7 @@ async fn the_transport_may_be_anywhere() {
 }
 
 #[tokio::test]
-async fn events_are_called_messages() {
+async fn events_have_the_type_message() {
     let fixture = Fixture::start().await;
     let mut old = Old::begin(&fixture).await;
     old.say(&fixture, request(2, "ping", None)).await;
@@ -103,7 +103,7 @@ async fn a_long_message_comes_whole() {
     let long = "ä".repeat(1024 * 1024);
     old.say(&fixture, call(2, "echo", json!({ "text": long }))).await;
     let answer = old.stream.message().await;
-    assert!(answer["result"]["content"][0]["text"] == long, "it is another text");
+    assert!(answer["result"]["content"][0]["text"] == long, "the text differs");
     old.say(&fixture, request(3, "ping", None)).await;
     assert_eq!(old.stream.message().await["id"], 3);
 }
@@ -144,7 +144,7 @@ async fn the_end_of_the_stream_is_the_end_of_the_session() {
 }
 
 #[tokio::test]
-async fn messages_for_nobody_are_refused() {
+async fn messages_without_a_valid_session_are_refused() {
     let fixture = Fixture::start().await;
     let old = Old::begin(&fixture).await;
     let ping = request(2, "ping", None);
@@ -167,7 +167,7 @@ async fn messages_for_nobody_are_refused() {
 }
 
 #[tokio::test]
-async fn sessions_do_not_hear_each_other() {
+async fn each_session_gets_its_own_responses_only() {
     let fixture = Fixture::start().await;
     let mut one = Old::begin(&fixture).await;
     let mut two = Old::begin(&fixture).await;
@@ -183,7 +183,7 @@ async fn sessions_do_not_hear_each_other() {
 }
 
 #[tokio::test]
-async fn pages_of_strangers_get_neither_stream_nor_word() {
+async fn requests_from_another_origin_or_host_are_refused() {
     let fixture = Fixture::start().await;
     let old = Old::begin(&fixture).await;
     for request in [Request::get().path("/sse"), old.post(request(2, "ping", None))] {
@@ -212,7 +212,7 @@ async fn a_second_initialize_begins_another_session() {
     assert_eq!(old.stream.message().await["result"]["content"][0]["text"], "2");
 }
 
-/// The limits of a connection that runs one call at a time and keeps 4 KiB of those that wait.
+/// Limits of one concurrent call and 4 KiB of queued calls.
 fn narrow() -> Limits {
     let mut options = Limits::default();
     (options.max_in_flight, options.max_queued_bytes) = (1, 4 * 1024);
@@ -220,7 +220,7 @@ fn narrow() -> Limits {
 }
 
 #[tokio::test]
-async fn calls_that_wait_are_counted_by_what_they_keep() {
+async fn queued_calls_are_counted_by_the_bytes_they_keep() {
     let fixture = Fixture::of(|server| server.limits(narrow()), |service| service).await;
     let mut old = Old::begin(&fixture).await;
     old.say(&fixture, call("first", "wait", json!({}))).await;

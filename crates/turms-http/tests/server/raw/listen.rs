@@ -6,7 +6,7 @@ use crate::dialog::{SUBSCRIPTION, modern, modern_call};
 use crate::fixture::Fixture;
 use crate::wire::Stream;
 
-/// Listens, and reads that it was heard.
+/// Subscribes and returns the stream and the acknowledged filter.
 async fn listen(fixture: &Fixture, id: impl Into<Value>, filter: Value) -> (Stream, Value) {
     let id = id.into();
     let mut stream =
@@ -19,7 +19,7 @@ async fn listen(fixture: &Fixture, id: impl Into<Value>, filter: Value) -> (Stre
 }
 
 #[tokio::test]
-async fn a_change_is_told_to_all_who_listen_each_by_its_own_id() {
+async fn a_change_is_sent_to_each_subscription_with_its_id() {
     let fixture = Fixture::start().await;
     let filter = json!({ "toolsListChanged": true });
     let (mut one, honoured) = listen(&fixture, 1, filter.clone()).await;
@@ -35,11 +35,11 @@ async fn a_change_is_told_to_all_who_listen_each_by_its_own_id() {
     fixture.handle.notify_resource_updated("memo://hello");
     fixture.handle.shutdown();
     let rest = prompts.rest().await;
-    assert!(rest.iter().all(|message| message.get("result").is_some()), "nobody asked for these: {rest:?}");
+    assert!(rest.iter().all(|message| message.get("result").is_some()), "the filter does not include these: {rest:?}");
 }
 
 #[tokio::test]
-async fn resources_are_watched_by_name() {
+async fn resource_updates_are_sent_for_subscribed_uris() {
     let fixture = Fixture::start().await;
     let (mut stream, honoured) = listen(&fixture, 1, json!({ "resourceSubscriptions": ["memo://hello"] })).await;
     assert_eq!(honoured["resourceSubscriptions"], json!(["memo://hello"]));
@@ -54,7 +54,7 @@ async fn resources_are_watched_by_name() {
 }
 
 #[tokio::test]
-async fn what_is_not_known_is_left_out_of_what_is_honoured() {
+async fn unknown_filters_are_not_acknowledged() {
     let fixture = Fixture::start().await;
     let (_stream, honoured) = listen(&fixture, 1, json!({ "toolsListChanged": true, "weatherChanged": true })).await;
     assert_eq!(honoured["toolsListChanged"], true);
@@ -64,7 +64,7 @@ async fn what_is_not_known_is_left_out_of_what_is_honoured() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_answers_those_who_listen() {
+async fn subscriptions_are_answered_on_shutdown() {
     let fixture = Fixture::start().await;
     let (stream, _) = listen(&fixture, "mine", json!({ "toolsListChanged": true })).await;
     fixture.handle.shutdown();
@@ -76,9 +76,9 @@ async fn a_server_that_ends_answers_those_who_listen() {
     fixture.shut_down().await;
 }
 
-/// Every stream that is closed makes room, or else somebody who comes and goes could fill the server.
+/// A closed stream frees its subscription; otherwise a client that reconnects repeatedly would fill the server.
 #[tokio::test]
-async fn who_closes_the_stream_listens_no_more() {
+async fn closing_the_stream_ends_the_subscription() {
     let fixture = Fixture::start().await;
     for _ in 0..200 {
         listen(&fixture, 1, json!({ "toolsListChanged": true })).await;

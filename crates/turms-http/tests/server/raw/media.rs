@@ -1,5 +1,5 @@
-//! `Accept` and `Content-Type` (basic/transports, "Sending Messages to the Server"). The specification names no status for
-//! those that are wrong; 406 and 415 are what HTTP has for it.
+//! `Accept` and `Content-Type` (basic/transports, "Sending Messages to the Server"). The specification names no status for wrong
+//! values; the server responds with 406 and 415, as HTTP defines them.
 
 use serde_json::Value;
 
@@ -87,9 +87,9 @@ async fn a_post_must_be_json() {
     assert_eq!(response.status(), 415, "{response}");
 }
 
-/// The specification demands the header of a POST, too; clients that leave it out are served all the same.
+/// The specification requires `Accept` on a POST, but clients that omit it are served as well.
 #[tokio::test]
-async fn a_post_that_says_nothing_of_what_it_takes_is_answered() {
+async fn a_post_without_accept_is_answered() {
     let fixture = Fixture::start().await;
     for request in [Request::post(initialize(NEWEST_OLDER)), modern(1, "tools/list", Value::Object(Default::default()))]
     {

@@ -6,7 +6,7 @@ use crate::dialog::{Session, call, modern, modern_call};
 use crate::fixture::Fixture;
 use crate::wire::Request;
 
-/// The headers `Region`, `Level` and `Flag` of a call of `headed`.
+/// A call of `headed` with these arguments and `Mcp-Param-*` headers.
 fn headed(arguments: Value, headers: &[(&str, &str)]) -> Request {
     let call = modern_call("q", "headed", arguments);
     headers.iter().fold(call, |call, (name, value)| call.also(&format!("Mcp-Param-{name}"), value))
@@ -83,7 +83,7 @@ async fn names_may_be_encoded_and_must_be_if_they_do_not_fit() {
     let read = modern("q", "resources/read", json!({ "uri": "memo://grüße" }));
     taken(&fixture, read.clone().header("Mcp-Name", "=?base64?bWVtbzovL2dyw7zDn2U=?=")).await;
     refused(&fixture, read.clone().header("Mcp-Name", "=?base64?bWVtbzovL2dyw7zDn2U?=")).await;
-    // As Latin-1, and as it is in the body: neither is what a header can say.
+    // The name as Latin-1 in base64, and as plain UTF-8: both are invalid.
     refused(&fixture, read.clone().header("Mcp-Name", "=?base64?bWVtbzovL2dy/N9l?=")).await;
     refused(&fixture, read.header("Mcp-Name", "memo://grüße")).await;
 }
@@ -111,7 +111,7 @@ async fn arguments_are_repeated_as_text() {
     taken(&fixture, headed(json!({ "deep": { "flag": false } }), &[("Flag", "false")])).await;
     let all = json!({ "region": "eu", "level": 1, "deep": { "flag": true } });
     taken(&fixture, headed(all, &[("Region", "eu"), ("Level", "1"), ("Flag", "true")])).await;
-    // Nobody asked for it, so nobody looks at it.
+    // The tool declares no such header, so it is ignored.
     taken(&fixture, headed(json!({}), &[("Unknown", "x")])).await;
 }
 
@@ -142,11 +142,11 @@ async fn arguments_may_be_encoded() {
     taken(&fixture, headed(json!({ "region": "Hello" }), &[("Region", "=?base64?SGVsbG8=?=")])).await;
     taken(&fixture, headed(json!({ "region": "ä\n" }), &[("Region", "=?base64?w6QK?=")])).await;
     taken(&fixture, headed(json!({ "region": " x " }), &[("Region", "=?base64?IHgg?=")])).await;
-    // What would be taken for an encoding is encoded itself: "=?base64?eA==?=".
+    // A value that looks encoded has to be encoded itself: "=?base64?eA==?=".
     let odd = "=?base64?eA==?=";
     taken(&fixture, headed(json!({ "region": odd }), &[("Region", "=?base64?PT9iYXNlNjQ/ZUE9PT89?=")])).await;
     refused(&fixture, headed(json!({ "region": odd }), &[("Region", odd)])).await;
-    // What has only one of the marks is meant as it stands.
+    // A value with only one of the two markers is literal.
     for literal in ["=?base64?SGVsbG8=", "SGVsbG8=?=", "base64?SGVsbG8=?="] {
         taken(&fixture, headed(json!({ "region": literal }), &[("Region", literal)])).await;
         refused(&fixture, headed(json!({ "region": "Hello" }), &[("Region", literal)])).await;
@@ -167,9 +167,9 @@ async fn older_revisions_repeat_nothing() {
     taken(&fixture, post.header("Mcp-Param-Region", "us")).await;
 }
 
-/// A number that does not fit into one of ours must not keep the rest from being looked at.
+/// The other arguments are compared even if a number does not fit a native number type.
 #[tokio::test]
-async fn no_number_hides_arguments_from_the_headers() {
+async fn arguments_beside_a_huge_number_are_compared_with_headers() {
     let fixture = Fixture::start().await;
     for number in ["1e400", "-1e400", "1E+999", "123456789012345678901234567890", "0.1e-999"] {
         let mut request = headed(json!({ "region": "eu", "odd": 0 }), &[]);

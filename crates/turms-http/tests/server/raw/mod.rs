@@ -1,4 +1,4 @@
-//! Every rule of the specification about statuses and headers, one request at a time.
+//! The rules of the specification about statuses and headers, checked with raw requests.
 
 mod access;
 mod http_sse;

@@ -1,4 +1,4 @@
-//! A POST in the older revisions (basic/transports, "Sending Messages to the Server"), and the JSON-RPC in it.
+//! POST requests of the older revisions (basic/transports, "Sending Messages to the Server") and their JSON-RPC messages.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::fixture::Fixture;
 use crate::wire::Request;
 
 #[tokio::test]
-async fn notifications_and_answers_are_taken_without_a_word() {
+async fn notifications_and_responses_are_accepted_without_a_body() {
     let fixture = Fixture::start().await;
     for version in SESSIONS {
         let session = Session::begin(&fixture, version).await;
@@ -27,7 +27,7 @@ async fn notifications_and_answers_are_taken_without_a_word() {
 }
 
 #[tokio::test]
-async fn a_request_that_says_nothing_on_the_way_is_answered_with_json() {
+async fn a_request_without_notifications_is_answered_with_json() {
     let fixture = Fixture::start().await;
     for version in SESSIONS {
         let session = Session::begin(&fixture, version).await;
@@ -40,7 +40,7 @@ async fn a_request_that_says_nothing_on_the_way_is_answered_with_json() {
 }
 
 #[tokio::test]
-async fn a_request_that_speaks_is_answered_with_a_stream_that_ends_with_the_answer() {
+async fn a_request_with_notifications_is_answered_with_a_stream_that_ends_with_the_response() {
     let fixture = Fixture::start().await;
     for version in SESSIONS {
         let session = Session::begin(&fixture, version).await;
@@ -70,9 +70,9 @@ async fn ids_come_back_as_they_were() {
     }
 }
 
-/// A 404 would tell the client that its session is over.
+/// Errors have status 200 in a session: a 404 would mean that the session has ended.
 #[tokio::test]
-async fn what_a_request_fails_of_is_an_answer_like_any_other() {
+async fn errors_are_responses_like_any_other() {
     let fixture = Fixture::start().await;
     for version in SESSIONS {
         let session = Session::begin(&fixture, version).await;
@@ -93,14 +93,14 @@ async fn what_a_request_fails_of_is_an_answer_like_any_other() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_cannot_be_parsed() {
+async fn invalid_json_is_a_parse_error() {
     let fixture = Fixture::start().await;
     for version in SESSIONS {
         let session = Session::begin(&fixture, version).await;
         for body in ["", "{", "nonsense", "{\"jsonrpc\":\"2.0\",}", "\"\u{1}\""] {
             let response = fixture.send(session.post(body)).await;
             response.assert_refused(400, -32700, &Value::Null);
-            // The transport lets errors that belong to no request do without an id in every revision; null is no id.
+            // In 2025-11-25, an error that belongs to no request has no id.
             assert!(version != NEWEST_OLDER || response.json().get("id").is_none(), "{version}: {response}");
         }
     }
@@ -158,7 +158,7 @@ async fn a_batch_is_answered_in_2025_03_26() {
 }
 
 #[tokio::test]
-async fn a_batch_may_speak_on_the_way() {
+async fn a_batch_may_send_notifications() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, "2025-03-26").await;
     let batch = json!([
@@ -180,12 +180,12 @@ async fn a_batch_may_speak_on_the_way() {
 }
 
 #[tokio::test]
-async fn what_is_refused_in_a_batch_is_told_to_who_sent_it() {
+async fn an_error_in_a_batch_is_sent_to_the_client_of_that_batch() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, "2025-03-26").await;
     let steps = json!({ "n": 1 });
     let stream = fixture.stream(session.post(json!([call(1, "steps", steps.clone()), call(2, "steps", steps)]))).await;
-    // It meddles with what the other one began.
+    // This batch cancels a call of the first batch.
     let other = json!([cancelled(1), request(9, "server/discover", None)]);
     let refused = fixture.send(session.post(other)).await;
     assert_eq!(refused.status(), 200, "{refused}");
@@ -210,9 +210,9 @@ async fn a_batch_whose_calls_are_all_cancelled_ends() {
     assert_eq!(fixture.send(session.post(request(3, "ping", None))).await.result(), json!({}));
 }
 
-/// JSON-RPC wants null where no id could be read; the schema of 2025-11-25 wants nothing.
+/// JSON-RPC requires a null id if the id could not be read; the schema of 2025-11-25 requires no id.
 #[tokio::test]
-async fn an_error_without_an_id_is_written_as_the_revision_wants() {
+async fn an_error_without_a_request_has_the_id_that_its_revision_requires() {
     let fixture = Fixture::start().await;
     let first = Session::begin(&fixture, "2025-03-26").await;
     let stream = fixture.stream(first.post(json!([call(1, "steps", json!({ "n": 1 })), 5]))).await;
@@ -231,7 +231,7 @@ async fn an_error_without_an_id_is_written_as_the_revision_wants() {
 }
 
 #[tokio::test]
-async fn a_batch_is_no_place_for_a_handshake_and_is_never_empty() {
+async fn a_batch_with_a_handshake_or_without_messages_is_refused() {
     let fixture = Fixture::start().await;
     let inside = fixture.send(Request::post(json!([initialize("2025-03-26")]))).await;
     assert_eq!(inside.status(), 400, "{inside}");
@@ -245,7 +245,7 @@ async fn a_batch_is_no_place_for_a_handshake_and_is_never_empty() {
     assert_eq!(answer(2)["result"], json!({}), "{inside}");
     fixture.traces.steps.add_permits(1);
     let rest = stream.rest().await;
-    assert_eq!(rest[0]["result"]["content"][0]["text"], "counted to 1", "the call of the session goes on: {rest:?}");
+    assert_eq!(rest[0]["result"]["content"][0]["text"], "counted to 1", "the call continues: {rest:?}");
 }
 
 #[tokio::test]
@@ -260,7 +260,7 @@ async fn a_batch_is_invalid_since_2025_06_18() {
 }
 
 #[tokio::test]
-async fn questions_of_a_tool_come_on_its_own_stream_and_are_answered_by_a_post() {
+async fn requests_of_a_tool_are_sent_on_its_own_stream_and_answered_by_a_post() {
     let fixture = Fixture::start().await;
     for version in SESSIONS {
         let session = Session::begin(&fixture, version).await;
@@ -284,7 +284,7 @@ async fn other_methods_of_http_are_not_allowed() {
     for method in ["PUT", "PATCH"] {
         let response = fixture.send(Request::new(method).session(&session.id).body("{}")).await;
         assert_eq!(response.status(), 405, "{response}");
-        let allowed = response.header("allow").expect("what is allowed");
+        let allowed = response.header("allow").expect("an allow header");
         for method in ["GET", "POST", "DELETE"] {
             assert!(allowed.contains(method), "{allowed}");
         }
@@ -326,7 +326,7 @@ async fn a_body_in_chunks_is_a_body() {
 }
 
 #[tokio::test]
-async fn who_asks_before_sending_a_body_is_told_to_go_on() {
+async fn a_client_that_waits_for_100_continue_gets_it() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let bytes = session.post(request(1, "ping", None)).header("Expect", "100-continue").bytes();
@@ -338,7 +338,7 @@ async fn who_asks_before_sending_a_body_is_told_to_go_on() {
     assert_eq!(connection.response().await.json()["result"], json!({}));
 }
 
-/// Clients of 2024-11-05 had another transport, but some come this way.
+/// Revision 2024-11-05 defines HTTP+SSE, but some of its clients use Streamable HTTP.
 #[tokio::test]
 async fn the_first_revision_is_served_as_those_after_it() {
     let fixture = Fixture::start().await;

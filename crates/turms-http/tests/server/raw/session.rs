@@ -46,7 +46,7 @@ async fn a_request_needs_the_id_of_its_session() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_session_is_told_so_with_its_id() {
+async fn a_request_without_a_session_gets_a_json_rpc_error() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let ping = session.post(request("q", "ping", None));
@@ -60,7 +60,7 @@ async fn a_request_without_a_session_is_told_so_with_its_id() {
 }
 
 #[tokio::test]
-async fn two_ids_of_sessions_are_one_too_many() {
+async fn two_session_ids_are_refused() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let other = Session::begin(&fixture, NEWEST_OLDER).await;
@@ -69,7 +69,7 @@ async fn two_ids_of_sessions_are_one_too_many() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_deleted_is_gone() {
+async fn a_deleted_session_is_unknown() {
     let fixture = Fixture::start().await;
     for version in SESSIONS {
         let session = Session::begin(&fixture, version).await;
@@ -77,7 +77,7 @@ async fn a_session_that_is_deleted_is_gone() {
         let standalone = fixture.stream(session.get()).await;
         let deleted = fixture.send(session.delete()).await;
         assert!((200..300).contains(&deleted.status()), "{deleted}");
-        assert!(standalone.rest().await.is_empty(), "a stream of it ends");
+        assert!(standalone.rest().await.is_empty(), "its streams end");
         for request in [
             session.post(request(2, "ping", None)),
             session.post(notification("notifications/initialized")),
@@ -92,7 +92,7 @@ async fn a_session_that_is_deleted_is_gone() {
 }
 
 #[tokio::test]
-async fn what_runs_in_a_session_that_is_deleted_ends() {
+async fn deleting_a_session_cancels_its_calls() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let mut stream = session.stream(&fixture, 7, "wait", json!({})).await;
@@ -103,7 +103,7 @@ async fn what_runs_in_a_session_that_is_deleted_ends() {
 }
 
 #[tokio::test]
-async fn the_standalone_stream_tells_of_what_belongs_to_no_request() {
+async fn the_standalone_stream_has_notifications_that_belong_to_no_request() {
     let fixture = Fixture::start().await;
     for version in SESSIONS {
         let session = Session::begin(&fixture, version).await;
@@ -117,7 +117,7 @@ async fn the_standalone_stream_tells_of_what_belongs_to_no_request() {
     }
 }
 
-/// What belongs to a request never comes on the standalone stream, and the other way about.
+/// Messages of a request are never sent on the standalone stream.
 #[tokio::test]
 async fn the_standalone_stream_carries_no_answers() {
     let fixture = Fixture::start().await;
@@ -127,18 +127,18 @@ async fn the_standalone_stream_carries_no_answers() {
     assert_eq!(counted.messages().len(), 6, "{counted}");
     fixture.send(session.post(request(8, "ping", None))).await;
     session.call(&fixture, "grow", json!({})).await;
-    assert_eq!(standalone.message().await["method"], "notifications/tools/list_changed", "the first that comes on it");
+    assert_eq!(standalone.message().await["method"], "notifications/tools/list_changed", "its first message");
 }
 
 #[tokio::test]
-async fn of_several_standalone_streams_one_is_told() {
+async fn a_notification_is_sent_on_one_of_several_standalone_streams() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let mut streams = [fixture.stream(session.get()).await, fixture.stream(session.get()).await];
     for _ in 0..5 {
         session.call(&fixture, "grow", json!({})).await;
     }
-    // The session ends, so that the streams do.
+    // Deletes the session so that its streams end.
     fixture.send(session.delete()).await;
     let mut heard = 0;
     for stream in &mut streams {
@@ -147,7 +147,7 @@ async fn of_several_standalone_streams_one_is_told() {
             heard += 1;
         }
     }
-    // Changes that come fast may be told of together, but none twice.
+    // Changes in quick succession may share a notification, but none is sent twice.
     assert!((1..=5).contains(&heard), "{heard} messages for five changes");
 }
 
@@ -168,7 +168,7 @@ async fn without_sessions_older_clients_are_served_one_request_at_a_time() {
         let response = fixture.send(later(with_progress(call(3, "count", json!({ "n": 3 })), 3))).await;
         assert_eq!(response.messages().len(), 4, "{response}");
         assert_eq!(fixture.send(later(request(4, "ping", None))).await.result(), json!({}));
-        // Nobody could take the answer.
+        // Without a session, the server could not receive the response to its own request.
         for tool in ["greet", "think"] {
             let refused = fixture.send(later(call(5, tool, json!({ "question": "?" })))).await.answer();
             assert!(refused.get("error").is_some() || refused["result"]["isError"] == true, "{tool}: {refused}");
@@ -197,16 +197,16 @@ async fn responses_are_read_however_many_notifications_wait_for_them() {
         asked.push(stream.message().await["id"].clone());
     }
     assert_eq!(fixture.send(session.post(request(1, "ping", None))).await.result(), json!({}));
-    // The other notifications have waited for these.
+    // The other four notifications wait until these requests have a response.
     for _ in 0..8 {
         let id = match asked.pop() {
             Some(id) => id,
-            None => within("another question", stream.message()).await["id"].clone(),
+            None => within("another request", stream.message()).await["id"].clone(),
         };
         let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "roots": [] } });
         fixture.send(session.post(answer)).await.assert_accepted();
     }
-    eventually("all answers", async || answered.load(Ordering::SeqCst) == 8).await;
+    eventually("all responses", async || answered.load(Ordering::SeqCst) == 8).await;
 }
 
 #[tokio::test]
@@ -221,12 +221,12 @@ async fn notifications_wait_up_to_the_limit() {
         fixture.send(session.post(notification("notifications/roots/list_changed"))).await.assert_accepted();
     }
     for count in 1..=4 {
-        let id = within("a question", stream.message()).await["id"].clone();
+        let id = within("a request of the server", stream.message()).await["id"].clone();
         let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "roots": [] } });
         fixture.send(session.post(answer)).await.assert_accepted();
-        eventually("the answer", async || answered.load(Ordering::SeqCst) == count).await;
+        eventually("the response", async || answered.load(Ordering::SeqCst) == count).await;
     }
-    // The rest was dropped, and the next one is heard at once.
+    // The rest was dropped, and the next one is handled at once.
     fixture.send(session.post(notification("notifications/roots/list_changed"))).await.assert_accepted();
-    within("a question", stream.message()).await;
+    within("a request of the server", stream.message()).await;
 }

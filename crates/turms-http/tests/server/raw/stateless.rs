@@ -1,4 +1,4 @@
-//! Requests of 2026-07-28 (basic/transports/streamable-http): what is refused, in which order, and what is answered.
+//! Requests of 2026-07-28 (basic/transports/streamable-http): the order of the checks, errors with their statuses, and results.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn without_capabilities() -> Value {
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_refused_first() {
+async fn invalid_messages_are_refused_first() {
     let fixture = Fixture::start().await;
     let newest = |body: &str| Request::post(body).version(NEWEST).header("Mcp-Method", "tools/list");
     fixture.send(newest("{")).await.assert_refused(400, -32700, &Value::Null);
@@ -52,7 +52,7 @@ async fn an_id_that_cannot_be_read_is_left_out() {
 }
 
 #[tokio::test]
-async fn the_header_of_the_revision_must_be_there_before_anything_else_is_looked_at() {
+async fn a_missing_version_header_is_refused_before_all_other_checks() {
     let fixture = Fixture::start().await;
     for body in [modern_body("q", "tools/list", json!({})), with_version("2099-01-01"), without_capabilities()] {
         let request = mirrored(&body).without("MCP-Protocol-Version");
@@ -63,7 +63,7 @@ async fn the_header_of_the_revision_must_be_there_before_anything_else_is_looked
 }
 
 #[tokio::test]
-async fn what_a_request_must_say_of_itself_is_missed_by_name() {
+async fn an_error_names_the_missing_metadata() {
     let fixture = Fixture::start().await;
     let response = fixture.send(mirrored(&without_capabilities())).await;
     response.assert_refused(400, -32602, &json!("q"));
@@ -74,13 +74,13 @@ async fn what_a_request_must_say_of_itself_is_missed_by_name() {
         body["params"]["_meta"][CAPABILITIES] = odd;
         fixture.send(mirrored(&body)).await.assert_refused(400, -32602, &json!("q"));
     }
-    // Before the header is compared with what is there.
+    // This check comes before the comparison of the version header with the body.
     let request = mirrored(&without_capabilities()).version("2099-01-01");
     fixture.send(request).await.assert_refused(400, -32602, &json!("q"));
 }
 
 #[tokio::test]
-async fn the_header_must_name_the_revision_of_the_body_even_if_that_is_none() {
+async fn the_header_must_name_the_revision_of_the_body_even_if_it_is_unknown() {
     let fixture = Fixture::start().await;
     for (header, body) in
         [(NEWEST, "v999.0.0"), ("2025-11-25", NEWEST), ("2099-01-01", NEWEST), ("nonsense", NEWEST), ("", NEWEST)]
@@ -93,16 +93,16 @@ async fn the_header_must_name_the_revision_of_the_body_even_if_that_is_none() {
 }
 
 #[tokio::test]
-async fn a_revision_that_is_not_spoken_is_refused_with_those_that_are() {
+async fn an_unsupported_revision_is_refused_with_the_supported_ones() {
     let fixture = Fixture::start().await;
-    // Older revisions have no requests that speak for themselves.
+    // Older revisions have no stateless requests.
     for version in ["v999.0.0", "2099-01-01", "2025-11-25", "2024-11-05"] {
         let response = fixture.send(mirrored(&with_version(version))).await;
         response.assert_refused(400, -32022, &json!("q"));
         let data = &response.json()["error"]["data"];
         assert_eq!((&data["requested"], &data["supported"]), (&json!(version), &json!([NEWEST])), "{response}");
     }
-    // Before the other headers are looked at.
+    // This check comes before those of the other headers.
     let bare = mirrored(&with_version("2099-01-01")).without("Mcp-Method");
     fixture.send(bare).await.assert_refused(400, -32022, &json!("q"));
 }
@@ -127,7 +127,7 @@ async fn headers_come_before_methods_and_methods_before_params() {
         let response = fixture.send(modern("q", method, params)).await;
         response.assert_refused(400, -32602, &json!("q"));
     }
-    // What is of the right shape, but not what the server has, it answers.
+    // Valid params that name something unknown are errors with status 200.
     for (method, params) in [
         ("tools/call", json!({ "name": "nobody" })),
         ("tools/list", json!({ "cursor": "elsewhere" })),
@@ -153,7 +153,7 @@ async fn params_that_are_no_object_are_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_be_asked_is_told_what_it_lacks() {
+async fn an_error_names_the_missing_client_capability() {
     let fixture = Fixture::start().await;
     for (tool, capability) in [("greet", "elicitation"), ("think", "sampling")] {
         let mut body = modern_body("q", "tools/call", json!({ "name": tool, "arguments": { "question": "?" } }));
@@ -169,7 +169,7 @@ async fn a_client_that_cannot_be_asked_is_told_what_it_lacks() {
 }
 
 #[tokio::test]
-async fn what_a_handler_refuses_is_an_answer_with_the_id() {
+async fn errors_of_handlers_have_the_id_of_the_request() {
     let fixture = Fixture::start().await;
     for (request, code) in [
         (modern_call("q", "no-such-tool", json!({})), -32602),
@@ -190,7 +190,7 @@ async fn what_a_handler_refuses_is_an_answer_with_the_id() {
 }
 
 #[tokio::test]
-async fn an_answer_is_complete_and_says_whose_it_is() {
+async fn a_result_is_complete_and_names_the_server() {
     let fixture = Fixture::start().await;
     let response = fixture.send(modern_call("q", "add", json!({ "a": 1, "b": 2 }))).await;
     assert_eq!(response.json()["id"], "q");
@@ -214,9 +214,9 @@ async fn an_answer_is_complete_and_says_whose_it_is() {
     }
 }
 
-/// Nobody has to say who it is.
+/// Requests of 2026-07-28 have no session, so both headers are ignored.
 #[tokio::test]
-async fn ids_of_sessions_and_of_events_mean_nothing() {
+async fn session_and_event_ids_are_ignored() {
     let fixture = Fixture::start().await;
     let request = modern_call(1, "add", json!({ "a": 1, "b": 2 })).session("whatever").header("Last-Event-ID", "9-9");
     let response = fixture.send(request).await;
@@ -229,7 +229,7 @@ async fn ids_of_sessions_and_of_events_mean_nothing() {
 }
 
 #[tokio::test]
-async fn notifications_are_taken_and_answers_are_not() {
+async fn notifications_are_accepted() {
     let fixture = Fixture::start().await;
     let mut body = notification("notifications/whatever");
     fixture.send(Request::post(&body).version(NEWEST)).await.assert_accepted();
@@ -242,7 +242,7 @@ async fn notifications_are_taken_and_answers_are_not() {
 }
 
 #[tokio::test]
-async fn questions_are_answers_and_answers_to_them_are_another_request() {
+async fn input_requests_are_results_and_their_responses_come_with_a_new_request() {
     let fixture = Fixture::start().await;
     let asked = fixture.send(modern_call("first", "greet", json!({}))).await;
     let result = asked.result();
@@ -257,7 +257,7 @@ async fn questions_are_answers_and_answers_to_them_are_another_request() {
     let answered = fixture.send(modern("second", "tools/call", params.clone())).await;
     assert_eq!((answered.text().as_str(), &answered.json()["id"]), ("Hello, Ann!", &json!("second")));
 
-    // What was changed on the way is not trusted.
+    // A modified request state is refused.
     let mut tampered = params;
     let state = format!("{}-TAMPERED", tampered["requestState"].as_str().unwrap());
     tampered["requestState"] = state.into();
@@ -280,7 +280,7 @@ async fn nothing_is_logged_unless_a_request_asks_for_it() {
     assert_eq!((&message["method"], &message["params"]["data"]), (&json!("notifications/message"), &json!("hear")));
 
     body["params"]["_meta"][LOG_LEVEL] = "error".into();
-    assert_eq!(fixture.send(mirrored(&body)).await.messages().len(), 1, "what is below the level is not heard");
+    assert_eq!(fixture.send(mirrored(&body)).await.messages().len(), 1, "messages below the level are not sent");
     body["params"]["_meta"][LOG_LEVEL] = "loud".into();
     let refused = fixture.send(mirrored(&body)).await;
     assert_eq!(refused.json()["error"]["code"], -32602, "{refused}");
@@ -309,9 +309,9 @@ async fn many_requests_at_once_are_each_answered() {
     .await;
 }
 
-/// A request without a claim is of an older revision, whatever came before it.
+/// A request that names no revision belongs to an older one, and those need a session.
 #[tokio::test]
-async fn a_call_without_its_claim_is_not_run() {
+async fn a_call_that_names_no_revision_is_not_run() {
     let fixture = Fixture::start().await;
     let response = fixture.send(Request::post(call("q", "grow", json!({})))).await;
     assert_eq!(response.status(), 400, "{response}");
@@ -374,8 +374,8 @@ async fn an_error_whose_text_begins_with_params_has_the_status_of_any_other() {
     }
 }
 
-/// A server with an error of each origin: `origin/0` to `origin/8` in the order of `ORIGINS`, and a tool for each of those that
-/// the toolkit makes itself.
+/// A server whose methods `origin/0` to `origin/8` fail with the errors of `ORIGINS`, and with tools for the errors that the
+/// toolkit creates itself.
 fn failing(server: Server) -> Server {
     server
         .tool(Tool::builder("limited").layer(RateLimitLayer::new(1, Duration::from_secs(60))).handler_sync(|| "ran"))
@@ -402,7 +402,7 @@ const ORIGINS: [(ErrorOrigin, u16, i64); 9] = [
     (ErrorOrigin::Internal, 500, -32603),
 ];
 
-/// Errors that the toolkit makes itself, with their status and code.
+/// Requests whose errors the toolkit creates itself, with the expected status and code.
 const CALLS: [(&str, &str, u16, i64); 4] = [
     ("tools/call", "limited", 429, -32050),
     ("tools/call", "slow", 504, -32052),

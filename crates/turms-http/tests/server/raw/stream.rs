@@ -1,4 +1,4 @@
-//! Streams of events: their headers, their beginning and their end, and what becomes of a call when its stream breaks.
+//! Event streams: headers, first and last events, keep-alive comments, and calls whose stream breaks.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::wire::{Head, Request, Stream};
 #[track_caller]
 fn assert_uncached(head: &Head) {
     assert_eq!(head.media_type(), Some("text/event-stream"));
-    let cache = head.header("cache-control").expect("how to cache it");
+    let cache = head.header("cache-control").expect("a cache-control header");
     assert!(cache.contains("no-cache") || cache.contains("no-store"), "{head:?}");
 }
 
@@ -34,9 +34,9 @@ async fn streams_are_neither_cached_nor_held_back() {
     assert_uncached(&old.head);
 }
 
-/// Empty data was no event before 2025-11-25, and clients of older revisions try to read it as a message.
+/// Before 2025-11-25, events always had a message, and older clients would try to parse the empty data.
 #[tokio::test]
-async fn only_2025_11_25_begins_with_an_event_that_says_nothing() {
+async fn only_2025_11_25_begins_with_an_empty_event() {
     let fixture = Fixture::start().await;
     for version in SESSIONS {
         let session = Session::begin(&fixture, version).await;
@@ -67,7 +67,7 @@ async fn the_standalone_stream_begins_as_the_others_do() {
         assert_eq!(first.message().is_none(), version == NEWEST_OLDER, "{version}: {first:?}");
         let last = first.id.unwrap();
         drop(stream);
-        // To take it up is not to begin.
+        // Before 2025-11-25, a resumed stream has no empty event either.
         let mut stream = fixture.stream(session.resume(&last)).await;
         session.call(&fixture, "grow", json!({})).await;
         let next = stream.event().await;
@@ -107,14 +107,14 @@ async fn a_stream_ends_with_its_answer() {
     assert_eq!(messages.len(), 4);
 }
 
-/// Messages come when they are said, not when the call is over.
+/// Messages are sent at once, not when the call ends.
 #[tokio::test]
 async fn a_stream_is_not_held_back() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let older = fixture
         .stream(session.post(crate::dialog::with_progress(crate::dialog::call(1, "steps", json!({ "n": 5 })), 1)));
-    // Nothing is said before the first step, so the server may wait with the answer until then.
+    // The server may send the head of the response with the first message, so the first step must not wait for it.
     fixture.traces.steps.add_permits(1);
     let mut stream = older.await;
     assert_eq!(progress(&[stream.message().await]), [1]);
@@ -157,7 +157,7 @@ fn ended(fixture: &Fixture) -> usize {
 }
 
 #[tokio::test]
-async fn to_break_a_stream_is_to_cancel_in_the_newest_revision() {
+async fn breaking_a_stream_cancels_its_call_in_the_newest_revision() {
     let fixture = Fixture::start().await;
     let mut stream = fixture.stream(modern_stream(1, "wait", json!({}))).await;
     stream.message().await;
@@ -165,9 +165,9 @@ async fn to_break_a_stream_is_to_cancel_in_the_newest_revision() {
     eventually("the end of the call", async || ended(&fixture) == 1).await;
 }
 
-/// Before anything was said there is no stream, only a connection.
+/// Before its first message, a call has a connection, but no stream.
 #[tokio::test]
-async fn to_break_a_connection_is_to_cancel_in_the_newest_revision() {
+async fn breaking_a_connection_cancels_its_call_in_the_newest_revision() {
     let fixture = Fixture::start().await;
     let mut connection = fixture.connect().await;
     connection.send(&modern_call(1, "wait", json!({}))).await;
@@ -176,9 +176,9 @@ async fn to_break_a_connection_is_to_cancel_in_the_newest_revision() {
     eventually("the end of the call", async || ended(&fixture) == 1).await;
 }
 
-/// There is nobody whose request it could be but the one who made it.
+/// Without a session, a request id does not identify the request of a client.
 #[tokio::test]
-async fn nobody_can_cancel_the_request_of_another_in_the_newest_revision() {
+async fn a_notification_cancels_no_request_in_the_newest_revision() {
     let fixture = Fixture::start().await;
     fixture.traces.steps.add_permits(1);
     let mut stream = fixture.stream(modern_stream("mine", "steps", json!({ "n": 2 }))).await;
@@ -192,7 +192,7 @@ async fn nobody_can_cancel_the_request_of_another_in_the_newest_revision() {
     assert_eq!(stream.message().await["id"], "mine");
 }
 
-/// Ids are chosen by clients that know nothing of each other.
+/// Clients choose their ids independently of each other.
 #[tokio::test]
 async fn requests_of_the_same_id_do_not_disturb_each_other_in_the_newest_revision() {
     let fixture = Fixture::start().await;
@@ -212,7 +212,7 @@ async fn requests_of_the_same_id_do_not_disturb_each_other_in_the_newest_revisio
 }
 
 #[tokio::test]
-async fn to_break_a_stream_is_not_to_cancel_in_older_revisions() {
+async fn breaking_a_stream_does_not_cancel_its_call_in_older_revisions() {
     let fixture = Fixture::start().await;
     for (n, version) in SESSIONS.into_iter().enumerate() {
         let session = Session::begin(&fixture, version).await;
@@ -220,7 +220,7 @@ async fn to_break_a_stream_is_not_to_cancel_in_older_revisions() {
         let mut stream = session.stream(&fixture, 7, "steps", json!({ "n": 3 })).await;
         stream.message().await;
         drop(stream);
-        // Others are served, and what was begun is not forgotten.
+        // Other calls are served, and the first one continues.
         session.call(&fixture, "add", json!({ "a": 1, "b": 2 })).await;
         fixture.traces.steps.add_permits(2);
         eventually("the end of the call", async || fixture.traces.returned.load(Ordering::SeqCst) == n + 1).await;
@@ -235,7 +235,7 @@ async fn a_call_that_is_cancelled_in_older_revisions_ends_without_an_answer() {
         let other = Session::begin(&fixture, version).await;
         let mut stream = session.stream(&fixture, "seven", "wait", json!({})).await;
         stream.message().await;
-        // Neither an id that is not there nor that of another session cancels anything.
+        // Neither an unknown id nor the same id in another session cancels anything.
         fixture.send(session.post(cancelled("eight"))).await.assert_accepted();
         fixture.send(other.post(cancelled("seven"))).await.assert_accepted();
         assert_eq!(ended(&fixture), n);

@@ -1,5 +1,5 @@
-//! Which revision a request is of, and `MCP-Protocol-Version` (basic/lifecycle, "Version Negotiation"; basic/transports,
-//! "Protocol Version Header").
+//! The revision of a request and `MCP-Protocol-Version` (basic/lifecycle, "Version Negotiation"; basic/transports, "Protocol
+//! Version Header").
 
 use serde_json::{Value, json};
 use turms_http::HttpService;
@@ -12,7 +12,7 @@ use crate::fixture::Fixture;
 use crate::wire::Request;
 
 #[tokio::test]
-async fn a_handshake_agrees_on_what_was_asked_for_or_on_the_newest_that_shakes_hands() {
+async fn a_handshake_negotiates_the_requested_revision_or_the_newest_that_has_handshakes() {
     let fixture = Fixture::start().await;
     for (asked, agreed) in [
         ("2024-11-05", "2024-11-05"),
@@ -30,7 +30,7 @@ async fn a_handshake_agrees_on_what_was_asked_for_or_on_the_newest_that_shakes_h
     }
 }
 
-/// The client says what it has agreed to; before that there is nothing to say, but some do.
+/// The header is for the negotiated revision, but some clients already send one with `initialize`.
 #[tokio::test]
 async fn a_handshake_may_name_a_revision_in_its_header() {
     let fixture = Fixture::start().await;
@@ -41,7 +41,7 @@ async fn a_handshake_may_name_a_revision_in_its_header() {
 }
 
 #[tokio::test]
-async fn a_session_knows_its_revision_if_the_header_does_not_say() {
+async fn the_version_header_is_optional_in_a_session() {
     let fixture = Fixture::start().await;
     for version in SESSIONS {
         let session = Session::begin(&fixture, version).await;
@@ -51,7 +51,7 @@ async fn a_session_knows_its_revision_if_the_header_does_not_say() {
 }
 
 #[tokio::test]
-async fn a_revision_that_nobody_knows_is_refused_within_a_session() {
+async fn an_unknown_revision_is_refused_in_a_session() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     for version in ["1999-01-01", "nonsense", ""] {
@@ -67,7 +67,7 @@ async fn a_revision_that_nobody_knows_is_refused_within_a_session() {
 }
 
 #[tokio::test]
-async fn a_revision_that_nobody_knows_is_refused_with_those_that_are_known() {
+async fn an_unknown_revision_is_refused_with_the_supported_ones() {
     let fixture = Fixture::start().await;
     let response = fixture.send(Request::post(request("q", "tools/list", None)).version("1999-01-01")).await;
     response.assert_refused(400, -32022, &json!("q"));
@@ -78,7 +78,7 @@ async fn a_revision_that_nobody_knows_is_refused_with_those_that_are_known() {
 }
 
 #[tokio::test]
-async fn what_looks_like_the_newest_revision_must_say_so_in_its_body() {
+async fn a_request_of_the_newest_revision_needs_its_metadata() {
     let fixture = Fixture::start().await;
     let list = || Request::post(request("q", "tools/list", json!({})));
     for request in [
@@ -154,7 +154,7 @@ async fn a_request_of_an_older_revision_needs_a_session() {
 }
 
 #[tokio::test]
-async fn the_newest_revision_has_lost_methods_that_older_ones_have() {
+async fn methods_that_the_newest_revision_removed_are_unknown() {
     let fixture = Fixture::start().await;
     let removed = ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
     for method in removed {
@@ -170,7 +170,7 @@ async fn the_newest_revision_has_lost_methods_that_older_ones_have() {
     }
 }
 
-/// Both eras at once, on one connection; nothing is inferred from what was said before.
+/// Requests of both eras alternate on one connection. Earlier requests do not affect later ones.
 #[tokio::test]
 async fn each_request_is_judged_for_itself() {
     let fixture = Fixture::start().await;
@@ -186,9 +186,9 @@ async fn each_request_is_judged_for_itself() {
     }
 }
 
-/// Whoever says in a session that it speaks the newest revision, speaks it; the session stays as it is.
+/// A stateless request with a session id is served as a stateless one. The session is unaffected.
 #[tokio::test]
-async fn a_session_does_not_keep_anybody_from_the_newest_revision() {
+async fn a_session_id_does_not_affect_a_stateless_request() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let response = fixture.send(mirrored(&modern_body(1, "tools/list", json!({}))).session(&session.id)).await;
@@ -198,7 +198,7 @@ async fn a_session_does_not_keep_anybody_from_the_newest_revision() {
 }
 
 #[tokio::test]
-async fn a_server_of_the_newest_revision_only_says_so_to_those_who_would_shake_hands() {
+async fn a_server_of_the_newest_revision_only_refuses_handshakes_with_its_revision() {
     let fixture =
         Fixture::of(|server| server.protocol_versions([turms_proto::ProtocolVersion::V2026_07_28]), |service| service)
             .await;
@@ -218,7 +218,7 @@ async fn a_server_of_the_newest_revision_only_says_so_to_those_who_would_shake_h
 }
 
 #[tokio::test]
-async fn a_server_of_older_revisions_only_knows_nothing_of_the_newest_one() {
+async fn a_server_of_older_revisions_only_refuses_the_newest_one() {
     let versions = [turms_proto::ProtocolVersion::V2025_11_25];
     let fixture = Fixture::of(|server| server.protocol_versions(versions), |service| service).await;
     let response = fixture.send(mirrored(&modern_body(1, "server/discover", json!({})))).await;

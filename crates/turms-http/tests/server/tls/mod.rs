@@ -1,4 +1,4 @@
-//! TLS on the listener. The key beside this file is for these tests and guards nothing.
+//! TLS on the listener. The key in this folder is only for these tests.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,7 +27,7 @@ fn secured(listener: Listener) -> Listener {
     listener.tls(CERTIFICATE, KEY).unwrap()
 }
 
-/// A connection that trusts the certificate and offers these protocols.
+/// Connects with a client that trusts the certificate and offers these protocols (ALPN).
 async fn connect(fixture: &Fixture, protocols: &[&str]) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(CERTIFICATE).unwrap()).unwrap();
@@ -50,12 +50,12 @@ async fn assert_serves(fixture: &Fixture) {
     let mut socket = connect(fixture, &["http/1.1"]).await;
     socket.write_all(&add().bytes()).await.unwrap();
     let mut answer = String::new();
-    within("an answer", socket.read_to_string(&mut answer)).await.unwrap();
+    within("a response", socket.read_to_string(&mut answer)).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(r#""text":"3""#), "{answer}");
 }
 
 #[tokio::test]
-async fn a_server_speaks_tls() {
+async fn a_server_supports_tls() {
     let fixture = Fixture::at(secured).await;
     assert_serves(&fixture).await;
 }
@@ -79,11 +79,11 @@ async fn both_versions_of_http_are_offered() {
     }
     let (answer, mut sending) = sender.send_request(head.body(()).unwrap(), false).unwrap();
     sending.send_data(call.body.unwrap().into(), true).unwrap();
-    assert_eq!(within("an answer", answer).await.unwrap().status(), 200);
+    assert_eq!(within("a response", answer).await.unwrap().status(), 200);
 }
 
 #[tokio::test]
-async fn to_break_a_secure_connection_is_to_cancel_in_the_newest_revision() {
+async fn closing_a_tls_connection_cancels_its_call_in_the_newest_revision() {
     let fixture = Fixture::at(secured).await;
     let mut socket = connect(&fixture, &["http/1.1"]).await;
     socket.write_all(&modern_stream(1, "wait", json!({})).bytes()).await.unwrap();
@@ -92,7 +92,7 @@ async fn to_break_a_secure_connection_is_to_cancel_in_the_newest_revision() {
     eventually("the end of the call", async || fixture.traces.ended.load(Ordering::SeqCst) == 1).await;
 }
 
-/// Whoever does not shake hands in time, or speaks in the clear, keeps nobody out.
+/// Connections without a finished TLS handshake are closed and do not use up the connection limit.
 #[tokio::test]
 async fn a_handshake_must_come_in_time() {
     let short = Duration::from_millis(100);
@@ -105,7 +105,7 @@ async fn a_handshake_must_come_in_time() {
     }
     for mut connection in connections {
         let mut said = Vec::new();
-        // It may be reset.
+        // A reset is fine as well.
         let _ = within("the end of a connection", connection.socket.read_to_end(&mut said)).await;
         assert!(!said.starts_with(b"HTTP/1.1 2"), "{said:?}");
     }
@@ -113,8 +113,8 @@ async fn a_handshake_must_come_in_time() {
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_tls_ends_as_any_other() {
-    // Nobody may wait for who has not even shaken hands.
+async fn a_server_with_tls_shuts_down_despite_an_unfinished_handshake() {
+    // With long timeouts, the shutdown would hang if it waited for an unfinished handshake.
     let long = Duration::from_secs(600);
     let fixture = Fixture::at(|listener| secured(listener).header_timeout(long).drain_timeout(long)).await;
     let _silent = fixture.connect().await;
@@ -124,7 +124,7 @@ async fn a_server_that_speaks_tls_ends_as_any_other() {
 }
 
 #[tokio::test]
-async fn what_is_no_certificate_is_said_to_be_none() {
+async fn an_invalid_certificate_or_key_is_an_error() {
     let listener = || Listener::bind("127.0.0.1:0");
     for (certificate, key) in [(&b""[..], KEY), (b"nonsense", KEY), (CERTIFICATE, b""), (CERTIFICATE, CERTIFICATE)] {
         let refused = listener().await.unwrap().tls(certificate, key);

@@ -4,7 +4,7 @@ use super::wire::Wire;
 use super::*;
 
 #[tokio::test]
-async fn what_is_said_of_unexpected_arguments_is_bounded() {
+async fn the_error_for_unexpected_arguments_is_bounded() {
     let router = router();
     let long = "x".repeat(1_000_000);
     let mut arguments: Vec<String> = (0..100_000).map(|number| format!("\"a{number}\":1")).collect();
@@ -24,7 +24,7 @@ async fn what_is_said_of_unexpected_arguments_is_bounded() {
 }
 
 #[tokio::test]
-async fn what_is_said_of_unknown_names_is_bounded() {
+async fn the_error_for_unknown_names_is_bounded() {
     let router = router();
     let long = "\u{7f}".repeat(100_000);
     for version in ProtocolVersion::ALL {

@@ -4,7 +4,7 @@ use super::wire::Wire;
 use super::*;
 
 #[tokio::test]
-async fn the_client_is_asked_in_one_way_for_all_revisions() {
+async fn one_handler_requests_input_in_every_revision() {
     everywhere(|client, _, counters| async move {
         let version = client.version();
         if version.has(Ability::FormElicitation) {
@@ -27,7 +27,7 @@ async fn the_client_is_asked_in_one_way_for_all_revisions() {
 }
 
 #[tokio::test]
-async fn several_questions_are_asked_at_once() {
+async fn several_input_requests_are_sent_together() {
     let router = router();
     for version in ProtocolVersion::ALL.into_iter().filter(|version| version.has(Ability::FormElicitation)) {
         let client = TestClient::connect_with(&router, version, person()).await;
@@ -41,7 +41,7 @@ async fn several_questions_are_asked_at_once() {
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_be_asked_is_told_so() {
+async fn an_input_request_without_the_capability_is_an_error() {
     for version in ProtocolVersion::ALL {
         let client = TestClient::connect(&router(), version).await;
         let complaint = "the client did not declare the capability sampling";
@@ -58,7 +58,7 @@ async fn a_client_that_cannot_be_asked_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_foreign_or_tampered_state_is_refused() {
+async fn a_foreign_or_modified_state_is_refused() {
     let client = TestClient::connect_with(&router(), ProtocolVersion::LATEST, person()).await;
     let Outcome::InputRequired(round) = client.request::<CallTool>(&CallToolParams::new("greet")).await.unwrap() else {
         panic!()
@@ -77,7 +77,7 @@ async fn a_foreign_or_tampered_state_is_refused() {
 }
 
 #[tokio::test]
-async fn a_state_is_only_good_for_the_arguments_it_was_given_for() {
+async fn a_state_is_valid_only_for_the_arguments_of_its_call() {
     #[derive(Deserialize, JsonSchema)]
     struct Salute {
         formally: bool,
@@ -147,7 +147,7 @@ async fn a_state_is_bound_to_arguments_that_no_type_can_hold() {
 }
 
 #[tokio::test]
-async fn arguments_that_cannot_be_bound_are_refused_when_something_is_asked() {
+async fn arguments_that_cannot_be_bound_are_refused_when_input_is_requested() {
     let effects = Arc::new(AtomicUsize::new(0));
     let checks = effects.clone();
     let pay = Tool::builder("pay").handler(move |Args(_): Args<Payment>, context: Context| {
@@ -178,7 +178,7 @@ async fn arguments_that_cannot_be_bound_are_refused_when_something_is_asked() {
 }
 
 #[tokio::test]
-async fn what_takes_the_context_by_itself_may_ask_too() {
+async fn an_extractor_with_the_context_can_request_input() {
     struct Asker(Context);
 
     impl turms_server::FromCall for Asker {

@@ -67,7 +67,7 @@ const TOOLS: &str = "notifications/tools/list_changed";
 const PROMPTS: &str = "notifications/prompts/list_changed";
 
 #[tokio::test]
-async fn a_change_that_could_not_be_told_is_told_with_the_next_one() {
+async fn a_change_that_was_not_sent_is_sent_with_the_next_one() {
     let router = router();
     let client = Arc::new(Slow::default());
     let _session = open(&router, &client).await;
@@ -83,7 +83,7 @@ async fn a_change_that_could_not_be_told_is_told_with_the_next_one() {
 }
 
 #[tokio::test]
-async fn a_change_outside_of_a_runtime_is_told_with_the_next_one() {
+async fn a_change_outside_of_a_runtime_is_sent_with_the_next_one() {
     let router = router();
     let client = Arc::new(Slow::default());
     let _session = open(&router, &client).await;

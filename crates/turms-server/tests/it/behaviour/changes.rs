@@ -5,7 +5,7 @@ use turms_core::{CallContext, NotifyFuture};
 use turms_proto::Notification;
 
 #[tokio::test]
-async fn sessions_remember_and_stateless_requests_do_not() {
+async fn sessions_keep_state_and_stateless_requests_do_not() {
     everywhere(|client, router, _| async move {
         if client.version().has(Ability::Handshake) {
             assert_eq!(text_of(&client.call_tool("counter", json!({})).await.unwrap()), "1");
@@ -19,7 +19,7 @@ async fn sessions_remember_and_stateless_requests_do_not() {
 }
 
 #[tokio::test]
-async fn changes_are_announced_to_whoever_listens() {
+async fn changes_are_sent_to_subscribed_clients() {
     everywhere(|client, router, _| async move {
         let handle = router.handle();
         let stateless = client.version().has(Ability::ListenStreams);
@@ -60,7 +60,7 @@ async fn changes_are_announced_to_whoever_listens() {
 }
 
 #[tokio::test]
-async fn a_tool_for_one_session_is_seen_by_that_one_alone() {
+async fn a_tool_of_one_session_is_visible_only_there() {
     let router = router();
     let one = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
     let session = router.handle().sessions().remove(0);
@@ -113,7 +113,7 @@ async fn a_layer_in_front_of_one_tool_sees_its_call_and_can_add_to_it() {
 }
 
 #[tokio::test]
-async fn every_change_is_heard_even_by_a_client_with_a_full_queue() {
+async fn every_change_reaches_a_client_with_a_full_queue() {
     let router = router();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
     client.request::<Subscribe>(&ResourceParams::new("data://blob")).await.unwrap();
@@ -127,7 +127,7 @@ async fn every_change_is_heard_even_by_a_client_with_a_full_queue() {
 }
 
 #[tokio::test]
-async fn a_tool_that_blocks_keeps_nobody_waiting() {
+async fn a_blocking_tool_does_not_delay_other_calls() {
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = Arc::new(std::sync::Mutex::new(gate));
     let router = Server::new("s", "1")
@@ -151,7 +151,7 @@ async fn a_tool_that_blocks_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn a_client_watches_only_so_many_resources() {
+async fn the_number_of_subscribed_resources_is_limited() {
     let router = router();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
     for id in 0..1024 {
@@ -186,7 +186,7 @@ async fn a_hidden_tool_is_neither_seen_nor_called() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn layers_stand_in_front_of_everything_or_of_one_thing() {
+async fn layers_apply_to_the_server_or_to_one_item() {
     let once = || RateLimitLayer::new(1, Duration::from_secs(60));
     let router = Server::new("s", "1")
         .tool(Tool::builder("limited").layer(once()).handler_sync(|| "ran"))
@@ -219,7 +219,7 @@ async fn layers_stand_in_front_of_everything_or_of_one_thing() {
 }
 
 #[tokio::test]
-async fn what_a_handler_traces_reaches_its_caller() {
+async fn tracing_events_of_a_handler_reach_its_caller() {
     use tracing_subscriber::layer::SubscriberExt as _;
     let subscriber = tracing_subscriber::registry().with(turms_server::ForwardTracing::new());
     let _guard = tracing::subscriber::set_default(subscriber);
@@ -247,7 +247,7 @@ async fn what_a_handler_traces_reaches_its_caller() {
 }
 
 #[tokio::test]
-async fn a_server_tells_its_sessions_something_of_its_own() {
+async fn a_server_sends_custom_notifications_to_its_sessions() {
     let router = Server::new("s", "1").build().unwrap();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
     router.handle().broadcast(&Notification::new::<Log>(&LogMessage::new(LoggingLevel::Alert, RawJson::NULL)).unwrap());
@@ -258,7 +258,7 @@ async fn a_server_tells_its_sessions_something_of_its_own() {
 }
 
 #[tokio::test]
-async fn notifications_of_ones_own_are_heard() {
+async fn custom_notifications_are_handled() {
     let counters = Arc::default();
     let router = server_with(&counters).build().unwrap();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
@@ -268,7 +268,7 @@ async fn notifications_of_ones_own_are_heard() {
 }
 
 #[tokio::test]
-async fn what_a_server_does_not_have_it_does_not_know() {
+async fn methods_of_undeclared_capabilities_are_unknown() {
     let router = Server::new("s", "1").build().unwrap();
     for version in ProtocolVersion::ALL {
         let client = TestClient::connect(&router, version).await;
@@ -285,7 +285,7 @@ async fn what_a_server_does_not_have_it_does_not_know() {
 }
 
 #[tokio::test]
-async fn methods_of_ones_own_and_a_fallback_are_called() {
+async fn custom_methods_and_the_fallback_are_called() {
     let router = server_with(&Arc::default())
         .fallback(|method, _: RawJson, _| async move { Ok::<_, turms_proto::ErrorObject>(method) })
         .build()
@@ -302,7 +302,7 @@ async fn methods_of_ones_own_and_a_fallback_are_called() {
 }
 
 #[tokio::test]
-async fn hooks_hear_of_sessions_and_shutdown_ends_them() {
+async fn hooks_are_called_for_sessions_and_shutdown_ends_them() {
     let (opened, closed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (open, close) = (opened.clone(), closed.clone());
     let once = std::sync::Mutex::new(false);
@@ -331,7 +331,7 @@ async fn hooks_hear_of_sessions_and_shutdown_ends_them() {
 }
 
 #[tokio::test]
-async fn a_tool_that_cannot_be_served_is_found_before_it_serves() {
+async fn an_invalid_item_is_a_build_error() {
     let bad_name = Tool::builder("no spaces").handler_sync(|| "");
     let error = Server::new("s", "1").tool(bad_name).build().unwrap_err();
     assert!(error.to_string().starts_with("cannot build server \"s\": tool \"no spaces\": a name is"), "{error}");

@@ -1,4 +1,4 @@
-//! The errors that handlers return: their causes, and protocol errors among them.
+//! The errors that handlers return: their causes, and protocol errors among the causes.
 
 use std::error::Error;
 use std::fmt;
@@ -113,7 +113,7 @@ async fn an_error_object_among_the_causes_is_the_error_of_the_request() {
 }
 
 #[tokio::test]
-async fn a_client_that_lacks_a_capability_is_told_so_through_a_box() {
+async fn a_missing_capability_is_reported_through_a_boxed_error() {
     async fn ask(context: Context) -> Result<String, BoxError> {
         number().or(Ok::<_, InputError>(1))?;
         Ok(context.list_roots().await.map_err(|error| Step("cannot look around", error.into()))?.len().to_string())
@@ -138,7 +138,8 @@ async fn a_client_that_lacks_a_capability_is_told_so_through_a_box() {
     }
 }
 
-/// A host acts on a missing capability; the model acts on everything else that becomes of an input request.
+/// A missing capability is a protocol error for the host; any other failure of an input request is a tool error for the
+/// model.
 #[tokio::test(start_paused = true)]
 async fn an_input_request_without_a_response_is_a_tool_error_that_the_model_sees() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -169,7 +170,7 @@ async fn an_input_request_without_a_response_is_a_tool_error_that_the_model_sees
 
 #[cfg(feature = "anyhow")]
 #[tokio::test]
-async fn errors_of_anyhow_are_looked_into() {
+async fn the_causes_of_anyhow_errors_are_found() {
     use anyhow::Context as _;
 
     fn plain() -> anyhow::Result<String> {
@@ -198,7 +199,7 @@ async fn errors_of_anyhow_are_looked_into() {
 }
 
 #[tokio::test]
-async fn a_handler_that_takes_a_session_says_what_to_take_instead() {
+async fn the_error_without_a_session_names_the_alternative() {
     let router = Server::new("fixture", "1")
         .tool(Tool::builder("needs").handler_sync(|_: Session| "here"))
         .tool(Tool::builder("wants").handler_sync(|session: Option<Session>| session.is_some().to_string()))

@@ -191,7 +191,7 @@ async fn an_optional_answer_may_be_left_out_or_null() {
 }
 
 #[tokio::test]
-async fn several_choices_are_answered() {
+async fn multiple_choices_are_accepted() {
     for version in revisions() {
         let person = Script::new().elicit(|_| {
             let answer = json!({ "sizes": ["large"], "colours": ["red", "green"], "unique": [], "plans": null });
@@ -231,7 +231,7 @@ async fn refused<T: JsonSchema + serde::de::DeserializeOwned + std::fmt::Debug +
 }
 
 #[tokio::test]
-async fn a_type_that_no_form_can_show_is_refused_by_the_name_of_its_field() {
+async fn the_error_of_an_unsupported_form_type_names_the_field() {
     #[derive(Deserialize, JsonSchema, Debug)]
     struct Nested {
         _inner: Option<Several>,
@@ -288,7 +288,7 @@ async fn a_type_that_no_form_can_show_is_refused_by_the_name_of_its_field() {
 }
 
 #[tokio::test]
-async fn a_form_made_by_hand_is_checked_too() {
+async fn a_form_built_by_hand_is_checked() {
     for (field, reason) in [
         (r#"{"type":["string","null"]}"#, "a field is a string, a number, a boolean or a choice of strings"),
         (r#"{"type":"string","format":"uuid"}"#, "the format \"uuid\" is not one of email, uri, date and date-time"),

@@ -23,7 +23,7 @@ fn twice(what: &str, lines: [u32; 2]) -> [String; 2] {
 }
 
 #[test]
-fn two_of_one_name_keep_a_server_from_being_built() {
+fn duplicate_names_are_a_build_error() {
     let server = Server::new("s", "1");
     let first = line!() + 1;
     let server = server.tool(tool("a")).tool(tool("b")).prompt(prompt("a")).resource(resource("a://b"));
@@ -47,7 +47,7 @@ fn two_of_one_name_keep_a_server_from_being_built() {
 }
 
 #[test]
-fn the_first_may_have_been_added_through_a_handle() {
+fn a_duplicate_of_an_item_added_through_a_handle_is_a_build_error() {
     let server = Server::new("s", "1");
     server.handle().add_tool(tool("a")).unwrap();
     let error = server.tool(tool("a")).build().unwrap_err().to_string();
@@ -61,7 +61,7 @@ fn a_tool_a_prompt_and_a_resource_may_have_the_same_name() {
 }
 
 #[tokio::test]
-async fn adding_refuses_what_is_there_and_replacing_does_not() {
+async fn adding_an_existing_item_fails_and_replacing_it_does_not() {
     let router = Server::new("s", "1").tool(tool("a")).prompt(prompt("a")).resource(resource("a://b")).build().unwrap();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
     let (handle, session) = (router.handle(), router.handle().sessions().remove(0));
@@ -90,7 +90,7 @@ async fn adding_refuses_what_is_there_and_replacing_does_not() {
 }
 
 #[test]
-fn what_cannot_be_used_is_not_added() {
+fn an_invalid_item_is_not_added() {
     let router = Server::new("s", "1").build().unwrap();
     let (handle, message) = (router.handle(), |result: Result<(), RegistrationError>| result.unwrap_err().to_string());
     let schema = Object::encode(&json!({ "type": "object", "properties": { "a": { "type": 7 } } })).unwrap();
@@ -104,7 +104,7 @@ fn what_cannot_be_used_is_not_added() {
 }
 
 #[tokio::test]
-async fn the_first_of_a_kind_that_a_handler_adds_reaches_whoever_listens() {
+async fn the_first_item_of_a_kind_that_a_handler_adds_reaches_subscribed_clients() {
     for version in ProtocolVersion::ALL {
         let learn = Tool::builder("learn").handler_sync(|context: Context| context.server().add_prompt(prompt("new")));
         let router = Server::new("s", "1").tool(learn).build().unwrap();
@@ -125,7 +125,7 @@ async fn the_first_of_a_kind_that_a_handler_adds_reaches_whoever_listens() {
 }
 
 #[tokio::test]
-async fn a_server_whose_handle_is_taken_declares_that_anything_may_be_added() {
+async fn a_server_whose_handle_is_taken_declares_all_kinds_of_items() {
     for version in ProtocolVersion::ALL {
         let router = Server::new("s", "1").build().unwrap();
         let client = TestClient::connect(&router, version).await;

@@ -178,7 +178,7 @@ async fn a_constraint_on_one_argument_changes_nothing_for_the_others() {
 }
 
 #[test]
-fn a_constraint_that_is_none_is_found_when_the_server_is_built() {
+fn an_invalid_constraint_is_a_build_error() {
     #[derive(Deserialize, JsonSchema)]
     #[allow(dead_code, reason = "never decoded")]
     struct Broken {

@@ -51,7 +51,7 @@ const CALLS: [(&str, Level, Option<&str>); 5] = [
 ];
 
 #[tokio::test]
-async fn failures_over_a_byte_stream_are_logged_once_and_without_what_was_sent() {
+async fn failures_over_a_byte_stream_are_logged_once_and_without_arguments() {
     let (events, _guard) = TraceEvents::record("turms::server");
     let mut wire = Wire::of(server());
     wire.ask(json!({
@@ -64,7 +64,7 @@ async fn failures_over_a_byte_stream_are_logged_once_and_without_what_was_sent()
         json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
     };
     wire.ask(call("works", json!(0))).await;
-    assert!(events.take().is_empty(), "what succeeds is not logged");
+    assert!(events.take().is_empty(), "a successful call is not logged");
     for (id, (tool, level, code)) in CALLS.into_iter().enumerate() {
         wire.ask(call(tool, json!(id))).await;
         let logged = events.take();

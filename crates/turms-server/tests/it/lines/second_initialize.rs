@@ -58,7 +58,7 @@ fn call(id: impl Into<Value>, tool: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_second_initialize_ends_what_belongs_to_the_first_session() {
+async fn a_second_initialize_ends_the_first_session() {
     let seen = Arc::<Seen>::default();
     let (mut wire, handle) = connect(&seen);
     assert_eq!(wire.ask(initialize(0, "one", "2025-06-18")).await["result"]["protocolVersion"], "2025-06-18");

@@ -11,7 +11,7 @@ fn notification(params: &str) -> Notification {
     Notification::raw(ByteString::from_static("notifications/x"), Some(RawJson::string(params)))
 }
 
-/// A queue that is full.
+/// Creates a full queue.
 fn full_queue() -> Arc<NotificationQueue> {
     let queue = Arc::new(NotificationQueue::default());
     assert!(queue.try_notify(notification(&"x".repeat(NotificationQueue::LIMIT))));
@@ -67,7 +67,7 @@ fn a_waiting_sender_is_woken_when_the_queue_closes() {
     });
 }
 
-/// A waker that uses the queue at once.
+/// A waker that locks the queue. It deadlocks if it is woken under the lock.
 struct Inline(Arc<NotificationQueue>);
 
 impl Wake for Inline {
