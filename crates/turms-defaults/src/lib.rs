@@ -41,7 +41,7 @@ pub fn time(duration: Duration) -> String {
         return format!("{} days", millis / DAY);
     }
     let units = [(3_600_000, "h"), (60_000, "min"), (1000, "s")];
-    let unit = units.into_iter().find(|(unit, _)| millis > 0 && millis % unit == 0);
+    let unit = units.into_iter().find(|(unit, _)| millis > 0 && millis.is_multiple_of(*unit));
     let (unit, name) = unit.unwrap_or((1, "ms"));
     format!("{} {name}", millis / unit)
 }
@@ -50,7 +50,7 @@ pub fn time(duration: Duration) -> String {
 #[must_use]
 pub fn bytes(size: usize) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = units.into_iter().find(|(unit, _)| size > 0 && size % unit == 0);
+    let unit = units.into_iter().find(|(unit, _)| size > 0 && size.is_multiple_of(*unit));
     let (unit, name) = unit.unwrap_or((1, "bytes"));
     format!("{} {name}", size / unit)
 }
