@@ -37,7 +37,7 @@ pub fn when(is_default: bool, text: &str) -> String {
 pub fn time(duration: Duration) -> String {
     const DAY: u128 = 24 * 3_600_000;
     let millis = duration.as_millis();
-    if millis >= 2 * DAY && millis % DAY == 0 {
+    if millis >= 2 * DAY && millis.is_multiple_of(DAY) {
         return format!("{} days", millis / DAY);
     }
     let units = [(3_600_000, "h"), (60_000, "min"), (1000, "s")];
