@@ -134,7 +134,7 @@ mod tools {
     fn renamed() {}
 
     #[test]
-    fn the_attribute_can_say_what_the_function_does_not() {
+    fn the_attribute_sets_what_the_function_does_not() {
         let (spec, schema) = only_tool(renamed);
         assert_eq!(spec.name, "files.read-v2");
         assert_eq!(spec.description.as_deref(), Some("Reads."));
@@ -305,7 +305,7 @@ mod tools {
     }
 
     #[tokio::test]
-    async fn what_is_returned_is_converted() {
+    async fn return_values_are_converted() {
         let router = build(server().tool(sum));
         let result = call(&router, "sum", json!({ "numbers": [1, 2] })).await;
         assert_eq!(result.structured_content, Some(RawJson::parse(r#"{"sum":3}"#).unwrap()));
@@ -419,7 +419,7 @@ mod prompts {
     }
 
     #[tokio::test]
-    async fn arguments_are_read_as_what_the_function_takes() {
+    async fn prompt_arguments_are_parsed_into_the_parameter_types() {
         let router = build(server().prompt(greet).prompt(unnamed));
         let arguments = |pairs: &[(&str, &str)]| {
             let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -487,7 +487,7 @@ mod resources {
     }
 
     #[tokio::test]
-    async fn variables_are_read_as_what_the_function_takes() {
+    async fn uri_variables_are_parsed_into_the_parameter_types() {
         let router = build(server().resource(user).resource(file));
         assert_eq!(read(&router, "users://7").await.unwrap(), "7 None users://7");
         let uri = "users://7?fields=name";

@@ -33,7 +33,7 @@ async fn say(client: &Client, tool: &str, arguments: Value) -> String {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn it_introduces_itself_and_lists_all_it_has() {
+async fn it_has_server_info_and_complete_lists() {
     let client = connect(peer::client()).await;
     assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2025_11_25));
     assert_eq!(client.server_info().unwrap().name, "mcp-servers/everything");
@@ -57,7 +57,7 @@ async fn it_introduces_itself_and_lists_all_it_has() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn it_is_understood_in_every_revision_with_a_handshake() {
+async fn it_works_in_every_revision_with_a_handshake() {
     for version in ProtocolVersion::ALL.into_iter().filter(|version| version.has(Ability::Handshake)) {
         let client = peer::connect(peer::client().protocol_version(version), peer::everything()).await;
         assert_eq!(client.protocol_version(), Some(version));
@@ -68,7 +68,7 @@ async fn it_is_understood_in_every_revision_with_a_handshake() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn its_tools_answer_with_content_of_every_kind() {
+async fn its_tools_return_content_of_every_kind() {
     let client = connect(peer::client()).await;
     assert_eq!(say(&client, "echo", json!({ "message": "hello" })).await, "Echo: hello");
 
@@ -104,7 +104,7 @@ async fn its_tools_answer_with_content_of_every_kind() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_long_operation_reports_how_far_it_is() {
+async fn a_long_operation_reports_progress() {
     let client = connect(peer::client()).await;
     let (sender, reports) = mpsc::channel();
     let operation = client
@@ -117,7 +117,7 @@ async fn a_long_operation_reports_how_far_it_is() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn its_resources_are_read_and_watched() {
+async fn its_resources_are_read_and_subscribed_to() {
     let client = connect(peer::client()).await;
     let read = client.read_resource("demo://resource/static/document/features.md").await.unwrap();
     assert_eq!(read.contents[0].mime_type.as_deref(), Some("text/markdown"));
@@ -164,7 +164,7 @@ async fn its_prompts_are_filled_in_and_completed() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn it_logs_from_the_level_that_it_was_given() {
+async fn it_logs_from_the_level_that_was_set() {
     let client = connect(peer::client()).await;
     let mut events = client.events();
     client.set_log_level(LoggingLevel::Error).await.unwrap();
@@ -188,7 +188,7 @@ async fn it_logs_from_the_level_that_it_was_given() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn it_asks_for_the_roots_again_when_they_change() {
+async fn it_requests_the_roots_again_when_they_change() {
     let client = connect(peer::answering()).await;
     offers(&client, "get-roots-list").await;
     let roots = say(&client, "get-roots-list", json!({})).await;
@@ -208,7 +208,7 @@ async fn it_asks_for_the_roots_again_when_they_change() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn it_asks_the_model() {
+async fn it_sends_sampling_requests() {
     let client = connect(peer::answering()).await;
     offers(&client, "trigger-sampling-request").await;
     let said = say(&client, "trigger-sampling-request", json!({ "prompt": "Where?", "maxTokens": 20 })).await;
@@ -218,7 +218,7 @@ async fn it_asks_the_model() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_form_is_sent_back_with_its_defaults_or_not_at_all() {
+async fn a_form_is_accepted_with_its_defaults_or_declined() {
     let (sender, answers) = mpsc::channel();
     for answer in [
         ElicitResult::accept(json!({ "name": "Ann", "integer": 7 })).unwrap(),
@@ -270,7 +270,7 @@ async fn a_page_is_opened_before_or_during_a_call() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_tool_that_runs_only_as_a_task_says_so() {
+async fn a_call_without_its_required_task_is_a_tool_error() {
     let client = connect(peer::client()).await;
     offers(&client, "simulate-research-query").await;
     let tools = client.list_tools().await.unwrap();

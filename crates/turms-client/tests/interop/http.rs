@@ -169,7 +169,7 @@ async fn an_expired_session_is_restored() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn everything_is_understood_over_both_transports() {
+async fn everything_works_over_both_transports() {
     for (transport, path) in [("streamableHttp", "/mcp"), ("sse", "/sse")] {
         let server = Listening::everything(transport, 0);
         let model = |_, _| async { Ok(CreateMessageResult::assistant("Paris.", "parrot")) };
@@ -208,7 +208,7 @@ async fn a_restarted_server_with_another_error_for_sessions_is_reconnected() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_fleet_reaches_the_addresses_of_its_configuration() {
+async fn a_group_reaches_the_urls_of_its_configuration() {
     let (modern, older) =
         (Listening::start(&NODE_STATELESS, &["--http"]), Listening::start(&NODE_HANDSHAKE, &["--http"]));
     let config = json!({ "mcpServers": {

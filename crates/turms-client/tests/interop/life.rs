@@ -108,7 +108,7 @@ async fn a_cached_server_with_a_new_handshake_is_detected_on_connect() {
 
 #[tokio::test]
 #[ignore = "needs the peers: run `cargo xtask test`"]
-async fn a_client_that_cannot_be_asked_is_not_asked() {
+async fn a_client_without_handlers_gets_no_requests() {
     for peer in [&NODE_HANDSHAKE, &NODE_STATELESS, &PYTHON_HANDSHAKE, &PYTHON_STATELESS] {
         let client = peer::connect(peer::client(), peer.command()).await;
         for tool in ["greet", "think", "roots"] {

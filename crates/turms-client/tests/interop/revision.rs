@@ -14,7 +14,7 @@ macro_rules! conversations {
 
             #[tokio::test]
             #[ignore = "needs the peers: run `cargo xtask test`"]
-            async fn is_understood_without_being_told_a_revision() {
+            async fn is_negotiated_automatically() {
                 in_whatever_it_speaks(&$Peer).await;
             }
 

@@ -194,7 +194,7 @@ async fn a_request_without_a_handler_is_an_unknown_method() {
 }
 
 #[tokio::test]
-async fn an_answer_of_the_wrong_shape_is_named() {
+async fn an_invalid_result_is_a_decode_error() {
     let server = Server::new("wrong", "1").method("duet/sing", |_: Object, _| async { Ok(Object::new()) });
     let client = plain().connect_service(server.build().unwrap()).await.unwrap();
     let error = client.request::<Sing>(verse()).await.unwrap_err();

@@ -170,7 +170,7 @@ fn wait_call(client: &Client) -> JoinHandle<Result<String, turms_client::CallErr
 
 async fn hear(events: &mut Events, wanted: impl Fn(&Event) -> bool) -> Event {
     let heard = events.find(|event| wanted(&event).then_some(event));
-    within("an event", heard).await.expect("the stream goes on")
+    within("an event", heard).await.expect("the event stream is open")
 }
 
 fn connected(event: &Event) -> bool {

@@ -49,7 +49,7 @@ fn server() -> (Server, ServerHandle) {
     (server, handle)
 }
 
-/// A caller of a served client of a server in this process.
+/// Connects a caller to a client that is a service for a server in the same process.
 async fn caller(configure: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Client, ServerHandle) {
     let (server, handle) = server();
     let served = builder().connect_service(server.build().unwrap()).await.unwrap();

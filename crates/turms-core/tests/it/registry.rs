@@ -209,7 +209,7 @@ fn metadata_is_in_the_context_and_not_in_the_parameters() {
     assert_eq!(now(call().options(options)).unwrap().take::<String>().unwrap(), "test");
 }
 
-/// Records notifications, and handles them as their methods say.
+/// Records notifications; the method determines how each one is handled.
 #[derive(Clone, Default)]
 struct NotificationRecorder {
     received: Arc<Mutex<Vec<String>>>,

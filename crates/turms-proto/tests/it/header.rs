@@ -12,7 +12,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_encoded_is_visible_and_has_no_whitespace_around(text in text()) {
+    fn an_encoded_value_is_visible_text_without_surrounding_whitespace(text in text()) {
         let value = encode_value(&text);
         prop_assert!(value.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{value:?}");
         prop_assert_eq!(value.trim(), value.as_ref());
@@ -31,7 +31,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_client_extracts_a_server_accepts(arguments in arguments()) {
+    fn a_server_accepts_the_headers_that_a_client_extracts(arguments in arguments()) {
         let headers = headers();
         let sent = headers.extract(&arguments).unwrap();
         let lookup = |name: &str| {
@@ -41,7 +41,7 @@ proptest! {
     }
 
     #[test]
-    fn a_server_accepts_only_what_a_client_extracts_of_strings(one in text(), other in text()) {
+    fn a_server_accepts_only_the_encoded_string_argument(one in text(), other in text()) {
         let headers = headers();
         let arguments = json!({"region": one});
         let sent = encode_value(&other);

@@ -137,7 +137,7 @@ fn a_member_is_undeclared_unless_its_object_is_free_form() {
 }
 
 #[test]
-fn excused_instances_are_left_out_but_not_all_of_them() {
+fn exempt_instances_are_skipped_but_not_all_of_them() {
     let picky: Codec = |text| match text.contains("\"due\":null") {
         true => Err("no date".to_owned()),
         false => Ok(text.to_owned()),

@@ -30,7 +30,7 @@ fn members(count: usize, of_index: impl Fn(usize) -> String) -> RawJson {
 }
 
 #[test]
-fn too_much_work_is_refused_with_its_place_and_keyword() {
+fn too_much_work_is_refused_with_its_path_and_keyword() {
     let named = |count: usize| (0..count).map(|index| format!("n{index}")).collect::<Vec<_>>();
     let doubled = json!({ "properties": { "a": { "$ref": "#" } } });
     let deep = RawJson::parse("{\"a\":".repeat(100) + "1" + &"}".repeat(100)).unwrap();
@@ -84,7 +84,7 @@ fn too_much_work_is_refused_with_its_place_and_keyword() {
 }
 
 #[test]
-fn the_place_of_too_much_work_is_named() {
+fn the_error_for_too_much_work_has_the_path() {
     let schema = json!({ "properties": { "list": { "items": { "properties": { "text": { "pattern": HOSTILE } } } } } });
     let value = RawJson::from(json!({ "list": [{ "text": "abc" }, { "text": "ab".repeat(LARGE / 2) }] }));
     let words = "it.list[1].text: is too expensive to validate with \"pattern\", see `max_validation_steps`";
@@ -169,7 +169,7 @@ fn ordinary_values_take_a_part_of_the_steps() {
 }
 
 #[test]
-fn memory_is_bounded_whatever_the_size_of_the_value() {
+fn memory_is_bounded_for_values_of_any_size() {
     let draft = json!({ "$ref": "http://json-schema.org/draft-07/schema#" });
     let relative = "{\"$id\":\"a\"},".repeat(10_000);
     let names: Vec<String> = (0..300_000).map(|index| format!("n{index}")).collect();

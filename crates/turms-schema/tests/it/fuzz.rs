@@ -3,12 +3,12 @@
 use turms_testkit::fuzz::{self, seeds, try_input};
 
 #[test]
-fn any_schema_and_value_may_meet() {
+fn schemas_and_values() {
     run("schema", fuzz::schema);
 }
 
 #[test]
-fn any_pattern_and_text_may_meet() {
+fn patterns_and_texts() {
     run("schema_pattern", fuzz::schema_pattern);
 }
 

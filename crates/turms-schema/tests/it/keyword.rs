@@ -181,7 +181,7 @@ fn rules_for_objects() {
 }
 
 #[test]
-fn rules_that_combine_others() {
+fn rules_that_combine_schemas() {
     check(&[
         (
             json!({ "allOf": [{ "minimum": 1 }, { "maximum": 2 }] }),
@@ -223,7 +223,7 @@ fn rules_that_combine_others() {
 }
 
 #[test]
-fn rules_for_what_others_have_not_evaluated() {
+fn rules_for_unevaluated_members_and_items() {
     let members = json!({
         "$defs": { "a": { "properties": { "a": true } } },
         "$ref": "#/$defs/a",

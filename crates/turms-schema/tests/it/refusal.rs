@@ -96,7 +96,7 @@ fn an_expensive_value_is_refused_early() {
 }
 
 #[test]
-fn depth_is_bounded_before_the_stack_is() {
+fn depth_is_limited_before_the_stack_overflows() {
     let mut within = json!({ "properties": { "a": { "$ref": "#" } } });
     for _ in 0..100 {
         within = json!({ "allOf": [within] });

@@ -223,7 +223,7 @@ async fn items_without_their_scopes_can_be_hidden() {
 
 #[tokio::test]
 #[expect(clippy::needless_pass_by_value, reason = "extractors are taken by value")]
-async fn a_handler_requires_scopes_by_the_question_mark() {
+async fn a_handler_requires_scopes_with_the_question_mark_operator() {
     fn with_tool_error(caller: Principal) -> Result<String, ToolError> {
         caller.require(["a", "b"])?;
         Ok("done".to_owned())
@@ -276,7 +276,7 @@ async fn a_handler_requires_scopes_by_the_question_mark() {
 
 /// An error object that is only a cause can come from another server, whose scopes are unrelated to this server.
 #[tokio::test]
-async fn an_error_object_that_is_only_a_cause_asks_for_no_scopes() {
+async fn an_error_object_that_is_only_a_cause_requests_no_scopes() {
     #[derive(Debug, thiserror::Error)]
     #[error("the other server has failed")]
     struct OtherServer(#[source] ErrorObject);

@@ -24,7 +24,7 @@ fn with_forms() -> Vec<ProtocolVersion> {
 }
 
 #[tokio::test]
-async fn questions_one_after_the_other_are_answered_and_effects_happen_once() {
+async fn consecutive_input_requests_are_handled_and_effects_happen_once() {
     everywhere(async |client| {
         let result = client.call_tool("greet", ()).await.unwrap();
         if client.version.has(Ability::FormElicitation) {
@@ -41,7 +41,7 @@ async fn questions_one_after_the_other_are_answered_and_effects_happen_once() {
 }
 
 #[tokio::test]
-async fn questions_at_once_are_answered_together() {
+async fn concurrent_input_requests_are_handled_together() {
     along(&Way::ALL, &with_forms(), person, async |client| {
         assert_eq!(client.text("all_at_once", ()).await, "Paris Ann 1");
         let calls = if client.version.has(Ability::InputRequired) { 2 } else { 1 };
@@ -140,7 +140,7 @@ async fn a_url_elicitation_reaches_its_handler() {
 }
 
 #[tokio::test]
-async fn the_model_is_asked() {
+async fn sampling_requests_reach_their_handler() {
     let builder = || {
         asking().on_sampling(|params, _| async move {
             assert_eq!(params.max_tokens, 50);
@@ -155,7 +155,7 @@ async fn the_model_is_asked() {
 }
 
 #[tokio::test]
-async fn the_model_is_offered_tools_only_if_it_takes_them() {
+async fn tools_are_offered_only_to_a_client_with_sampling_tools() {
     let answer = || CreateMessageResult::assistant("3", "test-model");
     let builder = || {
         asking().on_sampling_with_tools(move |params, _| async move {
@@ -268,7 +268,7 @@ impl Drop for NotifyWhenDropped {
 }
 
 #[tokio::test]
-async fn prompts_and_resources_may_ask_too() {
+async fn prompts_and_resources_can_request_input() {
     along(&Way::ALL, &with_forms(), person, async |client| {
         let prompt = client.get_prompt("personal", ()).await.unwrap();
         assert_eq!(prompt.messages, [PromptMessage::user("Ann")]);
@@ -279,7 +279,7 @@ async fn prompts_and_resources_may_ask_too() {
 }
 
 #[tokio::test]
-async fn a_client_that_declares_nothing_is_not_asked() {
+async fn a_client_without_handlers_gets_no_requests() {
     everywhere_as(nobody, async |client| {
         assert!(client.roots().is_none());
         for (tool, capability) in

@@ -45,7 +45,7 @@ async fn each_call_of_a_batch_has_an_outcome_of_its_own() {
 }
 
 #[tokio::test]
-async fn the_server_may_ask_in_the_middle_of_a_batch() {
+async fn the_server_can_request_input_during_a_batch() {
     everywhere(async |client| {
         let mut batch = client.batch();
         let (think, roots) = (batch.call_tool("think", ()), batch.call_tool("roots", ()));

@@ -69,7 +69,7 @@ async fn a_client_can_disable_its_cache() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_kept_no_longer_than_the_server_says() {
+async fn a_response_is_cached_for_its_ttl() {
     for way in Way::IN_PROCESS {
         let client = Reached::new(way, ProtocolVersion::LATEST, person()).await;
         assert_eq!(read(&client, "reads://kept").await, "1");

@@ -183,7 +183,7 @@ async fn dropping_a_subscription_unsubscribes_at_the_server() {
 }
 
 #[tokio::test]
-async fn a_subscription_that_is_dropped_takes_nothing_from_others() {
+async fn dropping_a_subscription_does_not_affect_others() {
     everywhere(async |client| {
         let mut events = client.events();
         let _subscription = client.subscribe("config://app").await.unwrap();

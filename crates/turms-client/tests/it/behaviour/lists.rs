@@ -114,7 +114,7 @@ async fn an_unknown_cursor_is_refused() {
 }
 
 #[tokio::test]
-async fn tools_are_listed_as_the_revision_has_them() {
+async fn tools_are_listed_in_the_format_of_the_revision() {
     everywhere(async |client| {
         let page = client.list_tools_page(None).await.unwrap();
         let version = client.version;

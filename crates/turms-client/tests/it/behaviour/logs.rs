@@ -127,7 +127,7 @@ async fn setting_the_level_is_a_request_only_where_there_are_sessions() {
 }
 
 #[tokio::test]
-async fn a_callback_that_panics_does_no_harm() {
+async fn a_panic_of_the_callback_is_caught() {
     let builder = || person().log_level(LoggingLevel::Debug).on_log(|_| panic!("as asked"));
     everywhere_as(builder, async |client| {
         assert_eq!(client.text("steps", ()).await, "done");

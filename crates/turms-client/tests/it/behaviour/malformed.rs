@@ -76,7 +76,7 @@ async fn the_schema_of_a_tool_that_was_never_listed_is_looked_up() {
 }
 
 #[tokio::test]
-async fn a_schema_that_cannot_be_looked_up_is_no_reason_to_fail() {
+async fn a_call_succeeds_when_the_schema_cannot_be_looked_up() {
     let (client, mut peer) = newest().await;
     let calling = tokio::spawn(client.call_tool("t", ()).into_future());
     let request = peer.expect("tools/call").await;
@@ -87,7 +87,7 @@ async fn a_schema_that_cannot_be_looked_up_is_no_reason_to_fail() {
 }
 
 #[tokio::test]
-async fn a_block_of_an_unknown_kind_is_kept_as_it_came() {
+async fn a_block_of_an_unknown_kind_is_unchanged() {
     for version in ProtocolVersion::ALL {
         let (client, mut peer) = Peer::connected(version, nobody()).await;
         let block = json!({ "type": "hologram", "depth": 3 });
@@ -132,7 +132,7 @@ async fn a_result_of_an_unknown_type_is_refused() {
 }
 
 #[tokio::test]
-async fn a_task_that_was_not_asked_for_is_refused() {
+async fn an_unrequested_task_is_refused() {
     for (version, result) in [
         (
             ProtocolVersion::LATEST,

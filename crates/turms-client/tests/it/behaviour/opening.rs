@@ -239,7 +239,7 @@ async fn a_stateless_client_reports_the_error_of_an_older_server() {
 }
 
 #[tokio::test]
-async fn a_client_that_speaks_only_older_revisions_does_not_probe() {
+async fn a_client_of_older_revisions_does_not_probe() {
     let (connecting, mut peer) = connecting(speaking(VersionChoice::Handshake));
     let hello = peer.shake_hands(V2024_11_05).await;
     assert_eq!(hello["params"]["protocolVersion"], "2025-11-25");
@@ -247,7 +247,7 @@ async fn a_client_that_speaks_only_older_revisions_does_not_probe() {
 }
 
 #[tokio::test]
-async fn a_client_that_speaks_one_revision_speaks_no_other() {
+async fn a_client_of_one_revision_uses_no_other() {
     for version in ProtocolVersion::with_handshake() {
         let (connecting, mut peer) = connecting(speaking(VersionChoice::Only(version)));
         let hello = peer.expect("initialize").await;
@@ -327,7 +327,7 @@ fn server(versions: &[ProtocolVersion]) -> Server {
 }
 
 #[tokio::test]
-async fn the_newest_revision_in_common_is_spoken() {
+async fn the_newest_common_revision_is_used() {
     let handshake: Vec<_> = ProtocolVersion::with_handshake().collect();
     for (versions, choice, expected) in [
         (&ProtocolVersion::ALL[..], VersionChoice::Auto, V2026_07_28),
@@ -351,7 +351,7 @@ async fn the_newest_revision_in_common_is_spoken() {
 }
 
 #[tokio::test]
-async fn without_a_revision_in_common_there_is_no_connection() {
+async fn without_a_common_revision_connecting_fails() {
     for (versions, choice) in [
         (&[V2026_07_28], VersionChoice::Handshake),
         (&[V2025_11_25], VersionChoice::Stateless),

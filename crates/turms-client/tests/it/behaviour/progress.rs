@@ -117,7 +117,7 @@ async fn a_call_without_further_progress_times_out() {
 }
 
 #[tokio::test]
-async fn a_callback_that_panics_does_no_harm() {
+async fn a_panic_of_the_callback_is_caught() {
     everywhere(async |client| {
         let call = client.call_tool("steps", ()).on_progress(|_| panic!("as asked"));
         assert_eq!(call.await.unwrap().text(), "done");
