@@ -81,7 +81,7 @@ async fn a_subscription_moves_when_its_member_hangs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unsubscribe_request_does_not_end_other_subscriptions() {
+async fn a_cancelled_subscribe_request_does_not_affect_others() {
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::LATEST] {
         let mut one = Site::new("one");
         let client = one.remote_with(app().protocol_version(version)).await;

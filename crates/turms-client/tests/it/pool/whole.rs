@@ -144,7 +144,7 @@ async fn every_caller_that_closes_a_pool_waits_for_its_members() {
 }
 
 #[tokio::test]
-async fn no_task_is_left_when_the_last_handle_is_dropped() {
+async fn dropping_the_last_handle_closes_the_pool() {
     let (mut one, mut two, made) = (Site::new("one"), Site::new("two"), Site::new("made"));
     let factory = Factory::new(&made);
     let making = factory.clone();

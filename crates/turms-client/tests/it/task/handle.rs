@@ -142,7 +142,7 @@ async fn cancelling_an_unknown_task_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_of_an_earlier_connection_is_resumed_by_its_id() {
+async fn a_task_is_resumed_by_its_id() {
     let (client, mut peer) = Peer::with(NEW, extended(), nobody()).await;
     let (handle, request) = tokio::join!(client.task("t"), peer.told(task("working")));
     assert!(declares(&request));
