@@ -43,7 +43,7 @@ async fn id_token(agent: &mut Agent, provider: &DevServer) -> String {
     tokens["id_token"].as_str().unwrap().to_owned()
 }
 
-fn exchange<'a>(id_token: &'a str) -> Vec<(&'a str, &'a str)> {
+fn exchange(id_token: &str) -> Vec<(&str, &str)> {
     vec![
         ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
         ("requested_token_type", "urn:ietf:params:oauth:token-type:id-jag"),

@@ -222,6 +222,9 @@ async fn a_provider_that_is_down_is_a_temporary_error() {
     assert_eq!(answer.param("error").as_deref(), Some("temporarily_unavailable"));
 }
 
+/// A change of the claims of an ID token.
+type ChangeClaims = Box<dyn Fn(Value) -> Value + Send + Sync>;
+
 #[tokio::test]
 async fn an_id_token_that_is_forged_or_of_another_login_is_refused() {
     let proxied = Proxied::new().await;
@@ -231,7 +234,7 @@ async fn an_id_token_that_is_forged_or_of_another_login_is_refused() {
     let foreign = SigningKey::generate(Algorithm::Es256).unwrap().key_id("x");
     let own_kid = proxied.provider.jwk_set().keys[0].kid.clone().unwrap();
     let same_kid = SigningKey::generate(Algorithm::Es256).unwrap().key_id(own_kid);
-    let changes: Vec<(&str, Box<dyn Fn(Value) -> Value + Send + Sync>)> = vec![
+    let changes: Vec<(&str, ChangeClaims)> = vec![
         ("no token", Box::new(|_| Value::Null)),
         ("another key", Box::new(move |claims| json!(foreign.sign(&[("typ", json!("JWT"))], &claims)))),
         (
