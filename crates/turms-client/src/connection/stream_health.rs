@@ -70,7 +70,7 @@ impl BrokenStream {
             streams.unreachable.store(true, Ordering::Relaxed);
         }
         if !streams.reported.swap(true, Ordering::Relaxed) {
-            let ended = CloseInfo::new().how(format!("cannot be heard any more: {}", cause(error)));
+            let ended = CloseInfo::new().how(format!("did not keep its notification stream open: {}", cause(error)));
             tracing::debug!(target: "turms::client", %ended, "a notification stream is broken");
             shared.incoming.events.connection(ConnectionEvent::Lost(ended));
         }

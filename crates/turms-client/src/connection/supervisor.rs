@@ -249,7 +249,7 @@ async fn check_health(shared: &ServerShared, connected: &Connected, check: Optio
                 failures += 1;
                 shared.incoming.events.publish(&Event::Unhealthy { failures });
                 if failures >= check.max_failures {
-                    return CloseInfo::new().how("did not answer its health checks");
+                    return CloseInfo::new().how("did not respond to health checks");
                 }
             }
             // The connection closed: the channel reports the reason.

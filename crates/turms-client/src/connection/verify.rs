@@ -50,7 +50,7 @@ async fn probe(shared: &ServerShared, connected: &Connected) {
     if response.ok().and_then(|found| found.take::<DiscoverResult>().ok()).is_none() {
         shared.forget_version();
         connected.set_wrong_version();
-        shared.mark_lost(connected, CloseInfo::new().how("does not speak the revision that it did before")).await;
+        shared.mark_lost(connected, CloseInfo::new().how("changed its protocol version")).await;
     }
     connected.set_verified();
 }

@@ -432,7 +432,7 @@ async fn a_server_that_fails_its_health_checks_is_restarted() {
     let error = fails(&client).await;
     assert_eq!(
         error.to_string(),
-        "tools/call \"odd\": the server did not answer its health checks before the response; the call may have run"
+        "tools/call \"odd\": the server did not respond to health checks before the response; the call may have run"
     );
     connected_again(&mut events).await;
     assert_works(echo(&client).await);

@@ -294,7 +294,10 @@ async fn a_lost_listen_stream_is_reported_as_lost_and_as_connected() {
             async {
                 let ConnectionEvent::Lost(ended) = next_connection(&mut events).await else { panic!("not lost") };
                 let told = ended.to_string();
-                assert!(told.starts_with("the server cannot be heard any more: cannot connect to http://"), "{told}");
+                assert!(
+                    told.starts_with("the server did not keep its notification stream open: cannot connect to http://"),
+                    "{told}"
+                );
                 assert_eq!(client.status(), ConnectionStatus::Disconnected);
             },
             telling,

@@ -228,7 +228,7 @@ async fn an_entry_without_a_list_of_files_is_an_error() {
     let played = play(unsaid, honest).await;
     let skill = played.client.list_skills().await.unwrap().remove(0);
     let error = played.client.read_skill(&skill).await.unwrap_err();
-    assert!(problem(&error).contains("it does not say which files it has"), "{error}");
+    assert!(problem(&error).contains("it does not list its files"), "{error}");
     assert!(played.read.lock().unwrap().is_empty());
 }
 

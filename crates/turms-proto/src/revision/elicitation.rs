@@ -50,7 +50,7 @@ pub fn lower_elicitation(
 
 /// Error for an elicitation request that a revision does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a client of {version} cannot be asked this: {what}")]
+#[error("not supported by clients of {version}: {what}")]
 #[non_exhaustive]
 pub struct UnsupportedFeatureError {
     /// The client's revision.
@@ -67,12 +67,12 @@ pub fn check_elicitation(params: &ElicitParams, version: ProtocolVersion) -> Res
     let lacks = |what: &'static str| Err(UnsupportedFeatureError { version, what: what.into() });
     match params {
         _ if !version.has(Ability::FormElicitation) => lacks("it has no elicitation"),
-        ElicitParams::Url(_) if !version.has(Ability::UrlElicitation) => lacks("it cannot be sent to a URL"),
+        ElicitParams::Url(_) if !version.has(Ability::UrlElicitation) => lacks("elicitation by URL"),
         ElicitParams::Form(form) if !version.has(Ability::RichElicitation) => {
             let several = |field: &Field| matches!(field, Field::Choices(_) | Field::TitledChoices(_));
             match form.requested_schema.properties.iter().find(|(_, field)| several(field)) {
                 Some((name, _)) => {
-                    let what = format!("its forms have no fields with several choices, which {name:?} is").into();
+                    let what = format!("multiple choice in the form field {name:?}").into();
                     Err(UnsupportedFeatureError { version, what })
                 }
                 None => Ok(()),
@@ -150,7 +150,7 @@ mod tests {
     fn an_unsupported_elicitation_is_an_error() {
         let url = ElicitParams::url("m", "https://a.example");
         let error = check_elicitation(&url, ProtocolVersion::V2025_06_18).unwrap_err();
-        assert_eq!(error.to_string(), "a client of 2025-06-18 cannot be asked this: it cannot be sent to a URL");
+        assert_eq!(error.to_string(), "not supported by clients of 2025-06-18: elicitation by URL");
         assert!(check_elicitation(&url, ProtocolVersion::V2025_11_25).is_ok());
         assert!(check_elicitation(&url, ProtocolVersion::V2024_11_05).is_err());
     }

@@ -29,7 +29,9 @@ pub fn raise_params(method: &str, params: &RawJson, from: ProtocolVersion) -> Re
 pub fn lower_result(method: &str, result: &RawJson, to: ProtocolVersion) -> Result<RawJson, DecodeError> {
     let needs_input = result.member("resultType").is_some_and(|kind| kind.as_str() == "\"input_required\"");
     if needs_input && !to.has(Ability::InputRequired) {
-        return Err(DecodeError::custom(format_args!("a client of {to} has to be asked by requests, not by a result")));
+        return Err(DecodeError::custom(format_args!(
+            "clients of {to} get input requests as requests, not in a result"
+        )));
     }
     result_of(method, result, TranslationStep::Lower(to))
 }
@@ -146,7 +148,7 @@ mod tests {
         let round = RawJson::parse(r#"{"resultType":"input_required","requestState":"s"}"#).unwrap();
         assert!(lower_result("tools/call", &round, V2026_07_28).is_ok());
         let error = lower_result("tools/call", &round, V2025_11_25).unwrap_err();
-        assert_eq!(error.to_string(), "a client of 2025-11-25 has to be asked by requests, not by a result");
+        assert_eq!(error.to_string(), "clients of 2025-11-25 get input requests as requests, not in a result");
     }
 
     #[test]

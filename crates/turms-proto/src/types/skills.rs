@@ -131,7 +131,7 @@ impl Skill {
         let files = match &self.resources {
             Some(SkillResources::Files(files)) => files,
             Some(SkillResources::Dynamic) => return Ok(()),
-            None => return problem("it does not say which files it has".to_owned()),
+            None => return problem("it does not list its files".to_owned()),
         };
         if files.len() > Self::MAX_FILES {
             return problem(format!("it has {} files; {} are allowed", files.len(), Self::MAX_FILES));
@@ -390,7 +390,7 @@ mod tests {
         }
         let unsaid = entry("null");
         assert!(!unsaid.is_dynamic());
-        assert!(unsaid.check().unwrap_err().to_string().contains("it does not say which files it has"));
+        assert!(unsaid.check().unwrap_err().to_string().contains("it does not list its files"));
         let mut misnamed = entry(r#""dynamic""#);
         misnamed.uri = "skill://a/word/SKILL.md".to_owned();
         assert!(misnamed.check().unwrap_err().to_string().contains("/pdf/SKILL.md"));

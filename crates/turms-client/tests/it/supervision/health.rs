@@ -31,12 +31,12 @@ async fn a_server_that_fails_its_health_checks_is_replaced() {
         until(&mut events, "unhealthy 3").await;
         assert_eq!(before.elapsed().as_secs(), 3 * 32);
         let Event::Connection(ConnectionEvent::Lost(ended)) = until(&mut events, "lost").await else { panic!() };
-        assert_eq!(ended.to_string(), "the server did not answer its health checks");
+        assert_eq!(ended.to_string(), "the server did not respond to health checks");
         until(&mut events, "connected 2").await;
         let error = call.await.unwrap().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "tools/call \"pay\": the server did not answer its health checks before the response; the call may have run"
+            "tools/call \"pay\": the server did not respond to health checks before the response; the call may have run"
         );
         assert_eq!(
             scripted.heard(method).iter().filter(|heard| heard.connection == 1).count() % 3,
