@@ -135,7 +135,7 @@ async fn the_text_of_an_error_names_the_target_the_failure_and_the_cause() {
     let server = turms::Server::new("shop", "1.0.0").tool(tool()).build().unwrap();
     let client = turms::Client::builder("test", "1.0.0").connect_service(server).await.unwrap();
     let error = client.call_tool("nope", ()).await.unwrap_err();
-    let text = r#"tools/call "nope": error response from server: unknown tool "nope" (-32602 invalid params)"#;
+    let text = r#"tools/call "nope": error response from server: unknown tool: "nope" (-32602 invalid params)"#;
     assert_eq!(format!("{error:?}"), text);
     assert_eq!(error.error_response().map(|error| error.code), Some(turms::jsonrpc::ErrorCode::INVALID_PARAMS));
 
