@@ -16,11 +16,4 @@ impl Clone for Other {
     }
 }
 
-struct Third;
-
-#[server(name = "third")]
-impl Third {
-    fn unmarked(&self) {}
-}
-
 fn main() {}
