@@ -532,6 +532,10 @@ impl<'a> AuthorizeAttempts<'a> {
         };
         let decision = server.in_time(server.authorizer.rejected(&response)).await?;
         self.has_nonce = decision == Decision::RetryWithNonce;
+        if self.has_nonce {
+            // It does not reject the token.
+            self.rejections -= 1;
+        }
         Ok(match decision {
             Decision::Retry => {
                 self.retries += 1;

@@ -123,6 +123,29 @@ impl ClientIdentity {
         Ok(credentials)
     }
 
+    /// Returns the method by which a secret is sent, if the metadata of the server decides it. Later requests are made without the
+    /// metadata.
+    #[cfg(feature = "client")]
+    pub(crate) fn chosen_method(&self, metadata: &AuthorizationServerMetadata) -> Option<&'static str> {
+        let ClientAuthentication::Secret(secret) = &self.authentication else { return None };
+        Some(match chosen(secret, metadata) {
+            ClientAuthentication::SecretPost(_) => "client_secret_post",
+            ClientAuthentication::None => "none",
+            _ => "client_secret_basic",
+        })
+    }
+
+    /// Returns this client with the method that was chosen for its secret.
+    #[cfg(feature = "client")]
+    pub(crate) fn with_chosen_method(&self, method: Option<&str>) -> Self {
+        match &self.authentication {
+            ClientAuthentication::Secret(secret) if method.is_some() => {
+                Self::with_method(&self.id, Some(secret.clone()), method)
+            }
+            _ => self.clone(),
+        }
+    }
+
     /// Signs an assertion (RFC 7523, 2.2).
     fn assertion(&self, key: &SigningKey, metadata: &AuthorizationServerMetadata) -> Result<Secret, OAuthError> {
         let algorithm = key.algorithm();
@@ -220,6 +243,17 @@ mod tests {
             String::from_utf8(STANDARD.decode(value).expect("base64")).expect("text")
         });
         (header, credentials.form.iter().map(|(name, _)| *name).collect())
+    }
+
+    #[test]
+    fn a_secret_is_sent_later_as_the_metadata_listed_before() {
+        let client = ClientIdentity::with_secret("agent", "pw");
+        for methods in [&["client_secret_post"][..], &["none"], &["client_secret_basic"]] {
+            let listed = metadata(Some(methods));
+            let later = client.with_chosen_method(client.chosen_method(&listed));
+            assert_eq!(sent(&later, &metadata(None)), sent(&client, &listed), "{methods:?}");
+        }
+        assert_eq!(ClientIdentity::public("agent").chosen_method(&metadata(None)), None);
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct TaskRecord {
     pub task: Task,
     /// The [key](crate::Principal::key) of the authenticated caller that created the task. No other caller may see it.
     pub owner: Option<String>,
+    /// The scopes of its tool: a caller without them may not see the task.
+    pub scopes: Vec<String>,
     /// The creator: only `tasks/list` of the same creator includes the task.
     pub creator: String,
     /// The responses to input requests of the task that its handler has not received yet, by the key of the request.
@@ -42,13 +44,20 @@ impl TaskRecord {
     /// Creates a task without an owner.
     #[must_use]
     pub fn new(task: Task, creator: impl Into<String>) -> Self {
-        Self { task, owner: None, creator: creator.into(), answers: BTreeMap::new(), revision: 0 }
+        Self { task, owner: None, scopes: Vec::new(), creator: creator.into(), answers: BTreeMap::new(), revision: 0 }
     }
 
     /// Sets the subject of the authenticated caller.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<Option<String>>) -> Self {
         self.owner = owner.into();
+        self
+    }
+
+    /// Sets the scopes that a caller needs to see the task.
+    #[must_use]
+    pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.scopes = scopes.into_iter().map(Into::into).collect();
         self
     }
 

@@ -121,7 +121,9 @@ impl ServerLogin {
     ) -> Result<StoredClient, OAuthError> {
         let (options, metadata) = (&self.options, &discovery.server);
         if let Some((issuer, client)) = options.clients.iter().find(|(issuer, _)| *issuer == metadata.issuer) {
-            return Ok(StoredClient::new(issuer, client.id()));
+            let mut stored = StoredClient::new(issuer, client.id());
+            stored.method = client.chosen_method(metadata).map(str::to_owned);
+            return Ok(stored);
         }
         if let Some(url) = &options.client_metadata
             && metadata.client_id_metadata_document_supported == Some(true)
@@ -152,13 +154,14 @@ impl ServerLogin {
         Ok(client)
     }
 
-    /// Returns the identity of a client. The credentials of a given client are not in the store.
+    /// Returns the identity of a client. The credentials of a given client, or of a grant, are not in the store.
     pub(super) fn identity(&self, client: &StoredClient) -> ClientIdentity {
-        let given = self.options.clients.iter();
-        let mut given = given.filter(|(issuer, given)| *issuer == client.issuer && given.id() == client.client_id);
-        given.next().map_or_else(
-            || ClientIdentity::with_method(&client.client_id, client.client_secret.clone(), client.method.as_deref()),
-            |(_, given)| given.clone(),
+        let given = self.options.clients.iter().filter(|(issuer, _)| *issuer == client.issuer).map(|(_, given)| given);
+        let mut given = self.options.grant.client().into_iter().chain(given);
+        let method = client.method.as_deref();
+        given.find(|given| given.id() == client.client_id).map_or_else(
+            || ClientIdentity::with_method(&client.client_id, client.client_secret.clone(), method),
+            |given| given.with_chosen_method(method),
         )
     }
 }

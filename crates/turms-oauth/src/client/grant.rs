@@ -26,6 +26,16 @@ pub enum Grant {
 }
 
 impl Grant {
+    /// Returns the client that authenticates itself at the authorization server of the MCP server.
+    pub(super) fn client(&self) -> Option<&ClientIdentity> {
+        match self {
+            Self::Person => None,
+            Self::ClientCredentials(grant) => Some(&grant.client),
+            Self::Enterprise(grant) => grant.client.as_ref(),
+            Self::Workload(grant) => grant.client.as_ref(),
+        }
+    }
+
     /// Returns `true` if a person has to be asked.
     pub(super) fn is_interactive(&self) -> bool {
         matches!(self, Self::Person)

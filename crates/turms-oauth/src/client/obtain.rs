@@ -111,12 +111,19 @@ impl ServerLogin {
         let metadata_url = challenge.and_then(|challenge| challenge.get("resource_metadata"));
         let discovery = discover(&self.fetcher, &self.server, metadata_url, issuer).await?;
         let stored = match stored {
-            Some(stored) if stored.issuer != discovery.server.issuer => {
+            Some(stored) if stored.issuer != discovery.server.issuer && !discovery.is_legacy => {
+                if !is_interactive && self.options.grant.issuer().is_none() {
+                    let before = printable(&stored.issuer);
+                    let reason =
+                        format!("is not {before}, which got the credentials before; set the issuer of the grant");
+                    return Err(OAuthError::unsupported(&discovery.server.issuer, reason));
+                }
                 // The server uses another authorization server now: its tokens are of no use, and must not be sent there.
                 lock.clear().await?;
                 self.current.store(None);
                 None
             }
+            // Missing metadata does not mean another authorization server: it may be missing for a moment.
             stored => stored,
         };
         if let (Some(stored), Cause::Rejected { .. }, true) = (&stored, cause, is_interactive)
@@ -128,6 +135,7 @@ impl ServerLogin {
                 Err(error) => tracing::debug!(%error, "the refresh token is not accepted; a login is needed"),
             }
         }
+        let stored = stored.filter(|stored| stored.issuer == discovery.server.issuer);
         let requested = stored.as_ref().map(|stored| stored.requested_scopes.clone()).unwrap_or_default();
         let scopes = match cause {
             Cause::MissingScopes { scopes, .. } => add_scopes(&requested, &scopes.join(" ")),
@@ -238,8 +246,9 @@ impl ServerLogin {
             }
             Grant::Person => return Err(self.login_required()),
         };
-        let client = StoredClient::new(&metadata.issuer, client.map(ClientIdentity::id).unwrap_or_default());
-        Ok(self.stored_login(discovery, client, scopes, response, dpop.as_deref()))
+        let mut stored = StoredClient::new(&metadata.issuer, client.map(ClientIdentity::id).unwrap_or_default());
+        stored.method = client.and_then(|client| client.chosen_method(metadata)).map(str::to_owned);
+        Ok(self.stored_login(discovery, stored, scopes, response, dpop.as_deref()))
     }
 
     /// Exchanges the ID token of a person for an assertion of the identity provider (ID-JAG).

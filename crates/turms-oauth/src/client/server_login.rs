@@ -225,7 +225,8 @@ impl ServerLogin {
     }
 
     pub(super) fn forget(&self, serial: Option<u64>) {
-        let forgotten = |token: &Arc<CurrentToken>| Some(token.serial) == serial;
+        // A login that could not be saved is nowhere else.
+        let forgotten = |token: &Arc<CurrentToken>| Some(token.serial) == serial && token.is_saved;
         self.current.rcu(|current| current.as_ref().filter(|token| !forgotten(token)).cloned());
     }
 

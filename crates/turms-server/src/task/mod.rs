@@ -198,7 +198,7 @@ impl TaskManager {
         context: Context,
         server: Option<Meta>,
     ) -> CallResult {
-        let created = NewTask(Some(Arc::new(self.create(&context, tool.task_ttl(), request.task())?)));
+        let created = NewTask(Some(Arc::new(self.create(&context, &tool, request.task())?)));
         let task = created.store().await?;
         let detach = Arc::new(DetachPoint::default());
         detach.open(task.clone());
@@ -233,7 +233,7 @@ impl TaskManager {
             HandlerProgress::Finished(result) => crate::router::finish(result?, server),
             HandlerProgress::InputRequired(result) => result,
             HandlerProgress::Detached(handler) => {
-                let created = NewTask(Some(Arc::new(self.create(&context, tool.task_ttl(), None)?)));
+                let created = NewTask(Some(Arc::new(self.create(&context, &tool, None)?)));
                 let task = created.store().await?;
                 detach.open(task.clone());
                 let log = CallLog::of_tool(tool.name(), context.call());
@@ -250,7 +250,7 @@ impl TaskManager {
     pub(crate) fn create(
         &self,
         context: &Context,
-        keep: Option<Duration>,
+        tool: &Tool,
         task_request: Option<&TaskRequest>,
     ) -> Result<RunningTask, ErrorObject> {
         let too_many = |_| {
@@ -258,14 +258,14 @@ impl TaskManager {
             ErrorObject::internal(format!("no more than {most} tasks can run at once: try again later"))
         };
         let permit = self.running.clone().try_acquire_owned().map_err(too_many)?;
-        let keep = granted_ttl(keep.or(self.options.keep), task_request);
+        let keep = granted_ttl(tool.task_ttl().or(self.options.keep), task_request);
         let now = now();
         let ttl = keep.map(|keep| i64::try_from(keep.as_millis()).unwrap_or(i64::MAX));
         let interval = i64::try_from(self.options.poll_interval.as_millis()).unwrap_or(i64::MAX);
         let mut task = Task::new(random_id(), TaskStatus::Working, now.clone(), now, ttl);
         task.poll_interval_ms = Some(interval);
         let owner = context.principal().map(|principal| principal.key().to_owned());
-        let record = TaskRecord::new(task, creator(context).unwrap_or_default()).owner(owner);
+        let record = TaskRecord::new(task, creator(context).unwrap_or_default()).owner(owner).scopes(tool.scopes());
         Ok(RunningTask::new(record, keep, self.store().clone(), context, permit))
     }
 
@@ -321,7 +321,9 @@ fn spawn(task: Arc<RunningTask>, handler: ToolFuture, server: Option<Meta>, log:
 }
 
 fn is_owned(record: &TaskRecord, context: &Context) -> bool {
-    record.owner.as_deref() == context.principal().map(Principal::key)
+    let principal = context.principal();
+    record.owner.as_deref() == principal.map(Principal::key)
+        && principal.is_none_or(|principal| principal.require(&record.scopes).is_ok())
 }
 
 /// Returns the time to live of a task: the time that a client of 2025-11-25 requests, limited to the configured one.

@@ -222,6 +222,24 @@ async fn items_without_their_scopes_can_be_hidden() {
 }
 
 #[tokio::test]
+async fn a_task_of_a_tool_with_scopes_is_unknown_to_a_token_without_them() {
+    let export = Tool::builder("export").task().scopes(["admin"]).handler(std::future::pending::<String>);
+    let router = Server::new("s", "1").tool(export).build().unwrap();
+    let admin = Principal::new("ann").with_scopes(["admin"]);
+    let created = call_over_network(&router, Some(&admin), "tools/call", json!({ "name": "export" })).await.unwrap();
+    let id = json!({ "taskId": created["taskId"] });
+    assert!(id["taskId"].is_string(), "{created}");
+    // The same subject, with a token for less.
+    let reader = Principal::new("ann").with_scopes(["read"]);
+    for method in ["tasks/get", "tasks/cancel"] {
+        let error = call_over_network(&router, Some(&reader), method, id.clone()).await.unwrap_err();
+        assert_eq!(error.code, turms_proto::ErrorCode::INVALID_PARAMS, "{method}: {error}");
+    }
+    call_over_network(&router, Some(&admin), "tasks/get", id.clone()).await.unwrap();
+    call_over_network(&router, Some(&admin), "tasks/cancel", id).await.unwrap();
+}
+
+#[tokio::test]
 #[expect(clippy::needless_pass_by_value, reason = "extractors are taken by value")]
 async fn a_handler_requires_scopes_with_the_question_mark_operator() {
     fn with_tool_error(caller: Principal) -> Result<String, ToolError> {

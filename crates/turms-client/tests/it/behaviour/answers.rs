@@ -87,7 +87,9 @@ async fn an_invalid_form_response_is_not_sent() {
         let answer = client.call_tool("register", ()).await;
         if client.version.has(Ability::InputRequired) {
             let error = answer.unwrap_err();
-            let CallErrorKind::Input(InputCause::Refused { method, reason }) = error.kind() else { panic!("{error}") };
+            let CallErrorKind::Input(InputCause::InvalidForm { method, reason }) = error.kind() else {
+                panic!("{error}")
+            };
             assert_eq!(method, "elicitation/create");
             assert!(reason.contains(complaint), "{reason}");
         } else {
