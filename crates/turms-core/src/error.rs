@@ -14,6 +14,7 @@ use turms_proto::{CanonicalError, DecodeError, EncodeError, ErrorObject, Message
 use crate::channel::ConnectError;
 use crate::connection::{ConnectionError, HandshakeError};
 use crate::peer::PeerError;
+use crate::principal::InsufficientScopeError;
 use crate::registry::{RegisterError, RegistryError, ServiceCallError, ServiceNameError};
 use crate::service_error::ServiceError;
 use crate::store::StoreError;
@@ -189,6 +190,7 @@ __into_error! {
     Other: DecodeError,
     Other: EncodeError,
     Other: ErrorObject,
+    Other: InsufficientScopeError,
     Other: MessageError,
     Other: JoinError,
     Other: MissingCapabilityError,

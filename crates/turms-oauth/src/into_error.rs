@@ -9,16 +9,24 @@ turms_core::__internal::into_error! {
 turms_core::__internal::into_error! {
     Other: crate::FetchError,
     Other: crate::OAuthError,
+    Other: crate::OAuthErrorResponse,
 }
 
 #[cfg(feature = "client")]
 turms_core::__internal::into_error! {
+    Other: crate::InvalidRecordError,
     Other: crate::LoginError,
     Other: crate::StoreError,
 }
 
 #[cfg(feature = "guard")]
 turms_core::__internal::into_error! {
+    Other: crate::ReplayStoreError,
     Other: crate::VerifyError,
     Setup: crate::GuardError,
+}
+
+#[cfg(feature = "proxy")]
+turms_core::__internal::into_error! {
+    Other: crate::proxy::UpstreamError,
 }

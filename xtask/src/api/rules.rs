@@ -40,9 +40,10 @@ const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         name: "http_body::Body",
-        items: 6,
+        items: 7,
         reason: "HTTP services take and give bodies; there is no other trait",
     },
+    Exception { name: "http_body_util::Full", items: 1, reason: "the body of the responses of authorization servers" },
     Exception { name: "hyper::Error", items: 1, reason: "until HTTP errors of WebSocket are a source only" },
     Exception { name: "hyper::Incoming", items: 1, reason: "the body that a tower service is served with" },
     Exception { name: "rustls::ClientConfig", items: 1, reason: "until it stands behind the feature `rustls-0_23`" },
@@ -63,7 +64,8 @@ const EXCEPTIONS: &[Exception] = &[
 const ERROR: &str = "turms::Error";
 
 /// Errors with another name than `..Error`: the error of JSON-RPC, and the rejection of an extractor, as in axum.
-const OTHER_ERRORS: &[&str] = &["turms::ErrorObject", "turms::Rejection"];
+const OTHER_ERRORS: &[&str] =
+    &["turms::ErrorObject", "turms::Rejection", "turms::http::GuardRejection", "turms::oauth::OAuthErrorResponse"];
 
 /// Endings of the names of errors: what an operation returns, and the kinds and causes inside.
 const ERROR_ENDINGS: &[&str] = &["Error", "Kind", "Cause"];

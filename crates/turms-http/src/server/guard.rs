@@ -196,6 +196,10 @@ pub struct GuardRejection {
     pub message: String,
 }
 
+turms_core::__internal::into_error! {
+    Other: GuardRejection,
+}
+
 impl GuardRejection {
     /// Creates a rejection without headers.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
