@@ -84,7 +84,7 @@ pub(crate) struct ClientOptions {
     #[arg(long, value_name = "ID", env = CLIENT_ID)]
     pub(crate) client_id: Option<String>,
     /// Secret of the client; `@FILE` reads it from a file. Other users can see options of running programs: prefer the file or the variable
-    #[arg(long, value_name = "SECRET", env = CLIENT_SECRET, hide_env_values = true)]
+    #[arg(long, value_name = "SECRET", env = CLIENT_SECRET, hide_env_values = true, allow_hyphen_values = true)]
     pub(crate) client_secret: Option<String>,
     /// PEM file with the private key of the client, in place of a secret
     #[arg(long, value_name = "FILE", env = CLIENT_KEY)]
@@ -183,7 +183,7 @@ pub(crate) struct LoginArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
     /// Secret of that client, which is stored with the login; `@FILE` reads it from a file
-    #[arg(long, value_name = "SECRET", env = CLIENT_SECRET, hide_env_values = true)]
+    #[arg(long, value_name = "SECRET", env = CLIENT_SECRET, hide_env_values = true, allow_hyphen_values = true)]
     pub(crate) client_secret: Option<String>,
     /// Issuer of the authorization server that knows the client; another one does not get its id and secret
     #[arg(long, value_name = "URL", requires = "client_id")]

@@ -53,7 +53,7 @@ pub(crate) struct DemoAuthArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) auth_client: Option<String>,
     /// Client secret for introspection; `@FILE` reads it from a file
-    #[arg(long, value_name = "SECRET", env = AUTH_CLIENT_SECRET, hide_env_values = true)]
+    #[arg(long, value_name = "SECRET", env = AUTH_CLIENT_SECRET, hide_env_values = true, allow_hyphen_values = true)]
     pub(crate) auth_client_secret: Option<String>,
     /// URL of the demo server for clients, which is the audience of tokens [default: the URL that it listens on]
     #[arg(long, value_name = "URL")]

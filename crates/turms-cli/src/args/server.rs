@@ -97,7 +97,7 @@ pub(crate) struct ServerOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) answers: Option<PathBuf>,
     /// Bearer token to send with every request; `@FILE` reads it from a file
-    #[arg(long, value_name = "TOKEN", env = BEARER, hide_env_values = true, help_heading = "Authorization")]
+    #[arg(long, value_name = "TOKEN", env = BEARER, hide_env_values = true, allow_hyphen_values = true, help_heading = "Authorization")]
     pub(crate) bearer: Option<String>,
     #[command(flatten)]
     pub(crate) profile: ProfileOptions,

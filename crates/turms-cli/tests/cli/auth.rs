@@ -289,7 +289,8 @@ fn a_bearer_token_is_used_as_it_is() {
     let traced = setting.add().env("TURMS_BEARER", &token).arg("-vvv").run();
     assert!(traced.stderr.contains("tools/call") && !traced.stderr.contains(&token), "{traced:?}");
     assert_eq!(setting.add().env("TURMS_BEARER", &token).ok(), "3\n");
-    let wrong = with("wrong-token");
+    // Random tokens may begin with a hyphen.
+    let wrong = with("-wrong-token");
     wrong.fails(4, &["401", "invalid_token", "hint: have the credentials expired"]);
     assert!(!wrong.stderr.contains("wrong-token"), "{wrong:?}");
     let output = setting.divide().env("TURMS_BEARER", &token).run();
