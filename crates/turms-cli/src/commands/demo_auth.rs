@@ -33,10 +33,8 @@ pub(super) struct DemoAuth {
 enum TokenSource {
     /// The development server, which is started with the demo. Logs a user in without a page, if there is one.
     Development { user: Option<String> },
-    /// Issuers of signed tokens.
-    Issuers(Vec<String>),
-    /// An issuer, and the URL of its keys.
-    Keys { issuer: String, url: String },
+    /// Issuers of signed tokens, with the URLs of their keys. Without a URL, the keys are found by the metadata of the issuer.
+    Issuers(Vec<(String, Option<String>)>),
     /// An issuer, and its introspection endpoint.
     Introspection { issuer: String, url: String, client: String, secret: Secret },
 }
@@ -104,9 +102,12 @@ impl DemoAuth {
                 guard.issuer(issuer)
             }
             TokenSource::Issuers(issuers) => {
-                issuers.iter().map(Issuer::discover).fold(guard, TokenGuardBuilder::issuer)
+                let issuers = issuers.iter().map(|(issuer, keys)| match keys {
+                    Some(url) => Issuer::jwks_uri(issuer, url),
+                    None => Issuer::discover(issuer),
+                });
+                issuers.fold(guard, TokenGuardBuilder::issuer)
             }
-            TokenSource::Keys { issuer, url } => guard.issuer(Issuer::jwks_uri(issuer, url)),
             TokenSource::Introspection { issuer, url, client, secret } => {
                 guard.issuer(Issuer::introspect(issuer, url, client, secret.expose()))
             }
@@ -154,10 +155,12 @@ impl DemoAuth {
                 text = row(text, "client with a secret", &format!("{}, {}", ROBOT.0, ROBOT.1));
             }
             (TokenSource::Development { .. }, None) => {}
-            (TokenSource::Issuers(issuers), _) => text = row(text, "authorization servers", &issuers.join(", ")),
-            (TokenSource::Keys { issuer, .. } | TokenSource::Introspection { issuer, .. }, _) => {
-                text = row(text, "authorization server", issuer);
+            (TokenSource::Issuers(issuers), _) => {
+                for (issuer, _) in issuers {
+                    text = row(text, "authorization server", issuer);
+                }
             }
+            (TokenSource::Introspection { issuer, .. }, _) => text = row(text, "authorization server", issuer),
         }
         if !self.scopes.is_empty() {
             text = row(text, "scope", &self.scopes.join(" "));
@@ -186,7 +189,7 @@ impl TokenSource {
         }
         if let Some(option) = first_given(&[
             ("--auth-client", !has_introspection && args.auth_client.is_some()),
-            ("--auth-jwks", args.auth_jwks.is_some() && has_introspection),
+            ("--auth-jwks", !args.auth_jwks.is_empty() && has_introspection),
         ]) {
             return Err(CliError::usage(match option {
                 "--auth-jwks" => "--auth-jwks and --auth-introspect exclude each other",
@@ -194,17 +197,18 @@ impl TokenSource {
             }));
         }
         if args.auth {
-            return match args.auth_jwks {
+            return match args.auth_jwks.first() {
                 Some(_) => Err(CliError::usage("--auth-jwks is only for --auth-issuer")),
                 None => Ok(Some(Self::Development { user: args.auth_user.clone() })),
             };
         }
-        match (&args.auth_introspect, &args.auth_jwks, args.auth_issuer.as_slice()) {
-            (Some(url), _, issuers) => Self::introspection(args, url, issuers).map(Some),
-            (None, Some(url), [issuer]) => Ok(Some(Self::Keys { issuer: issuer.clone(), url: url.clone() })),
-            (None, Some(_), _) => Err(CliError::usage("--auth-jwks needs exactly one --auth-issuer")
-                .hint("the issuer is the claim `iss` of the tokens")),
-            (None, None, []) => match first_given(&[
+        if args.auth_jwks.len() > args.auth_issuer.len() {
+            return Err(CliError::usage("each --auth-jwks needs an --auth-issuer")
+                .hint("the issuer is the claim `iss` of the tokens"));
+        }
+        match (&args.auth_introspect, args.auth_issuer.as_slice()) {
+            (Some(url), issuers) => Self::introspection(args, url, issuers).map(Some),
+            (None, []) => match first_given(&[
                 ("--auth-resource", args.auth_resource.is_some()),
                 ("--auth-audience", !args.auth_audience.is_empty()),
                 ("--auth-scope", !args.auth_scope.is_empty()),
@@ -215,7 +219,10 @@ impl TokenSource {
                 }
                 None => Ok(None),
             },
-            (None, None, issuers) => Ok(Some(Self::Issuers(issuers.to_vec()))),
+            (None, issuers) => {
+                let urls = args.auth_jwks.iter().cloned().map(Some).chain(std::iter::repeat(None));
+                Ok(Some(Self::Issuers(issuers.iter().cloned().zip(urls).collect())))
+            }
         }
     }
 
@@ -287,14 +294,12 @@ mod tests {
         let both = DemoAuthArgs { auth: true, auth_issuer: issuers(1), ..none() };
         assert!(error(&both).contains("no other one"));
         assert_eq!(error(&DemoAuthArgs { auth_user: some("ann"), ..none() }), "--auth-user is only for --auth");
-        assert!(
-            error(&DemoAuthArgs { auth_jwks: some("https://a/k"), ..none() }).contains("exactly one --auth-issuer")
-        );
-        let two = DemoAuthArgs { auth_jwks: some("https://a/k"), auth_issuer: issuers(2), ..none() };
-        assert!(error(&two).contains("exactly one --auth-issuer"));
+        let keys = |count: usize| vec!["https://a.example/keys".to_owned(); count];
+        let more_keys = DemoAuthArgs { auth_jwks: keys(2), auth_issuer: issuers(1), ..none() };
+        assert_eq!(error(&more_keys), "each --auth-jwks needs an --auth-issuer");
         let introspect = || DemoAuthArgs { auth_introspect: some("https://a/i"), ..none() };
         assert!(error(&introspect()).contains("needs --auth-client and --auth-client-secret"));
-        assert!(error(&DemoAuthArgs { auth_jwks: some("https://a/k"), ..introspect() }).contains("exclude each other"));
+        assert!(error(&DemoAuthArgs { auth_jwks: keys(1), ..introspect() }).contains("exclude each other"));
         assert!(error(&DemoAuthArgs { auth_client: some("a"), ..none() }).contains("only for --auth-introspect"));
         assert!(
             error(&DemoAuthArgs { auth_scope: vec!["a".to_owned()], ..none() }).contains("--auth-scope needs --auth")

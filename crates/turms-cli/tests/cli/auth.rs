@@ -440,6 +440,18 @@ fn a_demo_accepts_tokens_that_its_authorization_server_introspects() {
 }
 
 #[test]
+fn a_demo_accepts_the_tokens_of_several_issuers() {
+    let (first, second) = (Setting::new("first-issuer"), Setting::new("second-issuer"));
+    let keys = first.server.url("/jwks");
+    let issuers = ["--auth-issuer", first.server.issuer(), "--auth-issuer", second.server.issuer()];
+    let demo = Demo::with_options("--http", &guard_options(&[&issuers[..], &["--auth-jwks", &keys]].concat()));
+    for setting in [first, second] {
+        let token = setting.server.access_token("ann", &demo.url, &["demo"]);
+        assert_eq!(turms(["call", &demo.url, "add", "a=1", "b=2", "--bearer", &token]).ok(), "3\n");
+    }
+}
+
+#[test]
 fn demo_options_that_do_not_fit_together_are_errors() {
     let demo = |options: &[&str]| turms(["demo", "--http", "127.0.0.1:0"].iter().chain(options)).run();
     demo(&["--auth", "--auth-issuer", "https://a.example"]).fails(2, &["--auth starts an authorization server"]);
