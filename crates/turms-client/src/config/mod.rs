@@ -5,7 +5,7 @@ mod entry;
 mod env_file;
 mod error;
 mod file;
-mod place;
+mod known_files;
 #[cfg(test)]
 mod tests;
 mod variable;
@@ -19,7 +19,7 @@ use turms_proto::RawJson;
 use self::entry::Reader;
 pub use self::entry::{ServerEntry, ServerTarget};
 pub use self::error::{ConfigError, ConfigErrorKind, EntryError, EntryErrorKind};
-pub use self::place::{ConfigApp, ConfigFile, ConfigScope, Platform, known_config_files};
+pub use self::known_files::{ConfigApp, ConfigFile, ConfigScope, Platform, known_config_files};
 use self::variable::Variables;
 
 /// Maximum size of a file. The limit is large, because Claude Code stores its servers in a file with other data that

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 /// Returns the paths of the configuration files of other clients: first those of the project, then those of the user.
 ///
 /// The files need not exist. `config` is the directory for settings, if the environment sets one: `%APPDATA%` on
-/// Windows, `$XDG_CONFIG_HOME` on Linux. Otherwise it is the usual folder in `home`. On a Mac it is always that one.
+/// Windows, `$XDG_CONFIG_HOME` on Linux. Without it, the default directory in `home` is used. On macOS it is ignored.
 ///
 /// ```
 /// use std::path::Path;
 /// use turms_client::{Platform, known_config_files};
 ///
-/// let places = known_config_files(Platform::Linux, Path::new("/home/ann"), Path::new("/src/turms"), None);
-/// assert_eq!(places[0].to_string(), "Claude Code, project: /src/turms/.mcp.json");
+/// let files = known_config_files(Platform::Linux, Path::new("/home/ann"), Path::new("/src/turms"), None);
+/// assert_eq!(files[0].to_string(), "Claude Code, project: /src/turms/.mcp.json");
 /// ```
 #[must_use]
 pub fn known_config_files(platform: Platform, home: &Path, project: &Path, config: Option<&Path>) -> Vec<ConfigFile> {
@@ -97,7 +97,7 @@ impl fmt::Display for ConfigScope {
     }
 }
 
-/// The operating systems, which have different folders for settings.
+/// An operating system, which decides about the directory for settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Platform {
@@ -127,12 +127,12 @@ mod tests {
     fn paths(platform: Platform, config: Option<&str>) -> Vec<String> {
         known_config_files(platform, Path::new("/home/ann"), Path::new("/src"), config.map(Path::new))
             .into_iter()
-            .map(|place| place.path.display().to_string().replace('\\', "/"))
+            .map(|file| file.path.display().to_string().replace('\\', "/"))
             .collect()
     }
 
     #[test]
-    fn the_project_comes_before_the_person() {
+    fn the_files_of_the_project_come_first() {
         assert_eq!(
             paths(Platform::Linux, None),
             [
