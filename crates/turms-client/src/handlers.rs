@@ -126,7 +126,7 @@ impl ClientHandlers {
     }
 
     /// Returns `true` if there is a handler for URL elicitation.
-    pub(crate) fn visits_pages(&self) -> bool {
+    pub(crate) fn handles_urls(&self) -> bool {
         self.url.is_some()
     }
 

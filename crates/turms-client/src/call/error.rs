@@ -33,8 +33,8 @@ pub(crate) enum Recovery {
     NewSession,
     /// The cached protocol revision was wrong, and the next connection negotiates it.
     NewVersion,
-    /// No connection was ready in time. Another attempt would wait again, so do not retry.
-    Hopeless,
+    /// No connection was ready in time, and another attempt would wait again.
+    DoNotRetry,
 }
 
 /// The kind of a [`CallError`]. To decide about retries, prefer the methods of the error.
@@ -407,8 +407,8 @@ impl CallError {
         }
     }
 
-    /// Marks the call as sent, because the server has received an earlier part of it.
-    pub(crate) fn begun(mut self) -> Self {
+    /// Marks the call as possibly run, because the server has received an earlier part of it.
+    pub(crate) fn maybe_sent(mut self) -> Self {
         if self.0.delivery == Delivery::NotSent {
             self.0.delivery = Delivery::Unknown;
         }

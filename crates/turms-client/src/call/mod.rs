@@ -50,8 +50,11 @@ pub struct Call<T, E = CallError> {
     plan: Plan<T, E>,
 }
 
+/// The requests of a call.
 enum Plan<T, E> {
+    /// One request. An error of encoding it is returned when the call is awaited.
     Request(Result<CallRequest, CallError>, Finish<T>),
+    /// Several requests.
     Steps(Steps<T, E>),
 }
 
@@ -234,7 +237,7 @@ impl CallOutput {
         Ok(*stream)
     }
 
-    /// Returns the complete result.
+    /// Returns the complete result, or the task if the caller asked for it.
     pub(crate) fn payload(self, call: &CallRequest) -> Result<Payload, CallError> {
         match self.outcome {
             Outcome::Complete(payload) => Ok(payload),
@@ -243,7 +246,7 @@ impl CallOutput {
         }
     }
 
-    /// Returns the complete result, decoded as a `T`.
+    /// Returns the [payload](Self::payload), decoded as a `T`.
     pub(crate) fn take<T: DeserializeOwned + 'static>(self, call: &CallRequest) -> Result<T, CallError> {
         self.payload(call)?.take().map_err(|error| call.invalid(error))
     }

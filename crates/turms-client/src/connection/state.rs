@@ -80,11 +80,11 @@ pub(crate) struct ServerShared {
     pub(crate) listen_streams: ListenStreams,
     /// Notified when the server responds while its notification stream is broken.
     pub(crate) responded: Notify,
-    /// Pauses of those who wait for the connection, while the authorizer of the connector works.
+    /// Pauses the timeouts of calls that wait for the connection, while the authorizer of the connector works.
     pub(crate) pauses: ClockPauses,
     pub(crate) shutdown: CancellationToken,
-    /// The counters of all ended connections.
-    past: Mutex<ConnectionStats>,
+    /// The sum of the counters of all connections that have ended.
+    ended_stats: Mutex<ConnectionStats>,
     /// The tasks of the supervisor and of connections that are being closed.
     pub(crate) tasks: TaskTracker,
 }
@@ -100,7 +100,7 @@ impl ServerShared {
             state: watch::Sender::new(ConnectionState::Connecting(ConnectionStatus::Connecting)),
             responded: Notify::new(),
             pauses: ClockPauses::new(),
-            past: Mutex::default(),
+            ended_stats: Mutex::default(),
             shutdown: CancellationToken::new(),
             tasks: TaskTracker::new(),
         })
@@ -127,14 +127,14 @@ impl ServerShared {
             },
             _ => None,
         };
-        Err(CallError::not_connected(target, cause).with_recovery(Recovery::Hopeless))
+        Err(CallError::not_connected(target, cause).with_recovery(Recovery::DoNotRetry))
     }
 
-    /// Waits for something that the connection leads to, without the time in which its authorizer works. Returns `None` after the
-    /// timeout.
+    /// Runs a future that waits for the connection. Returns `None` after the timeout, which is paused while the authorizer
+    /// of the connector works.
     pub(crate) async fn wait_connecting<F: Future>(&self, timeout: Option<Duration>, work: F) -> Option<F::Output> {
-        let clock = [CallClock::new(timeout, None)];
-        clock[0].run(self.pauses.follow(&clock, work)).await.ok()
+        let clock = CallClock::new(timeout, None);
+        clock.run(self.pauses.follow(std::slice::from_ref(&clock), work)).await.ok()
     }
 
     /// Publishes the progress of connecting.
@@ -149,7 +149,7 @@ impl ServerShared {
     }
 
     pub(crate) fn stats(&self) -> ClientStats {
-        let mut lifetime = *self.past.lock();
+        let mut lifetime = *self.ended_stats.lock();
         let state = self.state.borrow();
         let connection = match &*state {
             ConnectionState::Ready(connected) => connected.control.stats(),
@@ -166,7 +166,7 @@ impl ServerShared {
                 return false;
             }
             if let ConnectionState::Ready(connected) = state {
-                *self.past.lock() += connected.control.stats();
+                *self.ended_stats.lock() += connected.control.stats();
             }
             *state = ConnectionState::Closed(error);
             true
@@ -175,7 +175,7 @@ impl ServerShared {
 
     /// Adds the counters of a connection that has ended, and replaces the state.
     pub(super) fn end_connection(&self, connected: &Connected, state: ConnectionState) {
-        *self.past.lock() += connected.control.stats();
+        *self.ended_stats.lock() += connected.control.stats();
         self.state.send_replace(state);
     }
 
@@ -187,6 +187,7 @@ impl ServerShared {
         self.state.borrow().is_closed()
     }
 
+    /// Returns the timeout for waits other than for a response, such as for a connection.
     pub(crate) fn wait_time(&self, options: &Options) -> Option<Duration> {
         self.settings.timeouts.wait(options)
     }
@@ -231,6 +232,7 @@ pub(crate) struct Connected {
     /// The number of the connection, starting at 1.
     pub(crate) generation: u64,
     pub(crate) since: Instant,
+    /// The metadata of every request; `None` in revisions with a handshake.
     metadata: Mutex<Option<Meta>>,
     /// `true` once the server has confirmed the cached protocol revision.
     verified: AtomicBool,
@@ -238,6 +240,7 @@ pub(crate) struct Connected {
     wrong_version: AtomicBool,
     /// `true` if the server accepts batches. Determined before the first batch.
     pub(super) batches: OnceCell<bool>,
+    /// The reason of the loss. Set by the call or the supervisor that notices it first.
     pub(crate) lost: SetOnce<CloseInfo>,
     pub(crate) streams: StreamHealth,
 }

@@ -32,8 +32,8 @@ impl<S> InputRounds<S> {
     }
 
     /// Subscribes to the events of a server that may require URL elicitations. Called before the call is sent, because
-    /// the completion may arrive together with the error.
-    fn page_events(&self) -> Option<Events> {
+    /// the completion of an elicitation may arrive together with the error that requires it.
+    fn elicitation_events(&self) -> Option<Events> {
         let connected = self.shared.current()?;
         connected.version().has(Ability::ElicitationIds).then(|| self.shared.incoming.events.subscribe())
     }
@@ -41,8 +41,8 @@ impl<S> InputRounds<S> {
 
 impl<S: CallService> CallService for InputRounds<S> {
     async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
-        let visits_pages = self.shared.incoming.handlers.visits_pages();
-        let events = if visits_pages { self.page_events() } else { None };
+        let handles_urls = self.shared.incoming.handlers.handles_urls();
+        let events = if handles_urls { self.elicitation_events() } else { None };
         match self.inner.call(call).await {
             outcome if call.options.return_input => outcome,
             Ok(output) if !matches!(output.outcome, Outcome::InputRequired(_)) => Ok(output),
@@ -74,13 +74,13 @@ impl<S: CallService> InputRounds<S> {
                 }
                 Ok(output) => return Ok(CallOutput { took_input: round > 0, ..output }),
                 Err(error) => {
-                    let error = if round > 0 { error.begun() } else { error };
-                    self.visit_pages(call, error, events.filter(|_| round < max)).await?;
+                    let error = if round > 0 { error.maybe_sent() } else { error };
+                    self.elicit_urls(call, error, events.filter(|_| round < max)).await?;
                     call.clone()
                 }
             };
             round += 1;
-            events = self.page_events();
+            events = self.elicitation_events();
             outcome = self.inner.call(&next).await;
         }
     }
@@ -110,30 +110,30 @@ impl<S: CallService> InputRounds<S> {
         Ok(CallParams::Json(params.into()))
     }
 
-    /// Handles the URL elicitations that a server of 2025-11-25 requires before the call, and waits for their
-    /// completion. Returns any other error.
-    async fn visit_pages(&self, call: &CallRequest, error: CallError, events: Option<Events>) -> Result<(), CallError> {
+    /// Handles an error of a server of 2025-11-25 that requires URL elicitations before the call, and waits for their
+    /// completion. Returns the error if it is another one, or if an elicitation is not accepted and completed.
+    async fn elicit_urls(&self, call: &CallRequest, error: CallError, events: Option<Events>) -> Result<(), CallError> {
         let required = error.error_response().and_then(raise_url_elicitation);
         let (Some(required), Some(mut events)) = (required, events) else { return Err(error) };
-        let mut pages = required.input_requests.unwrap_or_default();
-        for (_, page) in &pages {
+        let mut elicitations = required.input_requests.unwrap_or_default();
+        for (_, elicitation) in &elicitations {
             let incoming = &self.shared.incoming;
             let running = RunningHandlers::new(call);
             let cx = incoming.input_context(running.token.clone());
-            let response = incoming.handlers.respond(page.clone(), cx).await.map_err(|_| error.clone())?;
+            let response = incoming.handlers.respond(elicitation.clone(), cx).await.map_err(|_| error.clone())?;
             running.finish();
             if response.member("action").is_none_or(|action| action.as_str() != "\"accept\"") {
                 return Err(error);
             }
         }
         let completed = async {
-            while !pages.is_empty() {
+            while !elicitations.is_empty() {
                 let id = events.find(|event| match event {
                     Event::ElicitationComplete { id } => Some(id),
                     _ => None,
                 });
                 match id.await {
-                    Some(id) => pages.shift_remove(&id),
+                    Some(id) => elicitations.shift_remove(&id),
                     None => return false,
                 };
             }
@@ -147,7 +147,7 @@ impl<S: CallService> InputRounds<S> {
     }
 }
 
-/// Responds to all input requests of a round, or to none.
+/// Returns the responses to all input requests of a round, by key, or the first error.
 pub(super) async fn respond(
     incoming: &IncomingHandler,
     call: &CallRequest,
@@ -184,8 +184,8 @@ pub(super) async fn respond(
     Ok(object)
 }
 
-/// The handlers of input requests that run. Their token is cancelled if they are dropped, because the call is cancelled, by whatever
-/// token, or dropped.
+/// The running handlers of input requests. They are dropped if the call is cancelled or dropped. That cancels their token, for
+/// work that they have started outside of themselves.
 struct RunningHandlers<'a> {
     token: CancellationToken,
     call: &'a CallRequest,
@@ -196,7 +196,7 @@ impl<'a> RunningHandlers<'a> {
         Self { token: CancellationToken::new(), call }
     }
 
-    /// Leaves the token alone: the handlers have returned.
+    /// Drops the value without cancelling the token: the handlers have returned.
     fn finish(mut self) {
         self.token = CancellationToken::new();
     }

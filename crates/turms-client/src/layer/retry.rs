@@ -139,7 +139,7 @@ pub(crate) fn decide(error: &CallError, safe: bool, reconnects: bool) -> Decisio
                 return Decision::Immediately;
             }
         }
-        Recovery::Hopeless => return Decision::Fail,
+        Recovery::DoNotRetry => return Decision::Fail,
         Recovery::NewSession | Recovery::Unknown => {}
     }
     if !reconnects || !error.is_disconnected() {
@@ -220,13 +220,13 @@ mod tests {
             (lost().with_recovery(Recovery::NewSession), [Fail, Fail, Fail, WithinBudget]),
             (new_version(-32022), [Immediately; 4]),
             (new_version(-32601), [Fail, Immediately, Fail, Immediately]),
-            (unsent().with_recovery(Recovery::Hopeless), [Fail; 4]),
+            (unsent().with_recovery(Recovery::DoNotRetry), [Fail; 4]),
             (refused(Delivery::NotSent), [Fail, Fail, WhenReachable, WhenReachable]),
             (refused(Delivery::Unknown), [Fail, Fail, Fail, WithinBudget]),
             (unsent(), [Fail, Fail, WithinBudget, WithinBudget]),
             (lost(), [Fail, Fail, Fail, WithinBudget]),
             // After an input round, no error counts as not sent.
-            (unsent().begun(), [Fail, Fail, Fail, WithinBudget]),
+            (unsent().maybe_sent(), [Fail, Fail, Fail, WithinBudget]),
             (CallError::new("x", timeout, Delivery::Unknown), [Fail; 4]),
             (CallError::new("x", CallErrorKind::Cancelled, Delivery::Unknown), [Fail; 4]),
             (CallError::not_sent("x", CallErrorKind::Unauthorized(Arc::new(std::fmt::Error))), [Fail; 4]),

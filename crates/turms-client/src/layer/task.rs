@@ -97,7 +97,7 @@ impl<S: CallService> TaskPoller<S> {
         let options = CallOptions::with_timeout(call.options.timeout);
         let result = Waiter { poller: self, watch, call, options }.run().await;
         // The call that created the task was sent, even if this request about the task was not.
-        result.map_err(|error| error.begun().about(call.target()))
+        result.map_err(|error| error.maybe_sent().about(call.target()))
     }
 
     /// Reads the state of a task.

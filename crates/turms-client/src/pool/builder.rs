@@ -127,7 +127,8 @@ impl PoolBuilder {
             PoolShared::new(self.strategy, self.check, self.size, self.max_validation_steps, self.acquire_timeout);
         let pool = Pool::new(shared.clone());
         for client in self.clients {
-            shared.add(client, false);
+            let managed = false;
+            shared.add(client, managed);
         }
         shared.add_connected(results);
         match shared.pool_stats().last_failure {
