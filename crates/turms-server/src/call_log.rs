@@ -1,8 +1,13 @@
 //! `tracing` events for failed calls, for all transports.
 //!
-//! The target is `turms::server`. A panic of a handler is logged at level error, a failure of a handler (an error or a
-//! tool result with `isError`) and a call without the scopes it needs at level info, a rejected request (unknown, invalid, not allowed) at level debug. The
-//! fields are `method`, the name of the item (`tool`, `prompt` or `resource`, long names shortened), `session`
+//! The target is `turms::server`. The levels are:
+//!
+//! - error: a panic of a handler, or an internal error;
+//! - warn: a timeout, an exceeded limit, or an unavailable dependency;
+//! - info: a failure of a handler (an error or a tool result with `isError`), or a call without the scopes it needs;
+//! - debug: a rejected request (unknown, invalid, not allowed).
+//!
+//! The fields are `method`, the name of the item (`tool`, `prompt` or `resource`, long names shortened), `session`
 //! ([`Session::serial`](crate::Session::serial)), the request `id` and the error `code`. Arguments and results are not
 //! logged.
 

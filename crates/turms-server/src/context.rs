@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::__internal::{debug_error, error_chain, random_id};
 use turms_core::store::{StoreError, TaskAnswer};
-use turms_core::{CallContext, CancellationToken, Peer, PeerError};
+use turms_core::{CallContext, CancellationToken, Peer, PeerError, Principal};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{Translate as _, UnsupportedFeatureError, lower_elicitation};
 use turms_proto::session::{RequestError, RequestOptions};
@@ -25,7 +25,6 @@ use crate::input::InputRounds;
 use crate::input_call::{InputCall, InputOptions, LogCall};
 use crate::session::Session;
 use crate::task::{DetachPoint, RunningTask};
-use turms_core::Principal;
 
 /// The context of a call, for its handler. Cheap to clone, and can be moved to other tasks.
 #[doc(alias = "ctx")]
@@ -88,7 +87,7 @@ impl Context {
         Some(Self(Arc::new(ContextInner { call, scope })))
     }
 
-    /// Returns `true` if visibility depends on the caller.
+    /// Returns `true` if the server shows different items to different callers.
     #[cfg(feature = "skills")]
     pub(crate) fn has_visibility_filter(&self) -> bool {
         self.server().settings().is_none_or(|settings| settings.visible.is_some())
@@ -103,7 +102,7 @@ impl Context {
         resource.is_some_and(|resource| settings.is_visible(crate::server::Component::Resource(&resource), self))
     }
 
-    pub(crate) fn put<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
+    pub(crate) fn insert_extension<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
         Arc::make_mut(&mut self.0).call.insert_extension(value);
     }
 
@@ -113,7 +112,7 @@ impl Context {
         self.call().version()
     }
 
-    /// Returns the request id. `None` for calls within the process.
+    /// Returns the request id. `None` if the call did not come over a transport.
     #[must_use]
     pub fn request_id(&self) -> Option<&RequestId> {
         self.call().id()
@@ -167,8 +166,9 @@ impl Context {
         self.call().client_capabilities().map(Cow::into_owned).unwrap_or_default()
     }
 
-    /// Returns `true` if the client has cancelled the call. The handler is dropped then, so that only the `Drop` of its values can ask.
-    /// For work outside of the handler, extract a [`CancellationToken`](crate::CancellationToken).
+    /// Returns `true` if the client has cancelled the call. The handler is dropped then, so this is only useful in the
+    /// `Drop` of its values. For work outside of the handler, extract a
+    /// [`CancellationToken`](crate::CancellationToken).
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.call().cancellation().is_some_and(CancellationToken::is_cancelled)
@@ -242,9 +242,9 @@ impl Context {
         self.call().log_enabled(level)
     }
 
-    /// Asks the user to fill in a form. The form is generated from `T`, which derives `Deserialize` and `JsonSchema`: a struct of strings, numbers, booleans, enums
-    /// without data and vectors of such enums. A field of type `Option` is optional, and is `None` if the response
-    /// omits it or sets it to `null`.
+    /// Asks the user to fill in a form. The form is generated from `T`, which derives `Deserialize` and `JsonSchema`: a
+    /// struct of strings, numbers, booleans, enums without data and vectors of such enums. A field of type `Option` is
+    /// optional, and is `None` if the response omits it or sets it to `null`.
     ///
     /// In 2026-07-28 the call ends with the input request, and the handler **runs again from its beginning** when the
     /// client repeats the call with the response. Side effects before the input request happen each time: put them into
@@ -289,7 +289,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// If a field of `T` has another type, the client does not support forms, or it does not respond.
+    /// If a field of `T` has another type, or the client does not support forms or does not respond.
     pub fn elicit<T: FormType>(&self, message: impl Into<String>) -> InputCall<Elicited<T>> {
         let (context, message) = (self.clone(), message.into());
         InputCall::new(async move |options| {
@@ -326,7 +326,7 @@ impl Context {
     /// [`Context::once`].
     ///
     /// # Errors
-    /// If the form is invalid, the client does not support it, or it does not respond.
+    /// If the form is invalid, or the client does not support it or does not respond.
     pub fn elicit_with(&self, params: ElicitParams) -> InputCall<ElicitResult> {
         let context = self.clone();
         InputCall::new(async move |options| context.send_elicit(options, params).await)
@@ -427,18 +427,21 @@ impl Context {
         self.client_capabilities().require(capability).map_err(|error| InputError::Unsupported(Box::new(error)))
     }
 
+    /// Requests input: through the record of the task if the handler runs as one, with a request to the client in
+    /// revisions with a handshake, and with an input round in 2026-07-28.
     async fn ask<M: Method>(
         &self,
         options: InputOptions,
         kind: &'static str,
         mut params: M::Params,
-        question: impl FnOnce(M::Params) -> InputRequest,
+        to_input_request: impl FnOnce(M::Params) -> InputRequest,
     ) -> Result<M::Result, InputError> {
         if let Some(running) = self.running_task() {
-            let asked = self.ask_as_task::<M>(running, options.key.as_deref().unwrap_or(kind), question(params));
+            let key = options.key.as_deref().unwrap_or(kind);
+            let response = self.ask_as_task::<M>(running, key, to_input_request(params));
             return match options.timeout {
-                None => asked.await,
-                Some(limit) => tokio::time::timeout(limit, asked)
+                None => response.await,
+                Some(limit) => tokio::time::timeout(limit, response)
                     .await
                     .unwrap_or_else(|_| Err(PeerError::Request(RequestError::TimedOut(limit)).into())),
             };
@@ -452,15 +455,15 @@ impl Context {
         };
         let principal = self.principal_key();
         let key = options.key.unwrap_or_else(|| rounds.next_key(principal, kind));
-        let mut question = question(params);
-        question.lower(self.protocol_version());
-        let answer = rounds.ask(principal, &key, question.clone()).await;
-        match answer.decode() {
-            Ok(answer) => Ok(answer),
+        let mut request = to_input_request(params);
+        request.lower(self.protocol_version());
+        let response = rounds.ask(principal, &key, request.clone()).await;
+        match response.decode() {
+            Ok(result) => Ok(result),
             // An invalid response is requested again.
             Err(_) => {
                 rounds.discard_response(&key);
-                Ok(rounds.ask(principal, &key, question).await.decode()?)
+                Ok(rounds.ask(principal, &key, request).await.decode()?)
             }
         }
     }
@@ -469,13 +472,13 @@ impl Context {
         &self,
         running: &RunningTask,
         key: &str,
-        mut question: InputRequest,
+        mut request: InputRequest,
     ) -> Result<M::Result, InputError> {
-        question.lower(self.protocol_version());
+        request.lower(self.protocol_version());
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let decoded = match running.ask(key, question.clone()).await?.ok_or(InputError::TaskEnded)? {
+            let decoded = match running.ask(key, request.clone()).await?.ok_or(InputError::TaskEnded)? {
                 TaskAnswer::Given(answer) => answer.decode::<M::Result>(),
                 TaskAnswer::Refused(error) => {
                     return Err(PeerError::Request(RequestError::Peer(Box::new(error))).into());
@@ -487,7 +490,7 @@ impl Context {
                     answer.raise(self.protocol_version());
                     return Ok(answer);
                 }
-                // An invalid response is requested again, with another key, because each key is answered once.
+                // An invalid response is requested again. `RunningTask::ask` adds a number to a key that was used before.
                 Err(error) if attempts == MAX_ATTEMPTS => return Err(error.into()),
                 Err(_) => {}
             }

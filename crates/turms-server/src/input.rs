@@ -19,7 +19,7 @@ use crate::router::attach_server_info;
 use crate::seal::{InvalidRequestState, Sealer};
 use crate::sync::Mutex;
 
-/// The input rounds of one request. Negotiated lazily, because few handlers request input.
+/// The input rounds of one request. A round is opened on first use, because few handlers request input.
 #[derive(Debug)]
 pub(crate) struct InputRounds {
     request: InputRequestState,
@@ -32,7 +32,7 @@ pub(crate) struct InputRequestState {
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) method: &'static str,
     /// The name of the tool or prompt, or the URI of the resource.
-    pub(crate) subject: ByteString,
+    pub(crate) target: ByteString,
     pub(crate) arguments: Option<Object>,
     /// The `requestState` that the client returned from the previous round.
     pub(crate) state: Option<String>,
@@ -69,7 +69,7 @@ struct Round {
 impl Round {
     fn open(request: &InputRequestState, principal: Option<&str>) -> Self {
         let mut round = Self::default();
-        match binding(request.method, &request.subject, request.arguments.as_ref(), principal) {
+        match binding(request.method, &request.target, request.arguments.as_ref(), principal) {
             Ok(bound_to) => round.bound_to = bound_to,
             Err(error) => {
                 round.refused = Some(error);
@@ -242,7 +242,7 @@ impl InputRounds {
 /// -32602 if the arguments have no canonical form. They must not be equal to other arguments, or to none.
 fn binding(
     method: &str,
-    subject: &str,
+    target: &str,
     arguments: Option<&Object>,
     principal: Option<&str>,
 ) -> Result<Vec<u8>, ErrorObject> {
@@ -251,7 +251,7 @@ fn binding(
             "arguments: a call that requests input cannot be repeated with these arguments: {error}"
         ))
     })?;
-    let mut bound_to = serde_json::to_vec(&(method, subject, principal)).unwrap_or_default();
+    let mut bound_to = serde_json::to_vec(&(method, target, principal)).unwrap_or_default();
     bound_to.extend_from_slice(arguments.unwrap_or_default().as_bytes());
     Ok(bound_to)
 }
@@ -297,7 +297,7 @@ mod tests {
         InputRounds::new(InputRequestState {
             sealer: Arc::new(Sealer::new(Vec::new(), Duration::from_secs(60))),
             method: "m",
-            subject: "t".into(),
+            target: "t".into(),
             arguments: None,
             state: None,
             responses: None,

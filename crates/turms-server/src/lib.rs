@@ -23,8 +23,9 @@
 //!
 //! # Logging
 //!
-//! Failed calls are reported as `tracing` events with the target `turms::server`: a panic in a handler at level error,
-//! an error of a handler at level info, a rejected request at level debug. The fields are `method`, `tool` (or
+//! Failed calls are reported as `tracing` events with the target `turms::server`: a panic or an internal error at level
+//! error; a timeout, an exceeded limit or an unavailable dependency at level warn; an error of a handler or a missing scope
+//! at level info; a rejected request at level debug. The fields are `method`, `tool` (or
 //! `prompt`, `resource`), `session`, the request `id` and the error `code`; arguments and results are never logged.
 //! Without a subscriber they cost nothing.
 //!

@@ -168,7 +168,7 @@ impl ResourceCore {
                 variables.ok_or_else(|| ErrorObject::resource_not_found(&uri))?
             }
         };
-        context.put(ResourceUri(uri.clone()));
+        context.insert_extension(ResourceUri(uri.clone()));
         let call = CallParts::new(context, Input::Texts(variables));
         let checked = match &self.constraints {
             Some(constraints) => constraints.check(&call).await,

@@ -1,5 +1,5 @@
-//! Encryption of `requestState`: the responses and outcomes of earlier rounds, which the client carries but can neither
-//! read nor modify.
+//! Encryption of `requestState`: the input responses and the saved outcomes of earlier rounds. The client returns it with
+//! the next round, and can neither read nor modify it.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -50,7 +50,8 @@ pub(crate) struct Sealer {
 pub(crate) struct InvalidRequestState;
 
 impl Sealer {
-    const NONCE: usize = 24;
+    /// Length of a nonce of XChaCha20, in bytes. It is long enough for random nonces.
+    const NONCE_LENGTH: usize = 24;
 
     pub(crate) fn new(keys: Vec<RequestStateKey>, lifetime: Duration) -> Self {
         let keys = if keys.is_empty() { vec![RequestStateKey::random()] } else { keys };
@@ -59,14 +60,14 @@ impl Sealer {
 
     /// Encrypts a state. `bound_to` is authenticated data that must be the same when the client returns the state.
     pub(crate) fn seal(&self, state: &[u8], bound_to: &[u8]) -> String {
-        let nonce = random_bytes::<{ Self::NONCE }>();
+        let nonce = random_bytes::<{ Self::NONCE_LENGTH }>();
         let expiry = (unix_time() + self.lifetime).as_secs().to_be_bytes();
-        let text = [&expiry[..], state].concat();
-        let payload = Payload { msg: &text, aad: bound_to };
-        let sealed = cipher(&self.keys[0])
+        let plaintext = [&expiry[..], state].concat();
+        let payload = Payload { msg: &plaintext, aad: bound_to };
+        let ciphertext = cipher(&self.keys[0])
             .encrypt(&XNonce::from(nonce), payload)
             .expect("a state is far smaller than the limit of the cipher");
-        URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat())
+        URL_SAFE_NO_PAD.encode([&nonce[..], &ciphertext].concat())
     }
 
     pub(crate) fn open(&self, sealed: &str, bound_to: &[u8]) -> Result<Vec<u8>, InvalidRequestState> {
@@ -75,13 +76,13 @@ impl Sealer {
 
     fn open_at(&self, sealed: &str, bound_to: &[u8], now: Duration) -> Result<Vec<u8>, InvalidRequestState> {
         let bytes = URL_SAFE_NO_PAD.decode(sealed).map_err(|_| InvalidRequestState)?;
-        let (nonce, text) = bytes.split_first_chunk::<{ Self::NONCE }>().ok_or(InvalidRequestState)?;
-        let opened = self
-            .keys
-            .iter()
-            .find_map(|key| cipher(key).decrypt(&XNonce::from(*nonce), Payload { msg: text, aad: bound_to }).ok());
-        let opened = opened.ok_or(InvalidRequestState)?;
-        let (expiry, state) = opened.split_first_chunk::<8>().ok_or(InvalidRequestState)?;
+        let (nonce, ciphertext) = bytes.split_first_chunk::<{ Self::NONCE_LENGTH }>().ok_or(InvalidRequestState)?;
+        let decrypt = |key| {
+            let payload = Payload { msg: ciphertext, aad: bound_to };
+            cipher(key).decrypt(&XNonce::from(*nonce), payload).ok()
+        };
+        let plaintext = self.keys.iter().find_map(decrypt).ok_or(InvalidRequestState)?;
+        let (expiry, state) = plaintext.split_first_chunk::<8>().ok_or(InvalidRequestState)?;
         if u64::from_be_bytes(*expiry) < now.as_secs() {
             return Err(InvalidRequestState);
         }
@@ -93,7 +94,7 @@ fn cipher(key: &RequestStateKey) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new(&key.0.into())
 }
 
-#[expect(clippy::disallowed_methods, reason = "an expiry that crosses processes needs the calendar")]
+#[expect(clippy::disallowed_methods, reason = "other processes compare the expiry with their clocks")]
 fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -255,7 +255,7 @@ impl Router {
         context.with_rounds(InputRounds::new(InputRequestState {
             sealer: self.0.settings.sealer.clone(),
             method: request.method,
-            subject: request.subject.into(),
+            target: request.target.into(),
             arguments: request.arguments.cloned(),
             state: request.state.map(str::to_owned),
             responses: request.responses.cloned(),
@@ -272,7 +272,7 @@ impl Router {
 /// A request that may take several input rounds, with the state of earlier ones.
 struct RoundRequest<'a> {
     method: &'static str,
-    subject: &'a str,
+    target: &'a str,
     arguments: Option<&'a Object>,
     state: Option<&'a str>,
     responses: Option<&'a InputResponses>,

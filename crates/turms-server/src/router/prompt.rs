@@ -30,7 +30,7 @@ impl Router {
         let server = self.result_meta(&context);
         let round = RoundRequest {
             method: GetPrompt::NAME,
-            subject: &params.name,
+            target: &params.name,
             arguments: bound.as_ref(),
             state: params.request_state.as_deref(),
             responses: params.input_responses.as_ref(),

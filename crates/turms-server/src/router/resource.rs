@@ -65,7 +65,7 @@ impl Router {
         let server = self.result_meta(&context);
         let round = RoundRequest {
             method: ReadResource::NAME,
-            subject: &params.uri,
+            target: &params.uri,
             arguments: None,
             state: params.request_state.as_deref(),
             responses: params.input_responses.as_ref(),

@@ -20,7 +20,7 @@ use crate::tool::Tool;
 
 /// The parameters of `tools/call`.
 pub(crate) enum ToolRequest {
-    /// Only a name and arguments, as in most calls. Both share the buffer of the parameters.
+    /// Only a name and arguments, as in most calls. Both share the buffer of the parameters, which layers receive.
     Plain { params: RawJson, name: ByteString, arguments: Option<Object> },
     /// Other parameters, or a value from a client in the same process.
     Full(Arc<CallToolParams>),
@@ -68,7 +68,7 @@ impl ToolRequest {
         let full = self.full();
         RoundRequest {
             method: CallTool::NAME,
-            subject: self.name(),
+            target: self.name(),
             arguments: self.arguments(),
             state: full.and_then(|params| params.request_state.as_deref()),
             responses: full.and_then(|params| params.input_responses.as_ref()),
@@ -93,31 +93,31 @@ impl ToolRequest {
 impl Router {
     pub(super) async fn call_tool(self, params: Payload, context: Context) -> CallResult {
         let request = ToolRequest::parse(params)?;
-        let tool = self.find_tool(&request, &context).await?;
+        let tool = self.find_tool(&request, &context)?;
         if let (Some(mirrored), Some(info)) = (tool.headers(), context.call().request_info()) {
             info.check_arguments(mirrored, request.arguments())?;
         }
         let tasks = &self.0.settings.tasks;
         let plan = tasks.plan(&tool, request.task(), &context)?;
-        let server = self.result_meta(&context);
+        let server_info = self.result_meta(&context);
         // The futures of tasks are boxed, so that ordinary calls need no memory for them.
         match plan {
             CallPlan::Call => {
-                let context = self.with_rounds(context, &request.round(), server.as_ref());
+                let context = self.with_rounds(context, &request.round(), server_info.as_ref());
                 let rounds = context.rounds().cloned();
                 let end = run_round(tool.call(request, context).as_mut(), rounds.as_deref()).await;
-                respond(end, server, |result| &mut result.meta)
+                respond(end, server_info, |result| &mut result.meta)
             }
-            CallPlan::Task => Box::pin(tasks.run(tool, request, context, server)).await,
+            CallPlan::Task => Box::pin(tasks.run(tool, request, context, server_info)).await,
             CallPlan::Detachable => {
-                let context = self.with_rounds(context, &request.round(), server.as_ref());
-                Box::pin(tasks.run_detachable(tool, request, context, server)).await
+                let context = self.with_rounds(context, &request.round(), server_info.as_ref());
+                Box::pin(tasks.run_detachable(tool, request, context, server_info)).await
             }
         }
     }
 
-    /// Finds a tool that the caller may use. Async for catalogs that require I/O.
-    async fn find_tool(&self, request: &ToolRequest, context: &Context) -> Result<Tool, ServiceError> {
+    /// Finds a tool that the caller may use.
+    fn find_tool(&self, request: &ToolRequest, context: &Context) -> Result<Tool, ServiceError> {
         let name = request.name();
         let tool = find_in_catalogs(&self.0.handle.catalog(), context, |catalog| catalog.tools.get(name).cloned());
         if let Some(tool) = tool
@@ -131,6 +131,6 @@ impl Router {
 }
 
 /// Converts the result of a tool to the response of its call.
-pub(crate) fn finish(result: CallToolResult, server: Option<Meta>) -> CallResult {
-    respond(RoundEnd::Finished(Ok(result)), server, |result| &mut result.meta)
+pub(crate) fn finish(result: CallToolResult, server_info: Option<Meta>) -> CallResult {
+    respond(RoundEnd::Finished(Ok(result)), server_info, |result| &mut result.meta)
 }

@@ -13,9 +13,9 @@ use super::index::SkillFiles;
 #[must_use = "a skill has no effect unless it is added to Skills"]
 pub struct Skill {
     name: String,
-    /// The path before the name.
-    path: Option<String>,
-    header: Vec<(String, Result<RawJson, String>)>,
+    path_prefix: Option<String>,
+    /// The fields of the front matter. An error of encoding is kept until the skill is added to a server.
+    front_matter: Vec<(String, Result<RawJson, String>)>,
     instructions: String,
     files: BTreeMap<String, Vec<u8>>,
 }
@@ -24,16 +24,16 @@ impl Skill {
     /// Creates a skill at `skill://<name>/SKILL.md`.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         let name = name.into();
-        let header = vec![
+        let front_matter = vec![
             ("name".to_owned(), Ok(RawJson::string(&name))),
             ("description".to_owned(), Ok(RawJson::string(&description.into()))),
         ];
-        Self { name, path: None, header, instructions: String::new(), files: BTreeMap::new() }
+        Self { name, path_prefix: None, front_matter, instructions: String::new(), files: BTreeMap::new() }
     }
 
     /// Sets a path prefix, such as `acme/billing`: the `SKILL.md` is then at `skill://acme/billing/<name>/SKILL.md`.
     pub fn path_prefix(mut self, path: impl Into<String>) -> Self {
-        self.path = Some(path.into());
+        self.path_prefix = Some(path.into());
         self
     }
 
@@ -45,7 +45,7 @@ impl Skill {
 
     /// Adds a field to the front matter, such as `license`.
     pub fn field(mut self, name: impl Into<String>, value: impl Serialize) -> Self {
-        self.header.push((name.into(), RawJson::encode(&value).map_err(|error| error.to_string())));
+        self.front_matter.push((name.into(), RawJson::encode(&value).map_err(|error| error.to_string())));
         self
     }
 
@@ -59,7 +59,7 @@ impl Skill {
     pub(super) fn to_files(&self) -> Result<SkillFiles, SkillError> {
         let place = format!("skill {:?}", self.name);
         let mut text = String::from("---\n");
-        for (name, value) in &self.header {
+        for (name, value) in &self.front_matter {
             let value = value.as_ref().map_err(|problem| {
                 SkillError::new(&place, format_args!("{name:?} cannot be written as JSON: {problem}"))
             })?;
@@ -68,14 +68,17 @@ impl Skill {
             text.extend([name.as_str(), ": ", value.as_str(), "\n"]);
         }
         text.extend(["---\n", &self.instructions]);
-        let mut path: Vec<String> = self.path.iter().flat_map(|path| path.split('/')).map(str::to_owned).collect();
+        let prefix = self.path_prefix.iter().flat_map(|prefix| prefix.split('/'));
+        let mut path: Vec<String> = prefix.map(str::to_owned).collect();
         path.push(self.name.clone());
         let mut files = BTreeMap::new();
         for (path, contents) in &self.files {
             files.insert(path.split('/').map(str::to_owned).collect(), contents.as_slice().into());
         }
         if files.insert(vec!["SKILL.md".to_owned()], text.into_bytes().into()).is_some() {
-            return Err(SkillError::new(place, "its SKILL.md is generated from its front matter and instructions"));
+            let problem =
+                "SKILL.md cannot be added as a file: it is generated from the front matter and the instructions";
+            return Err(SkillError::new(place, problem));
         }
         Ok(SkillFiles { place, path, files })
     }

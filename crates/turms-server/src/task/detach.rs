@@ -34,7 +34,7 @@ impl DetachPoint {
     }
 
     /// Sets the task and wakes the handler.
-    pub(crate) fn open(&self, task: Arc<RunningTask>) {
+    pub(crate) fn set_task(&self, task: Arc<RunningTask>) {
         let _ = self.task.set(task);
         let handlers = std::mem::take(&mut self.wakers.lock().handlers);
         handlers.into_iter().for_each(Waker::wake);

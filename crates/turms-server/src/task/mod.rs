@@ -36,31 +36,36 @@ use crate::context::Context;
 use crate::router::{ToolRequest, attach_server_info};
 use crate::tool::{Tool, ToolFuture};
 
+/// Limits of the default store.
+const DEFAULT_MAX_TASKS: usize = 10_000;
+const DEFAULT_MAX_BYTES: usize = 256 * 1024 * 1024;
+
 /// The storage and limits of a server's tasks.
 ///
 /// [`ToolBuilder::task`](crate::ToolBuilder::task) makes a tool run as a task.
 #[derive(Clone)]
 #[must_use]
 pub struct TaskOptions {
-    /// A store in memory unless another one is set before the first task.
+    /// Set to a memory store by the first task if no other store is set.
     store: Arc<OnceLock<Arc<dyn TaskStore>>>,
-    keep: Option<Duration>,
+    ttl: Option<Duration>,
     poll_interval: Duration,
     max_running: usize,
 }
 
 impl TaskOptions {
-    /// Creates the default settings.
+    /// Creates the default options.
     pub fn new() -> Self {
         Self {
             store: Arc::default(),
-            keep: Some(Duration::from_secs(60 * 60)),
+            ttl: Some(Duration::from_secs(60 * 60)),
             poll_interval: Duration::from_secs(1),
             max_running: 1024,
         }
     }
 
-    /// Sets the task store, or an `Arc` of one. Default: in memory.
+    /// Sets the task store, or an `Arc` of one. Default: in memory. The default store holds at most 10 000 tasks and
+    /// 256 MiB.
     pub fn store(mut self, store: impl TaskStore) -> Self {
         self.store = Arc::new(OnceLock::from(Arc::new(store) as Arc<dyn TaskStore>));
         self
@@ -69,13 +74,13 @@ impl TaskOptions {
     /// Sets the time to live of a task, counted from its creation. Default: 1 h. A task that still runs then is
     /// stopped. Clients of 2025-11-25 can request a shorter time.
     pub fn ttl(mut self, time: Duration) -> Self {
-        self.keep = Some(time);
+        self.ttl = Some(time);
         self
     }
 
     /// Removes the time to live: the store decides how long it keeps tasks.
     pub fn without_ttl(mut self) -> Self {
-        self.keep = None;
+        self.ttl = None;
         self
     }
 
@@ -85,9 +90,9 @@ impl TaskOptions {
         self
     }
 
-    /// Maximum number of tasks that run at once. Default: 1024. Further tasks are rejected.
-    pub fn max_running(mut self, most: usize) -> Self {
-        self.max_running = most;
+    /// Sets the maximum number of tasks that run at once. Default: 1024. Further tasks are rejected.
+    pub fn max_running(mut self, max: usize) -> Self {
+        self.max_running = max;
         self
     }
 }
@@ -100,8 +105,10 @@ impl Default for TaskOptions {
 
 impl fmt::Debug for TaskOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut tasks = f.debug_struct("TaskOptions");
-        tasks.field("keep", &self.keep).field("poll_interval", &self.poll_interval).finish_non_exhaustive()
+        f.debug_struct("TaskOptions")
+            .field("ttl", &self.ttl)
+            .field("poll_interval", &self.poll_interval)
+            .finish_non_exhaustive()
     }
 }
 
@@ -110,13 +117,14 @@ impl fmt::Debug for TaskOptions {
 pub(crate) enum TaskMode {
     /// Runs as a task from the start.
     Optional,
-    /// Runs as a task from the start, and is rejected for clients without tasks.
+    /// Runs as a task from the start. A client that does not support tasks, although its revision has them, is
+    /// rejected.
     Required,
     /// Starts as a call; the handler decides when it becomes a task.
     Detachable,
 }
 
-/// The way in which a call runs.
+/// The mode of one tool call, which depends on the tool and the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallPlan {
     Call,
@@ -147,7 +155,7 @@ impl TaskManager {
     }
 
     fn store(&self) -> &Arc<dyn TaskStore> {
-        self.options.store.get_or_init(|| Arc::new(MemoryTaskStore::new(10_000, 256 * 1024 * 1024)))
+        self.options.store.get_or_init(|| Arc::new(MemoryTaskStore::new(DEFAULT_MAX_TASKS, DEFAULT_MAX_BYTES)))
     }
 
     /// Decides how a tool call runs.
@@ -164,11 +172,11 @@ impl TaskManager {
             return Ok(CallPlan::Call);
         }
         let version = context.protocol_version();
-        let plan = |mode| if mode == TaskMode::Detachable { CallPlan::Detachable } else { CallPlan::Task };
         if version.has(Ability::TasksExtension) {
             let Some(mode) = tool.task_mode() else { return Ok(CallPlan::Call) };
             return match require_tasks_extension(context) {
-                Ok(()) => Ok(plan(mode)),
+                Ok(()) if mode == TaskMode::Detachable => Ok(CallPlan::Detachable),
+                Ok(()) => Ok(CallPlan::Task),
                 Err(missing) if mode == TaskMode::Required => Err(missing),
                 Err(_) => Ok(CallPlan::Call),
             };
@@ -196,12 +204,12 @@ impl TaskManager {
         tool: Tool,
         request: ToolRequest,
         context: Context,
-        server: Option<Meta>,
+        server_info: Option<Meta>,
     ) -> CallResult {
-        let created = NewTask(Some(Arc::new(self.create(&context, &tool, request.task())?)));
-        let task = created.store().await?;
+        let new_task = NewTask::new(self.create(&context, &tool, request.task())?);
+        let task = new_task.store().await?;
         let detach = Arc::new(DetachPoint::default());
-        detach.open(task.clone());
+        detach.set_task(task.clone());
         let context = context.with_detach_point(detach);
         let (version, log) = (context.protocol_version(), CallLog::of_tool(tool.name(), context.call()));
         let mut handler = tool.call(request, context);
@@ -211,11 +219,11 @@ impl TaskManager {
             && let Poll::Ready(result) = poll_fn(|cx| Poll::Ready(handler.as_mut().poll(cx))).await
         {
             task.discard().await;
-            created.spawned();
-            return crate::router::finish(result?, server);
+            new_task.disarm();
+            return crate::router::finish(result?, server_info);
         }
-        created.spawned();
-        Ok(spawn(task, handler, server, log))
+        new_task.disarm();
+        Ok(spawn(task, handler, server_info, log))
     }
 
     /// Runs a tool as a call that becomes a task when its handler detaches.
@@ -224,21 +232,21 @@ impl TaskManager {
         tool: Tool,
         request: ToolRequest,
         context: Context,
-        server: Option<Meta>,
+        server_info: Option<Meta>,
     ) -> CallResult {
         let detach = Arc::new(DetachPoint::default());
         let context = context.with_detach_point(detach.clone());
         let handler = tool.call(request, context.clone());
         match run_until_detached(handler, context.rounds().map(|rounds| &**rounds), &detach).await {
-            HandlerProgress::Finished(result) => crate::router::finish(result?, server),
+            HandlerProgress::Finished(result) => crate::router::finish(result?, server_info),
             HandlerProgress::InputRequired(result) => result,
             HandlerProgress::Detached(handler) => {
-                let created = NewTask(Some(Arc::new(self.create(&context, &tool, None)?)));
-                let task = created.store().await?;
-                detach.open(task.clone());
+                let new_task = NewTask::new(self.create(&context, &tool, None)?);
+                let task = new_task.store().await?;
+                detach.set_task(task.clone());
                 let log = CallLog::of_tool(tool.name(), context.call());
-                created.spawned();
-                Ok(spawn(task, handler, server, log))
+                new_task.disarm();
+                Ok(spawn(task, handler, server_info, log))
             }
         }
     }
@@ -254,19 +262,18 @@ impl TaskManager {
         task_request: Option<&TaskRequest>,
     ) -> Result<RunningTask, ErrorObject> {
         let too_many = |_| {
-            let most = self.options.max_running;
-            ErrorObject::internal(format!("no more than {most} tasks can run at once: try again later"))
+            let max = self.options.max_running;
+            ErrorObject::internal(format!("no more than {max} tasks can run at once: try again later"))
         };
         let permit = self.running.clone().try_acquire_owned().map_err(too_many)?;
-        let keep = granted_ttl(tool.task_ttl().or(self.options.keep), task_request);
+        let ttl = granted_ttl(tool.task_ttl().or(self.options.ttl), task_request);
+        let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let now = now();
-        let ttl = keep.map(|keep| i64::try_from(keep.as_millis()).unwrap_or(i64::MAX));
-        let interval = i64::try_from(self.options.poll_interval.as_millis()).unwrap_or(i64::MAX);
-        let mut task = Task::new(random_id(), TaskStatus::Working, now.clone(), now, ttl);
-        task.poll_interval_ms = Some(interval);
+        let mut task = Task::new(random_id(), TaskStatus::Working, now.clone(), now, ttl.map(millis));
+        task.poll_interval_ms = Some(millis(self.options.poll_interval));
         let owner = context.principal().map(|principal| principal.key().to_owned());
         let record = TaskRecord::new(task, creator(context).unwrap_or_default()).owner(owner).scopes(tool.scopes());
-        Ok(RunningTask::new(record, keep, self.store().clone(), context, permit))
+        Ok(RunningTask::new(record, ttl, self.store().clone(), context, permit))
     }
 
     /// Returns the task with an id if the caller may see it.
@@ -282,41 +289,52 @@ impl fmt::Debug for TaskManager {
     }
 }
 
-/// A task before its handler is spawned. If the call is cancelled or panics before that, the client does not know
-/// the task, and it is removed from the store.
-struct NewTask(Option<Arc<RunningTask>>);
+/// A task whose handler is not spawned yet. If the call is cancelled or panics, the client never learns of the task, so
+/// dropping this value removes it from the store.
+struct NewTask {
+    task: Arc<RunningTask>,
+    is_armed: bool,
+}
 
 impl NewTask {
-    async fn store(&self) -> Result<Arc<RunningTask>, ErrorObject> {
-        let Some(task) = &self.0 else { return Err(ErrorObject::internal("the task is stored already")) };
-        task.store().await?;
-        Ok(task.clone())
+    fn new(task: RunningTask) -> Self {
+        Self { task: Arc::new(task), is_armed: true }
     }
 
-    fn spawned(mut self) {
-        self.0 = None;
+    async fn store(&self) -> Result<Arc<RunningTask>, ErrorObject> {
+        self.task.store().await?;
+        Ok(self.task.clone())
+    }
+
+    /// Drops the value without removing the task.
+    fn disarm(mut self) {
+        self.is_armed = false;
     }
 }
 
 impl Drop for NewTask {
     fn drop(&mut self) {
-        if let (Some(task), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+        if !self.is_armed {
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let task = self.task.clone();
             runtime.spawn(async move { task.discard().await });
         }
     }
 }
 
 /// Spawns a handler as a task. Returns the response of the call.
-fn spawn(task: Arc<RunningTask>, handler: ToolFuture, server: Option<Meta>, log: Option<CallLog>) -> Payload {
+fn spawn(task: Arc<RunningTask>, handler: ToolFuture, server_info: Option<Meta>, log: Option<CallLog>) -> Payload {
     let handler: ToolFuture = match log {
         Some(log) => Box::pin(log.watch(handler)),
         None => handler,
     };
     let mut created = task.created().result_type(ResultType::Task);
-    if let Some(server) = &server {
-        attach_server_info(&mut created.meta, server.clone());
+    if let Some(server_info) = &server_info {
+        attach_server_info(&mut created.meta, server_info.clone());
     }
-    tokio::spawn(task.run(handler, server));
+    tokio::spawn(task.run(handler, server_info));
     Payload::new(Outcome::<CallToolResult>::Task(Box::new(created)))
 }
 
@@ -338,8 +356,8 @@ fn granted_ttl(max: Option<Duration>, task_request: Option<&TaskRequest>) -> Opt
     }
 }
 
-/// Returns the key of the list that a task appears in: the principal, or else the session. Returns `None` if callers
-/// cannot be distinguished.
+/// Returns the caller whose list of tasks a new task appears in: the principal, or else the session. Returns `None` if
+/// callers cannot be distinguished.
 pub(crate) fn creator(context: &Context) -> Option<String> {
     #[derive(Debug)]
     struct Creator(String);
@@ -403,7 +421,7 @@ fn task_store_error(error: &StoreError) -> ErrorObject {
 }
 
 fn now() -> String {
-    #[expect(clippy::disallowed_methods, reason = "clients are told when a task began and changed")]
+    #[expect(clippy::disallowed_methods, reason = "the protocol requires the times of creation and of the last change")]
     let now = std::time::SystemTime::now();
     humantime::format_rfc3339_millis(now).to_string()
 }
@@ -419,7 +437,7 @@ mod tests {
         let it = TaskOptions::new();
         let code = [
             ("TaskOptions::store", when(it.store.get().is_none(), "in memory")),
-            ("TaskOptions::ttl", time(it.keep.unwrap())),
+            ("TaskOptions::ttl", time(it.ttl.unwrap())),
             ("TaskOptions::poll_interval", time(it.poll_interval)),
             ("TaskOptions::max_running", count(it.max_running)),
         ];

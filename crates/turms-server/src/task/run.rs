@@ -23,7 +23,7 @@ use crate::tool::ToolFuture;
 pub(crate) struct RunningTask {
     /// The record as it was created.
     record: TaskRecord,
-    keep: Option<Duration>,
+    ttl: Option<Duration>,
     store: Arc<dyn TaskStore>,
     keys: Mutex<InputKeys>,
     /// Keys of responses that the handler has received. They are removed at the next change of the record.
@@ -36,7 +36,7 @@ pub(crate) struct RunningTask {
 impl RunningTask {
     pub(super) fn new(
         record: TaskRecord,
-        keep: Option<Duration>,
+        ttl: Option<Duration>,
         store: Arc<dyn TaskStore>,
         context: &Context,
         permit: OwnedSemaphorePermit,
@@ -44,12 +44,12 @@ impl RunningTask {
         let notifies_session = context.protocol_version().has(Ability::CoreTasks);
         let session = context.session().filter(|_| notifies_session).map(|session| Arc::downgrade(session.core()));
         let (keys, received, permit) = (Mutex::default(), Mutex::default(), Mutex::new(Some(permit)));
-        Self { record, keep, store, keys, received, session, permit }
+        Self { record, ttl, store, keys, received, session, permit }
     }
 
     /// Stores the task, so that the client finds it.
     pub(crate) async fn store(&self) -> Result<(), ErrorObject> {
-        if let Err(error) = self.store.insert(self.record.clone(), self.keep).await {
+        if let Err(error) = self.store.insert(self.record.clone(), self.ttl).await {
             self.release();
             return Err(task_store_error(&error));
         }

@@ -358,7 +358,7 @@ fn an_invalid_skill_from_memory_is_a_build_error() {
     assert!(fault(Skill::new("a", " ")).contains("description has to be a string"));
     assert!(fault(Skill::new("a", "d").file("../b", "")).contains(r#"".." cannot be a part of its path"#));
     assert!(fault(Skill::new("a", "d").file("/b", "")).contains(r#""" cannot be a part of its path"#));
-    assert!(fault(Skill::new("a", "d").file("SKILL.md", "")).contains("is generated from its front matter"));
+    assert!(fault(Skill::new("a", "d").file("SKILL.md", "")).contains("SKILL.md cannot be added as a file"));
     assert!(fault(Skill::new("a", "d").file("b", "").file("b/c", "")).contains("is a file and a directory"));
     let twice = Skills::new().skill(Skill::new("a", "d")).skill(Skill::new("a", "d"));
     let twice = Server::new("s", "1").extension(twice).build().unwrap_err().to_string();

@@ -42,7 +42,7 @@ fn a_call_and_its_handler_are_woken_in_the_tasks_that_polled_last() {
         let handler = spawn_handler(&point);
         let reached = block_on(run_until_detached(Box::pin(pending()), None, &point));
         assert!(matches!(reached, HandlerProgress::Detached(_)));
-        point.open(task.clone());
+        point.set_task(task.clone());
         handler.join();
     });
 }
@@ -53,7 +53,7 @@ fn all_that_wait_for_a_task_are_woken_whenever_it_is_set() {
     model(move || {
         let point = Arc::new(DetachPoint::default());
         let handlers = [spawn_handler(&point), spawn_handler(&point)];
-        point.open(task.clone());
+        point.set_task(task.clone());
         handlers.into_iter().for_each(JoinHandle::join);
     });
 }
@@ -75,6 +75,6 @@ fn a_call_and_its_handler_are_woken_without_the_lock() {
         let waker = Waker::from(Arc::new(Inline(point.clone())));
         assert!(!point.is_requested(&waker));
         assert!(pin!(point.detach()).poll(&mut TaskContext::from_waker(&waker)).is_pending());
-        point.open(task.clone());
+        point.set_task(task.clone());
     });
 }
