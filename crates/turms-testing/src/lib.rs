@@ -68,11 +68,11 @@ impl TestClient {
     }
 
     /// Waits for an event for which `find` returns `Some`, such as a log message or a changed list, and returns its
-    /// value. Looks at all events since the client connected, in order. Each event is passed to `find` only once, also
-    /// over several calls.
+    /// value. All events since the client connected are passed to `find`, in order. Each event is passed once: the next
+    /// call continues after the event that was found.
     ///
     /// # Panics
-    /// Panics if there is no such event within 10 s.
+    /// Panics if there is no such event within 10 s, or if the connection closes before it.
     pub async fn expect_event<T>(&self, mut find: impl FnMut(Event) -> Option<T>) -> T {
         let found = async {
             let mut events = self.events.lock().await;
@@ -124,8 +124,8 @@ impl TestClientBuilder {
 
     /// Sets the authenticated caller, with its scopes and claims, as a guard would. Default: none.
     ///
-    /// Without a principal, scopes are not checked, as over stdio. For a caller without a token over a network, attach
-    /// [`Remote`](turms_core::Remote) with [`extension`](Self::extension).
+    /// Without a principal, scopes are not checked, as over stdio. To simulate a caller over a network without a token,
+    /// attach [`Remote`](turms_core::Remote) with [`extension`](Self::extension).
     ///
     /// ```
     /// use turms_server::{Principal, Server, Tool};
@@ -176,12 +176,12 @@ impl TestClientBuilder {
     /// Returns an error if the server cannot be built or rejects the client.
     pub async fn connect(self) -> Result<TestClient, Error> {
         let endpoint = self.endpoint?;
-        let (near, far) = memory();
+        let (client_end, server_end) = memory();
         let (versions, limits) = (endpoint.info().versions.clone(), endpoint.info().limits.clone());
-        let (connection, _) = Connection::server(far.0, far.1, &versions, limits);
+        let (connection, _) = Connection::server(server_end.0, server_end.1, &versions, limits);
         let connection = connection.with_extensions(self.extensions);
         let server = tokio::spawn(async move { connection.serve(&endpoint).await }).abort_handle();
-        let client = self.client.connect_stream(near.0, near.1).await?;
+        let client = self.client.connect_stream(client_end.0, client_end.1).await?;
         let events = Mutex::new(client.events());
         Ok(TestClient { client, events, server })
     }
