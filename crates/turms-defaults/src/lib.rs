@@ -1,8 +1,8 @@
 //! Compares the defaults in doc comments with those of the code, for unit tests.
 //!
 //! A doc comment states a default as `Default: 30 s.`: the text ends with the sentence or at a semicolon. A test passes its source file
-//! to [`assert_documented`], with the texts that the values in the code have. [`time`], [`bytes`] and [`count`] write a value;
-//! [`when`] checks a default that is not a number.
+//! to [`assert_documented`], with the expected text of each value in the code. [`time`], [`bytes`] and [`count`] write a value as text;
+//! [`when`] is for a default that is not a number.
 
 mod scan;
 
@@ -26,7 +26,7 @@ pub fn assert_documented(source: &str, code: &[(&str, String)]) {
     assert!(differences.is_empty(), "defaults differ:{}", Vec::from_iter(differences).concat());
 }
 
-/// The text if the condition is true, which states it about the value in the code.
+/// Returns the text of a default that is not a number, such as `none`, if the code has that default, and another text otherwise.
 #[must_use]
 pub fn when(is_default: bool, text: &str) -> String {
     if is_default { text.to_owned() } else { format!("not {text}") }
