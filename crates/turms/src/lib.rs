@@ -29,7 +29,7 @@
 //! }
 //! ```
 //!
-//! - [`macro@tool`], [`macro@prompt`] and [`macro@resource`] turn functions into parts of a server; [`macro@handlers`]
+//! - [`macro@tool`], [`macro@prompt`] and [`macro@resource`] turn functions into items of a server; [`macro@handlers`]
 //!   does the same for the methods of a type. Without macros, use [`Tool::builder`], [`Prompt::builder`] and
 //!   [`Resource::builder`].
 //! - Handlers take arguments and extractors ([`FromCall`]), and return values that implement [`IntoCallToolResult`],
@@ -40,12 +40,12 @@
 //! - The feature `http` serves over HTTP (`serve_http`, or `into_http_service` to mount a server in an application) and
 //!   connects to URLs (`connect_http`, `http::HttpConnector` for options, `http::HttpTransport` for the URLs of a
 //!   configuration file). The feature `ws` does the same for WebSocket.
-//! - The feature `oauth` has the logins of clients (`oauth::OAuth`) and the check of access tokens by servers
-//!   (`oauth::TokenGuard`). A handler takes the caller as a [`Principal`].
+//! - The feature `oauth` adds authorization: a client logs in with `oauth::OAuth`, and a server checks access tokens with
+//!   `oauth::TokenGuard`. A handler takes the caller as a [`Principal`].
 //! - An [`App`] is a UI that the host application displays. A client that is such a host calls
 //!   [`ClientBuilder::enable_apps`].
-//! - [`Context`] is the connection of a handler to its client: progress, log messages, elicitation, sampling. A handler is
-//!   dropped when its call is cancelled: see [`macro@tool`].
+//! - A handler uses its [`Context`] for progress, log messages, elicitation and sampling. It is dropped when its call is
+//!   cancelled: see [`macro@tool`].
 //! - Middleware of an HTTP application passes the caller to handlers as a [`Principal`] and other values as an
 //!   [`Extension`]: see [`Principal`].
 //! - [`types`] has the types of the protocol, [`layer`] services and middleware, [`transport`] connections, [`store`]
@@ -110,7 +110,7 @@
 ///     .timeout(Duration::from_secs(10))
 ///     // Also retries calls that are safe to repeat.
 ///     .reconnect(Backoff::new().max_attempts(20))
-///     // The server asks the user, or the model.
+///     // Handlers for requests of the server: a form for the user, and a completion by the model.
 ///     .on_form(|form, _| async move {
 ///         println!("{}", form.message);
 ///         Ok(ElicitResult::accept(serde_json::json!({ "sure": true }))?)
@@ -167,8 +167,8 @@ pub mod http {
 
 /// WebSocket for servers and clients: subprotocol `mcp`, one message per text frame.
 ///
-/// It has the parts of `http` for this transport: `serve_ws` and `WsService` of a server, `connect_ws` and
-/// `WsConnector` of a client.
+/// The items correspond to those of `http`: `serve_ws` and `WsService` for a server, `connect_ws` and `WsConnector` for a
+/// client.
 #[cfg(any(feature = "ws-client", feature = "ws-server"))]
 pub mod ws {
     #[doc(inline)]
@@ -185,7 +185,7 @@ pub mod oauth {
     pub use turms_oauth::*;
 }
 
-/// The types of the protocol: parameters and results of every revision, and a marker for every
+/// The types of the protocol: parameters and results of every revision, and a marker type for every
 /// [`Method`](crate::types::Method).
 pub mod types {
     #[doc(inline)]
