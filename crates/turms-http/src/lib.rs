@@ -15,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! The defaults are safe: only loopback hosts are accepted ([`HttpService::allowed_hosts`]), and bodies, heads,
+//! The defaults are safe: only loopback hosts are accepted ([`HttpService::allowed_hosts`]), and request heads, bodies,
 //! streams, sessions and connections have limits and timeouts ([`HttpService`], [`SessionOptions`], [`Listener`]).
 //!
 //! Handlers can read the HTTP request of their call: its `http::HeaderMap`, its `http::Uri`, its [`PeerAddress`], and
@@ -41,9 +41,9 @@
 //! # }
 //! ```
 //!
-//! A response with 401 or 403 goes to [`Authorizer::rejected`], which obtains other credentials and [decides](Decision) about a retry:
-//! at most three per request, and one in a row with a nonce of the server. The timeouts of calls and of connecting do not run
-//! meanwhile. [`Challenge`] parses and writes `WWW-Authenticate`. A server that does not accept any credentials is a
+//! A response with 401 or 403 goes to [`Authorizer::rejected`], which obtains other credentials and [decides](Decision) about a retry.
+//! There are at most three retries per request. A retry with a nonce of the server does not count, but a second one in a row is not
+//! made. The timeouts of calls and of connecting are paused meanwhile. [`Challenge`] parses and writes `WWW-Authenticate`. A server that does not accept any credentials is a
 //! `ConnectError::Unauthorized` when connecting, and a `CallErrorKind::Unauthorized` in calls; clients do not reconnect after it.
 //!
 //! Types of other crates in the public API: `bytes` 1, `http` 1, `url` 2, and `tower-service` 0.3 and `http-body` 1 for

@@ -27,7 +27,7 @@ use crate::server::shutdown::GracefulShutdown;
 /// The connection preface of HTTP/2 (RFC 9113, 3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Serves one connection. An HTTP/2 connection is served by hyper if the feature `http2` is enabled.
+/// Serves one connection. An HTTP/2 connection is served by hyper if the feature `server-http2` is enabled.
 pub(in crate::server) fn serve<H: HttpHandler>(
     accepted: AcceptedConnection,
     handler: Arc<H>,
