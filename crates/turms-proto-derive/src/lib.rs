@@ -32,7 +32,7 @@
 //! | `required` | an `Option` that is always present, and `null` if it is `None` |
 //! | `unknown` | holds the unknown members; every type has one such field |
 //!
-//! `#[object(tag("type", "text"))]` on the type is a member with a constant value.
+//! `#[object(tag("type", "text"))]` on the type adds a member with a constant value.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,7 +1,7 @@
 //! The Model Context Protocol without I/O: every revision from 2024-11-05 to 2026-07-28.
 //!
 //! - [`jsonrpc`]: ids, errors, envelopes and messages, decoded in one pass and encoded into the caller's buffer.
-//! - [`types`]: parameters and results, one file per page of the specification, and a marker for every [`method`].
+//! - [`types`]: parameters and results, one file per page of the specification, and a marker type for every [`method`].
 //! - [`revision`]: the features of each revision, and the translation between the newest revision and older ones.
 //! - [`header`] and [`uri_template`]: the rules for mirrored HTTP headers and for resource templates.
 //! - [`session`]: the state machine of a connection, for both sides.
