@@ -67,7 +67,7 @@ impl ParamHeaders {
 
     /// Compares the headers of a call with its arguments, as required of servers.
     ///
-    /// `lookup` receives header names in lower case. Other headers with the prefix are ignored.
+    /// `lookup` receives header names in lower case. `Mcp-Param-…` headers that the schema does not declare are ignored.
     ///
     /// # Errors
     ///
@@ -221,8 +221,8 @@ fn parse_integer(text: &str) -> Option<i64> {
     to_safe_integer(integral(&number)?)
 }
 
-/// Returns the number as an integer; `None` if it has a fraction. Numbers beyond `i128` saturate, and the limits are
-/// not safe integers either.
+/// Returns the number as an integer; `None` if it has a fraction. A number outside the range of `i128` becomes its
+/// minimum or maximum, which [`to_safe_integer`] rejects.
 fn integral(number: &Number) -> Option<i128> {
     let integer = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
     integer.or_else(|| number.as_f64().filter(|float| float.fract() == 0.0).map(|float| float as i128))

@@ -23,7 +23,7 @@ use crate::revision::{method_info, unexpected_batch};
 /// Default maximum number of messages in a batch.
 pub const DEFAULT_BATCH_LIMIT: usize = 100;
 
-/// A message. Its parts share one buffer.
+/// A JSON-RPC message. The parts of a decoded message share its buffer.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "JSON-RPC has these three")]
 pub enum Message {
@@ -67,7 +67,7 @@ pub struct Response {
     pub outcome: Result<RawJson, ErrorObject>,
 }
 
-/// One decoded transmission.
+/// The decoded content of one line or HTTP body: a message or a batch.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "JSON-RPC has these two")]
 pub enum Incoming {
@@ -78,7 +78,7 @@ pub enum Incoming {
 }
 
 impl Incoming {
-    /// Decodes one transmission. The messages share `bytes`.
+    /// Decodes one line or HTTP body. The messages share `bytes`.
     ///
     /// # Errors
     /// If the text as a whole is invalid.
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_found_whatever_was_noted_of_them() {
+    fn members_are_found_whatever_the_layout_records() {
         let long = "x".repeat(100);
         for params in [
             format!(r#"{{"name":"a","arguments":{{"text":"{long}"}},"_meta":{{"a":1}}}}"#),
@@ -309,11 +309,11 @@ mod tests {
         ] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#);
             let Message::Request(request) = Message::decode(text).unwrap() else { panic!() };
-            let (noted, plain) = (request.params.unwrap(), RawJson::parse(params).unwrap());
-            assert_eq!(noted, plain);
-            assert_eq!(noted.meta(), plain.member("_meta"));
+            let (with_layout, plain) = (request.params.unwrap(), RawJson::parse(params).unwrap());
+            assert_eq!(with_layout, plain);
+            assert_eq!(with_layout.meta(), plain.member("_meta"));
             let names = ["_meta", "name", "arguments", "a", long.as_str()];
-            assert_eq!(noted.members(names), plain.members(names), "{plain}");
+            assert_eq!(with_layout.members(names), plain.members(names), "{plain}");
         }
     }
 
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_no_single_message() {
+    fn a_batch_is_not_a_single_message() {
         let error = *Message::decode(r#"[{"jsonrpc":"2.0","method":"m"}]"#).unwrap_err().error;
         assert_eq!(error.code, ErrorCode::INVALID_REQUEST);
     }

@@ -59,12 +59,13 @@ impl Translate for Blocks {
         {
             // Requests are already split into one message per block; this handles results.
             blocks.lower(to);
-            let text: Vec<_> = blocks.iter().filter_map(Content::as_text).collect();
-            *self = match blocks.len() {
-                1 => Self::One(blocks.remove(0)),
-                _ if text.len() == blocks.len() => Self::One(Content::text(text.join("\n"))),
-                _ => Self::One(blocks.remove(0)),
-            };
+            let texts: Vec<_> = blocks.iter().filter_map(Content::as_text).collect();
+            *self = Self::One(if blocks.len() != 1 && texts.len() == blocks.len() {
+                Content::text(texts.join("\n"))
+            } else {
+                // A result holds one block, and blocks other than text cannot be joined: the first is kept.
+                blocks.remove(0)
+            });
         }
         match self {
             Self::One(block) => block.lower(to),

@@ -1,4 +1,4 @@
-//! Translation of sampling. Before 2025-11-25, a message held one block and tools were not supported.
+//! Translation of sampling. Before 2025-11-25, a message held one content block and tools were not supported.
 
 use super::{Ability, ProtocolVersion, Translate};
 use crate::types::{Blocks, CreateMessageParams, SamplingMessage};
@@ -16,8 +16,8 @@ impl Translate for CreateMessageParams {
     }
 }
 
-/// Splits a message into messages with one block each. Consecutive messages may have the same role, so nothing is
-/// lost.
+/// Splits a message into messages with one content block each, which is allowed because consecutive messages may have
+/// the same role. A message without blocks is dropped.
 fn one_block_each(message: SamplingMessage) -> Vec<SamplingMessage> {
     match message.content {
         Blocks::Many(blocks) if !blocks.is_empty() => blocks

@@ -1,4 +1,5 @@
-//! MCP Apps: user interfaces that a host shows (extension `io.modelcontextprotocol/ui`, revision 2026-01-26).
+//! MCP Apps: user interfaces that a host shows (extension `io.modelcontextprotocol/ui`, version 2026-01-26 of the
+//! extension).
 //!
 //! Messages between an app and its host are not part of the protocol. This module has the metadata that a server puts
 //! in the `_meta` of resources and tools.
@@ -15,10 +16,10 @@ pub const APPS_EXTENSION: &str = "io.modelcontextprotocol/ui";
 /// MIME type of an app.
 pub const APP_MIME_TYPE: &str = "text/html;profile=mcp-app";
 
-/// Key in `_meta`.
+/// Key of the app settings in `_meta`, for tools, resources and resource contents.
 const KEY: &str = "ui";
 
-/// Key of a tool's app URI in older servers.
+/// Key of the app URI in the `_meta` of a tool, as older servers send it.
 const FLAT_KEY: &str = "ui/resourceUri";
 
 /// Settings of an app, in the `_meta` of its resource.
@@ -55,7 +56,7 @@ pub struct AppCsp {
     pub extra: Object,
 }
 
-/// Browser permissions of an app.
+/// Browser permissions of an app. An empty object requests a permission.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct AppPermissions {
@@ -130,8 +131,8 @@ impl Tool {
         self.meta.as_ref()?.get_as(KEY)
     }
 
-    /// Returns the URI of the app that shows the result of the tool. It is also found at the key that older servers
-    /// use. URIs without the scheme `ui` are ignored.
+    /// Returns the URI of the app that shows the result of the tool. Also reads `_meta["ui/resourceUri"]`, which older
+    /// servers send. URIs without the scheme `ui` are ignored.
     #[must_use]
     pub fn app_uri(&self) -> Option<String> {
         let nested = self.app_meta().and_then(|meta| meta.ok()?.resource_uri);
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_a_tool_is_found_in_current_and_former_metadata() {
+    fn the_app_of_a_tool_is_found_in_current_and_former_metadata() {
         assert_eq!(tool(r#"{"ui":{"resourceUri":"ui://a"}}"#).app_uri().as_deref(), Some("ui://a"));
         assert_eq!(tool(r#"{"ui/resourceUri":"ui://b"}"#).app_uri().as_deref(), Some("ui://b"));
         assert_eq!(
@@ -235,13 +236,13 @@ mod tests {
 
     #[test]
     fn visibility_determines_the_callers() {
-        let who = |meta: &str| (tool(meta).visible_to_model(), tool(meta).callable_by_app());
-        assert_eq!(who("{}"), (true, true));
-        assert_eq!(who(r#"{"ui":{"resourceUri":"ui://a"}}"#), (true, true));
-        assert_eq!(who(r#"{"ui":{"visibility":["app"]}}"#), (false, true));
-        assert_eq!(who(r#"{"ui":{"visibility":["model"]}}"#), (true, false));
-        assert_eq!(who(r#"{"ui":{"visibility":["robot"]}}"#), (false, false));
-        assert_eq!(who(r#"{"ui":{"visibility":"app"}}"#), (true, false));
+        let callers = |meta: &str| (tool(meta).visible_to_model(), tool(meta).callable_by_app());
+        assert_eq!(callers("{}"), (true, true));
+        assert_eq!(callers(r#"{"ui":{"resourceUri":"ui://a"}}"#), (true, true));
+        assert_eq!(callers(r#"{"ui":{"visibility":["app"]}}"#), (false, true));
+        assert_eq!(callers(r#"{"ui":{"visibility":["model"]}}"#), (true, false));
+        assert_eq!(callers(r#"{"ui":{"visibility":["robot"]}}"#), (false, false));
+        assert_eq!(callers(r#"{"ui":{"visibility":"app"}}"#), (true, false));
     }
 
     #[test]
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_metadata_of_a_page_round_trips() {
+    fn the_metadata_of_an_app_round_trips() {
         let text =
             r#"{"csp":{"connectDomains":["https://a"]},"permissions":{"camera":{}},"domain":"d","prefersBorder":true}"#;
         let meta: AppMeta = crate::decode(text).unwrap();
