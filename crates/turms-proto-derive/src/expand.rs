@@ -58,7 +58,6 @@ fn constructor(object: &ObjectType<'_>) -> TokenStream {
         impl #ident {
             #[doc = #doc]
             #[must_use]
-            #[allow(clippy::new_without_default, reason = "`Default` is generated if no member is required")]
             pub fn new(#(#parameters),*) -> Self {
                 Self { #(#values,)* #unknown: crate::Object::new() }
             }
@@ -81,6 +80,7 @@ fn default(object: &ObjectType<'_>) -> Option<TokenStream> {
     })
 }
 
+/// Generates `Deserialize` and `DecodeObject`, with the struct for the members decoded so far.
 fn decode(object: &ObjectType<'_>) -> TokenStream {
     let ObjectType { ident, members, unknown, .. } = object;
     let partial = format_ident!("Partial{ident}");
@@ -88,6 +88,7 @@ fn decode(object: &ObjectType<'_>) -> TokenStream {
     let fields = members.iter().map(|member| {
         let (name, ty) = (member.ident, member.shape.value_type());
         match member.shape {
+            // The outer `None` means that the member was not seen yet, the inner one that it is `null`.
             Shape::Optional(_) => quote! { pub(crate) #name: Option<Option<#ty>> },
             Shape::Required(_) | Shape::Any(_) => quote! { pub(crate) #name: Option<#ty> },
         }
@@ -228,7 +229,7 @@ fn translation(object: &ObjectType<'_>) -> TokenStream {
                 #(#lower)*
             }
 
-            /// Adds the values that the newest revision requires to the members.
+            /// Adds the values that the newest revision requires, in each member.
             #[allow(unused_variables, dead_code, reason = "not every object has members")]
             pub(crate) fn raise_members(&mut self, from: crate::ProtocolVersion) {
                 #(#raise)*
@@ -249,10 +250,6 @@ impl Shape<'_> {
 }
 
 impl Member<'_> {
-    fn has_range(&self) -> bool {
-        self.range.since.is_some() || self.range.until.is_some()
-    }
-
     fn range(&self) -> TokenStream {
         let range = quote! { crate::revision::VersionRange };
         let version = quote! { crate::ProtocolVersion };

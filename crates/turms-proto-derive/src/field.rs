@@ -11,13 +11,14 @@ pub(crate) struct Member<'a> {
     /// The name on the wire.
     pub(crate) name: String,
     pub(crate) shape: Shape<'a>,
+    /// The value after `new`, instead of a parameter or `None`.
     pub(crate) default: Option<Expr>,
     pub(crate) range: Range,
 }
 
-/// Kinds of members, by the type of their field.
+/// The kind of a member. It follows from the type of the field, unless the field is `required`.
 pub(crate) enum Shape<'a> {
-    /// A value that is always present.
+    /// A value that is always present on the wire.
     Required(&'a Type),
     /// `Option<T>`: omitted if it is `None`; `null` is decoded as `None`.
     Optional(&'a Type),
@@ -82,11 +83,15 @@ impl<'a> ParsedField<'a> {
 
 impl Member<'_> {
     fn check(&self, span: Span) -> Result<()> {
-        let has_range = self.range.since.is_some() || self.range.until.is_some();
-        if has_range && matches!(self.shape, Shape::Required(_)) {
+        if self.has_range() && matches!(self.shape, Shape::Required(_)) {
             return Err(Error::new(span, "a member that not every revision defines must be an Option"));
         }
         Ok(())
+    }
+
+    /// Returns `true` if not every revision defines the member.
+    pub(crate) fn has_range(&self) -> bool {
+        self.range.since.is_some() || self.range.until.is_some()
     }
 
     /// Returns `true` if `new` takes the field.

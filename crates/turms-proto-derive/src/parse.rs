@@ -1,4 +1,4 @@
-//! The declaration of an object type.
+//! Parsing of the struct that declares an object type.
 
 use syn::{Data, DeriveInput, Error, Fields, Ident, LitStr, Result, Token};
 
@@ -7,7 +7,7 @@ use crate::field::{Member, ParsedField};
 /// A struct with `#[derive(ProtocolObject)]`.
 pub(crate) struct ObjectType<'a> {
     pub(crate) ident: &'a Ident,
-    /// A member with a constant value: its name and the value.
+    /// Name and value of the member with a constant value.
     pub(crate) tag: Option<(LitStr, LitStr)>,
     /// `true` if `Translate` is implemented by hand.
     pub(crate) custom_translate: bool,
