@@ -16,7 +16,8 @@ impl Budget {
         Self { left: steps }
     }
 
-    /// Takes steps. Returns `false` if there are not enough; then none are left, and all further charges fail.
+    /// Takes steps. Returns `true` if at least one is left afterwards. Otherwise the budget is exhausted, and all further
+    /// charges fail.
     pub(crate) fn charge(&mut self, steps: u64) -> bool {
         match self.left.checked_sub(steps) {
             Some(left) if left > 0 => {
@@ -30,14 +31,14 @@ impl Budget {
         }
     }
 
-    /// Charges a number of steps for each byte or item of a text or list of this length.
+    /// Charges `steps` for each of `count` bytes or items.
     pub(crate) fn charge_each(&mut self, count: usize, steps: u64) -> bool {
         self.charge((count as u64).saturating_mul(steps))
     }
 
-    /// Charges one step for a number of bytes.
-    pub(crate) fn charge_bytes(&mut self, bytes: usize, in_a_step: u64) -> bool {
-        self.charge(bytes as u64 / in_a_step)
+    /// Charges one step for every `bytes_per_step` bytes, rounded down.
+    pub(crate) fn charge_bytes(&mut self, bytes: usize, bytes_per_step: u64) -> bool {
+        self.charge(bytes as u64 / bytes_per_step)
     }
 
     pub(crate) fn left(&self) -> u64 {

@@ -49,7 +49,7 @@ pub(crate) fn compile(document: &Value, trust: Trust) -> Result<Nodes, SchemaErr
 struct Compiler<'a> {
     index: RefIndex<'a>,
     nodes: Vec<Node>,
-    /// The node of each schema that was referred to so far, by its address in the document.
+    /// The node of each schema that was referred to so far, by the memory address of the schema.
     node_ids: HashMap<*const Value, NodeId>,
     /// Schemas with a node id but without rules yet.
     pending: VecDeque<(NodeId, LocatedSchema<'a>)>,
@@ -107,8 +107,8 @@ impl<'a> Compiler<'a> {
         let mut named: Vec<(Box<str>, NodeId)> = self.children_by_name(keywords, located, "properties").collect();
         named.sort_unstable();
         let by_pattern: Vec<_> = self.children_by_name(keywords, located, "patternProperties").collect();
-        let place = located.pointer.step("patternProperties");
-        let patterns = by_pattern.into_iter().map(|(text, node)| Ok((self.pattern(&text, &place)?, node)));
+        let pointer = located.pointer.join("patternProperties");
+        let patterns = by_pattern.into_iter().map(|(text, node)| Ok((self.pattern(&text, &pointer)?, node)));
         let patterns = patterns.collect::<Result<Vec<_>, SchemaError>>()?;
         let others = self.child(keywords, located, "additionalProperties");
         if !named.is_empty() || !patterns.is_empty() || others.is_some() {
@@ -133,13 +133,15 @@ impl<'a> Compiler<'a> {
         rules: &mut Vec<Rule>,
     ) -> Result<(), SchemaError> {
         if let Some(text) = keywords.text("pattern") {
-            rules.push(Rule::Pattern(Box::new(self.pattern(text, &located.pointer.step("pattern"))?)));
+            rules.push(Rule::Pattern(Box::new(self.pattern(text, &located.pointer.join("pattern"))?)));
         }
         if let Some(format) = keywords.text("format").and_then(|name| Format::of_name(name, keywords.draft)) {
-            rules.push(Rule::Format(format, keywords.draft >= Draft::Of2019));
+            let is_annotation = keywords.draft >= Draft::Of2019;
+            rules.push(Rule::Format(format, is_annotation));
         }
         let is_base64 = keywords.text("contentEncoding") == Some("base64");
         let is_json = keywords.text("contentMediaType") == Some("application/json");
+        // Later drafts define these keywords as annotations.
         if (is_base64 || is_json) && keywords.draft <= Draft::Seven {
             rules.push(Rule::Content(Content { is_base64, is_json }));
         }
@@ -147,7 +149,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Compiles a pattern. In a schema of a peer, an unsupported pattern is logged and not enforced.
-    fn pattern(&mut self, text: &str, place: &Pointer<'_>) -> Result<Pattern, SchemaError> {
+    fn pattern(&mut self, text: &str, pointer: &Pointer<'_>) -> Result<Pattern, SchemaError> {
         let error = match Pattern::new(text, &mut self.quota) {
             Ok(pattern) => return Ok(pattern),
             Err(error) => error,
@@ -156,18 +158,18 @@ impl<'a> Compiler<'a> {
         let reason = match error {
             PatternError::Invalid => {
                 let problem = format!("\"{shown}\" is not a valid pattern (regular expression of ECMA-262)");
-                return Err(SchemaError::at(place, problem));
+                return Err(SchemaError::at(pointer, problem));
             }
             PatternError::TooLargeTogether => {
-                return Err(SchemaError::at(place, "the patterns of the schema are too large in total"));
+                return Err(SchemaError::at(pointer, "the patterns of the schema are too large in total"));
             }
             PatternError::Unsupported(reason) => reason,
             PatternError::TooLarge => "too large",
         };
         if self.trust == Trust::Own {
-            return Err(SchemaError::at(place, format!("the pattern \"{shown}\" cannot be enforced: {reason}")));
+            return Err(SchemaError::at(pointer, format!("the pattern \"{shown}\" cannot be enforced: {reason}")));
         }
-        tracing::warn!(target: "turms::schema", pattern = %shown, %place, reason, "a pattern is not enforced");
+        tracing::warn!(target: "turms::schema", pattern = %shown, %pointer, reason, "a pattern is not enforced");
         Ok(Pattern::unenforced(text))
     }
 
@@ -200,6 +202,7 @@ impl<'a> Compiler<'a> {
         if let Some(condition) = self.child(keywords, located, "if") {
             let then = self.child(keywords, located, "then");
             let otherwise = self.child(keywords, located, "else");
+            // Without `then` and `else`, an `if` only marks members and items as evaluated.
             if then.is_some() || otherwise.is_some() || keywords.has_unevaluated_keywords() {
                 rules.push(Rule::If(Box::new(Conditional { condition, then, otherwise })));
             }
@@ -217,8 +220,8 @@ impl<'a> Compiler<'a> {
         }
         if let Some(reference) = keywords.text("$recursiveRef") {
             let target = self.index.target(reference, located)?;
-            let recursive = self.index.resource(target.resource).is_recursive;
-            let targets = self.index.resources().filter(|(_, resource)| recursive && resource.is_recursive);
+            let is_dynamic = self.index.resource(target.resource).is_recursive;
+            let targets = self.index.resources().filter(|(_, resource)| is_dynamic && resource.is_recursive);
             let targets = targets.map(|(id, resource)| (id, resource.root.clone())).collect();
             rules.push(self.dynamic(target, targets));
         }
@@ -238,6 +241,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
+    /// Compiles `$ref`. The meta-schemas of the dialects are supported although a document does not contain them.
     fn reference(&mut self, reference: &str, located: &LocatedSchema<'a>) -> Result<Rule, SchemaError> {
         let target = self.index.target(reference, located);
         if let (Err(_), Some(draft)) = (&target, Draft::of_uri(reference)) {
@@ -246,6 +250,8 @@ impl<'a> Compiler<'a> {
         Ok(Rule::Reference(self.node(target?)))
     }
 
+    /// Compiles a dynamic reference. `targets` has the schemas that may replace `target`, by resource: the outermost of
+    /// these resources that validation has entered decides.
     fn dynamic(&mut self, target: LocatedSchema<'a>, targets: Vec<(u32, LocatedSchema<'a>)>) -> Rule {
         let otherwise = self.node(target);
         if targets.is_empty() {
@@ -258,7 +264,7 @@ impl<'a> Compiler<'a> {
 
     fn child(&mut self, keywords: &Keywords<'a>, located: &LocatedSchema<'a>, keyword: &'static str) -> Option<NodeId> {
         let value = keywords.get(keyword)?;
-        let child = self.index.locate(value, located, located.pointer.step(keyword));
+        let child = self.index.locate(value, located, located.pointer.join(keyword));
         Some(self.node(child))
     }
 
@@ -269,9 +275,9 @@ impl<'a> Compiler<'a> {
         keyword: &'static str,
     ) -> Box<[NodeId]> {
         let items = keywords.get(keyword).and_then(Value::as_array).into_iter().flatten();
-        let pointer = located.pointer.step(keyword);
+        let pointer = located.pointer.join(keyword);
         let node = |(index, value): (usize, &'a Value)| {
-            let child = self.index.locate(value, located, pointer.step(index.to_string()));
+            let child = self.index.locate(value, located, pointer.join(index.to_string()));
             self.node(child)
         };
         items.enumerate().map(node).collect()
@@ -285,9 +291,9 @@ impl<'a> Compiler<'a> {
         keyword: &'static str,
     ) -> impl Iterator<Item = (Box<str>, NodeId)> {
         let members = keywords.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::iter);
-        let pointer = located.pointer.step(keyword);
+        let pointer = located.pointer.join(keyword);
         members.filter(|(_, value)| !value.is_array()).map(move |(name, value)| {
-            let child = self.index.locate(value, located, pointer.step(name));
+            let child = self.index.locate(value, located, pointer.join(name));
             (name.as_str().into(), self.node(child))
         })
     }

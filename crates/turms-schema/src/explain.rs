@@ -23,7 +23,7 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..end]))
 }
 
-/// The violations found so far.
+/// The violations found so far, up to a maximum number.
 #[derive(Debug)]
 pub(crate) struct Explanation {
     pub(crate) max: usize,
@@ -215,8 +215,8 @@ impl Checker<'_> {
         match rule {
             Rule::Type(types) => {
                 let names: Vec<String> = types.names().map(|name| format!("\"{name}\"")).collect();
-                let plural = if names.len() == 1 { "" } else { "s" };
-                format!("{shown} is not of type{plural} {}", names.join(", "))
+                let s = plural(names.len() as u64, "", "s");
+                format!("{shown} is not of type{s} {}", names.join(", "))
             }
             Rule::Const(value) => format!("{} was expected", shortened(&value.to_string())),
             Rule::Enum(values) => format!("{shown} is not one of {}", listed(&values.values)),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::keyword::{Draft, Shape, shape_of};
 use crate::pattern::is_valid;
-use crate::reference::{Pointer, resolve, steps};
+use crate::reference::{Pointer, resolve, tokens};
 use crate::validator::SchemaError;
 
 /// The resources and anchors of a document.
@@ -115,13 +115,13 @@ impl<'a> RefIndex<'a> {
             return self.resource(id).anchors.get(&*fragment).cloned().ok_or_else(nothing);
         }
         let mut located = self.resource(id).root.clone();
-        for name in steps(&fragment) {
+        for name in tokens(&fragment) {
             let value = match located.value {
                 Value::Object(members) => members.get(&name),
                 Value::Array(items) => name.parse().ok().and_then(|index: usize| items.get(index)),
                 _ => None,
             };
-            let pointer = located.pointer.step(name);
+            let pointer = located.pointer.join(name);
             located = self.locate(value.ok_or_else(nothing)?, &located, pointer);
         }
         // A location that no keyword leads to is not indexed yet.
@@ -178,7 +178,7 @@ impl<'a> RefIndex<'a> {
         let draft = self.resource(located.resource).draft;
         for (keyword, value) in members {
             let Some(shape) = shape_of(draft, keyword) else { continue };
-            let pointer = located.pointer.step(keyword);
+            let pointer = located.pointer.join(keyword);
             if let Some(problem) = shape.problem(value) {
                 return Err(SchemaError::at(&pointer, problem));
             }
@@ -201,13 +201,13 @@ impl<'a> RefIndex<'a> {
                 }
                 (Shape::Schemas | Shape::SchemaOrSchemas, Value::Array(items)) => {
                     for (index, item) in items.iter().enumerate() {
-                        open(child(item, pointer.step(index.to_string())));
+                        open(child(item, pointer.join(index.to_string())));
                     }
                 }
                 (Shape::SchemaMap | Shape::PatternMap | Shape::Dependencies, Value::Object(members)) => {
                     for (name, schema) in members {
                         if shape != Shape::Dependencies || !schema.is_array() {
-                            open(child(schema, pointer.step(name)));
+                            open(child(schema, pointer.join(name)));
                         }
                     }
                 }
@@ -238,7 +238,7 @@ impl<'a> RefIndex<'a> {
             if let Some(anchor) = id.split_once('#').map(|(_, anchor)| anchor).filter(|anchor| !anchor.is_empty()) {
                 if !draft.reference_stands_alone() {
                     let problem = format!("{fragment:?} should be an anchor of its own");
-                    return Err(SchemaError::at(located.pointer.step(draft.id()), problem));
+                    return Err(SchemaError::at(located.pointer.join(draft.id()), problem));
                 }
                 self.resources[located.resource as usize].anchors.insert(anchor, located.clone());
             }

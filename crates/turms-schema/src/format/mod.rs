@@ -36,6 +36,8 @@ pub(crate) enum Format {
     Uuid,
 }
 
+/// The formats by name, with the first draft in which they are checked. `date`, `regex` and `time` are defined in drafts 3
+/// and 7; they are checked in drafts 4 and 6, too.
 const FORMATS: [(&str, Format, Draft); 17] = [
     ("date", Format::Date, Draft::Four),
     ("date-time", Format::DateTime, Draft::Four),
@@ -57,7 +59,7 @@ const FORMATS: [(&str, Format, Draft); 17] = [
 ];
 
 impl Format {
-    /// Returns the format with this name, if the dialect defines it.
+    /// Returns the format with this name, if it is checked in the dialect.
     pub(crate) fn of_name(name: &str, draft: Draft) -> Option<Self> {
         let (_, format, since) = FORMATS.iter().find(|(known, ..)| *known == name)?;
         let format = match format {
@@ -72,10 +74,12 @@ impl Format {
         FORMATS.iter().find(|(_, known, _)| *known == format).map_or("", |(name, ..)| name)
     }
 
+    /// Returns `true` if the text has the format. Returns `false` if the budget is exhausted, too.
     pub(crate) fn holds(self, text: &str, budget: &mut Budget) -> bool {
         let length = text.len() as u64;
         let steps = match self {
             Self::Regex => validity_steps(text),
+            // Several passes over the text.
             Self::Email | Self::Iri | Self::IriReference | Self::Uri | Self::UriReference | Self::UriTemplate => {
                 4 * length
             }
@@ -120,8 +124,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_tell_right_from_wrong() {
-        for (format, right, wrong) in [
+    fn formats_accept_valid_and_reject_invalid_strings() {
+        for (format, valid, invalid) in [
             (
                 "date",
                 vec!["2024-02-29", "0000-01-01"],
@@ -197,8 +201,8 @@ mod tests {
         ] {
             let format = Format::of_name(format, Draft::Of2020).unwrap();
             let holds = |text: &str| format.holds(text, &mut Budget::new(u64::MAX));
-            right.iter().for_each(|text| assert!(holds(text), "{} {text:?}", format.name()));
-            wrong.iter().for_each(|text| assert!(!holds(text), "{} {text:?}", format.name()));
+            valid.iter().for_each(|text| assert!(holds(text), "{} {text:?}", format.name()));
+            invalid.iter().for_each(|text| assert!(!holds(text), "{} {text:?}", format.name()));
         }
         assert_eq!(Format::of_name("uuid", Draft::Seven), None);
         assert_eq!(Format::of_name("unheard-of", Draft::Of2020), None);
