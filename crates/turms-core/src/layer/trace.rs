@@ -6,7 +6,7 @@ use turms_proto::types::{CallTool, GetPrompt, ReadResource, key};
 use super::Layer;
 use crate::{CallContext, CallResult, NotifyFuture, Request, ResponseFuture, Service};
 
-/// Runs every call in its own span, with OpenTelemetry's attributes for MCP.
+/// Runs every request in its own span, with OpenTelemetry's attributes for MCP. Notifications have no span.
 ///
 /// The trace context that a caller sends in `_meta` is recorded as `traceparent`, for a subscriber that continues traces.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,7 +29,7 @@ impl<S: Service> Layer<S> for TraceLayer {
     }
 }
 
-/// Service with a span for every call, made by a [`TraceLayer`].
+/// Service with a span for every request, made by a [`TraceLayer`].
 #[derive(Debug, Clone)]
 pub struct Trace<S> {
     inner: S,

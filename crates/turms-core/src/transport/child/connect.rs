@@ -18,14 +18,15 @@ impl Connector for ChildCommand {
             let (reader, writer, child) = started.into_parts();
             let reader = ObservedReader::new(reader, self.on_stdout.clone());
             cx.initializing();
-            let options = Limits { max_message_bytes: self.max_message_bytes, ..Limits::default() };
-            let stream = Arc::new(StreamChannel::open(reader, writer, cx.client, options, cx.incoming));
+            let limits = Limits { max_message_bytes: self.max_message_bytes, ..Limits::default() };
+            let stream = Arc::new(StreamChannel::open(reader, writer, cx.client, limits, cx.incoming));
             let control = ChildControl { stream: stream.clone(), child };
             match stream.connection.opened().await {
                 Ok(opened) => Ok(OpenChannel::new(stream, Arc::new(control), opened)),
                 Err(failure) => {
                     let error = match ConnectError::from(failure) {
-                        // Waits for an exit of the process's own, before `close` ends it.
+                        // A process that fails at startup closes its output shortly before it exits. The error contains
+                        // its exit status.
                         ConnectError::Closed(_) => {
                             let _ = tokio::time::timeout(EXIT_GRACE_PERIOD, control.child.exited()).await;
                             ConnectError::Closed(control.close_reason())
@@ -56,12 +57,12 @@ struct ChildControl {
 }
 
 impl ChildControl {
-    /// The reason why the connection is closed. A process that still runs has only closed its output.
+    /// Returns the reason why the connection is closed. A process that still runs has only closed its output.
     fn close_reason(&self) -> CloseInfo {
-        let ended = CloseInfo::new().stderr(self.child.stderr_tail());
+        let info = CloseInfo::new().stderr(self.child.stderr_tail());
         match self.child.exit_status() {
-            Some(exit) => ended.how(exit.to_string()),
-            None => ended.how("closed its standard output"),
+            Some(exit) => info.how(exit.to_string()),
+            None => info.how("closed its standard output"),
         }
     }
 }
@@ -78,7 +79,7 @@ impl ChannelControl for ChildControl {
         })
     }
 
-    /// Waits for the end of the output and the exit of the process, whichever is first, and then a moment for the other.
+    /// Waits until the output ends or the process exits, and then at most [`EXIT_GRACE_PERIOD`] for the other of the two.
     fn closed(&self) -> BoxFuture<'_, CloseInfo> {
         Box::pin(async move {
             tokio::select! {
@@ -86,7 +87,7 @@ impl ChannelControl for ChildControl {
                     let _ = tokio::time::timeout(EXIT_GRACE_PERIOD, self.child.exited()).await;
                 }
                 _ = self.child.exited() => {
-                    // The rest of its output is read, but processes that it has started may keep the pipe open.
+                    // The rest of the output is still read. Processes that the child has started may keep the pipe open.
                     let _ = tokio::time::timeout(EXIT_GRACE_PERIOD, self.stream.closed()).await;
                     self.stream.connection.shutdown();
                 }

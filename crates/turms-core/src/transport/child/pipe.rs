@@ -77,6 +77,7 @@ fn poll_rest(pipe: &ChildStdout, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()
                 buffer.advance(count);
                 return Poll::Ready(Ok(()));
             }
+            // The pipe is empty, so the reader reports the end.
             Err(Errno::AGAIN) => return Poll::Ready(Ok(())),
             Err(Errno::INTR) => {}
             Err(error) => return Poll::Ready(Err(error.into())),
