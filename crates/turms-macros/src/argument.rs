@@ -25,8 +25,8 @@ pub(crate) struct Argument {
 impl Argument {
     /// Returns `true` if a custom type or function decodes or describes the argument.
     fn is_customized(&self) -> bool {
-        const WORDS: [&str; 5] = ["with", "deserialize_with", "schema_with", "skip", "skip_deserializing"];
-        self.attributes.iter().any(|attribute| WORDS.iter().any(|word| mentions(&attribute.meta, word)))
+        const KEYS: [&str; 5] = ["with", "deserialize_with", "schema_with", "skip", "skip_deserializing"];
+        self.attributes.iter().any(|attribute| KEYS.iter().any(|key| mentions(&attribute.meta, key)))
     }
 
     /// Returns the name that clients use.
@@ -52,8 +52,8 @@ impl Argument {
     }
 }
 
-/// Creates the attributes for a mirrored argument. The specification allows the annotation only on plain types, so an
-/// optional argument may be omitted but not null.
+/// Creates the attributes for a mirrored argument. The specification allows the annotation only on strings, integers and
+/// booleans, so an optional argument may be omitted but not null.
 fn header(name: &LitStr, ty: &Type) -> TokenStream {
     let annotation = quote!(#[schemars(extend("x-mcp-header" = #name))]);
     match option_of(ty) {
@@ -85,21 +85,22 @@ impl ArgumentStruct {
         if arguments.is_empty() {
             return None;
         }
-        let name = format_ident!("{}Arguments", camel_case(&function.unraw().to_string()));
+        let name = format_ident!("{}Arguments", upper_camel_case(&function.unraw().to_string()));
         let types: Vec<&Type> = arguments.iter().map(|argument| &argument.ty).collect();
         let own = generics::used_by(&types, generics);
-        let decoded = decoding_bounds(turms, &types, &own);
-        let bound = (!decoded.is_empty()).then(|| {
-            let bound = quote!(#(#decoded),*).to_string();
+        let decoding = decoding_bounds(turms, &types, &own);
+        // The derived implementations need the bounds of `Self::bounds`, instead of those that the derives infer.
+        let bound_attributes = (!decoding.is_empty()).then(|| {
+            let bounds = quote!(#(#decoding),*).to_string();
             quote! {
-                #[serde(bound(deserialize = #bound))]
-                #[schemars(bound = #bound)]
+                #[serde(bound(deserialize = #bounds))]
+                #[schemars(bound = #bounds)]
             }
         });
         let fields = arguments.iter().map(|argument| argument.field());
-        let mut checked = own.clone();
-        generics::bind(&mut checked, argument_bounds(turms, arguments, &own));
-        let (declared, used, predicates) = checked.split_for_impl();
+        let mut bounded = own.clone();
+        generics::bind(&mut bounded, argument_bounds(turms, arguments, &own));
+        let (declared, used, predicates) = bounded.split_for_impl();
         let path_of = |name: &str| {
             let name = Ident::new(name, Span::call_site());
             quote!(#turms::__private::#name).to_string()
@@ -109,36 +110,39 @@ impl ArgumentStruct {
             #[derive(#turms::__private::serde::Deserialize, #turms::__private::schemars::JsonSchema)]
             #[serde(crate = #serde)]
             #[schemars(crate = #schemars)]
-            #bound
+            #bound_attributes
             struct #name #declared #predicates {
                 #(#fields,)*
             }
         };
-        let types = own.type_params().map(|param| &param.ident);
-        let sendable = types.map(|ty| parse_quote!(#ty: ::std::marker::Send + 'static));
-        Some(Self { definition, ty: quote!(#name #used), bounds: decoded.iter().cloned().chain(sendable).collect() })
+        let params = own.type_params().map(|param| &param.ident);
+        let send = params.map(|param| parse_quote!(#param: ::std::marker::Send + 'static));
+        let ty = quote!(#name #used);
+        Some(Self { definition, ty, bounds: decoding.into_iter().chain(send).collect() })
     }
 }
 
 /// Returns bounds which require that generic argument types can be decoded and described.
 fn decoding_bounds(turms: &Path, types: &[&Type], own: &Generics) -> Vec<WherePredicate> {
-    let unknown = types.iter().filter(|ty| generics::are_mentioned(own, ty));
-    let unknown: BTreeMap<String, &Type> = unknown.map(|ty| (ty.to_token_stream().to_string(), *ty)).collect();
+    let generic = types.iter().filter(|ty| generics::are_mentioned(own, ty));
+    // A type that several arguments have needs one bound.
+    let generic: BTreeMap<String, &Type> = generic.map(|ty| (ty.to_token_stream().to_string(), *ty)).collect();
     let bound = |ty: &Type| {
         parse_quote! {
             #ty: #turms::__private::serde::de::DeserializeOwned + #turms::__private::schemars::JsonSchema
         }
     };
-    unknown.into_values().map(bound).collect()
+    generic.into_values().map(bound).collect()
 }
 
-/// Returns bounds for the other argument types, so that a compile error names the type and the solution.
+/// Returns bounds for the argument types that are not generic, so that a compile error names the type and the solution.
+/// Bounds for every lifetime are checked where the struct is used, so the derived implementations repeat no errors.
 fn argument_bounds(turms: &Path, arguments: &[&Argument], own: &Generics) -> Vec<WherePredicate> {
-    let known = arguments.iter().filter(|it| !it.is_customized() && !generics::are_mentioned(own, &it.ty));
-    known.map(|Argument { ty, .. }| parse_quote!(for<'any> #ty: #turms::Argument<'any>)).collect()
+    let concrete = arguments.iter().filter(|it| !it.is_customized() && !generics::are_mentioned(own, &it.ty));
+    concrete.map(|Argument { ty, .. }| parse_quote!(for<'any> #ty: #turms::Argument<'any>)).collect()
 }
 
-fn camel_case(name: &str) -> String {
+fn upper_camel_case(name: &str) -> String {
     let capitalized = |word: &str| {
         let mut chars = word.chars();
         chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())

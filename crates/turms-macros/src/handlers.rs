@@ -34,16 +34,16 @@ fn expand_block(attribute: TokenStream, mut block: ItemImpl) -> TokenStream {
     let turms = errors.ok_or_add(parse_crate(attribute)).unwrap_or_else(default_crate);
     let completers = completers(&block);
     let mut methods = Vec::new();
-    let mut marked = 0;
+    let mut has_marked = false;
     let ItemImpl { generics, items, .. } = &mut block;
     for item in items {
         if let ImplItem::Fn(method) = item {
             let method = MarkedMethod::take(method, generics, &turms, &completers).transpose();
-            marked += usize::from(method.is_some());
+            has_marked |= method.is_some();
             methods.extend(method.and_then(|method| errors.ok_or_add(method)));
         }
     }
-    if marked == 0 {
+    if !has_marked {
         errors.add(no_methods(&block));
     }
     let registration = registration(&turms, &block, &methods);
@@ -97,11 +97,11 @@ impl MarkedMethod {
             }
             None => (None, expansion.for_function(&path)),
         };
-        let conditions = method.attrs.iter().filter(|attribute| is_condition(attribute));
+        let cfgs = method.attrs.iter().filter(|attribute| is_cfg(attribute));
         let register = format_ident!("{}", attribute.kind.attribute_name());
         let definitions = expansion.definitions();
         let statement = quote! {
-            #(#conditions)*
+            #(#cfgs)*
             let server = server.#register({
                 #definitions
                 #shared
@@ -146,8 +146,8 @@ fn sharing(receiver: &Receiver) -> Result<Sharing> {
 }
 
 fn check_no_generics(method: &ImplItemFn) -> Result<()> {
-    let unknown = method.sig.generics.params.iter().find(|param| !matches!(param, GenericParam::Lifetime(_)));
-    match unknown {
+    let unsupported = method.sig.generics.params.iter().find(|param| !matches!(param, GenericParam::Lifetime(_)));
+    match unsupported {
         None => Ok(()),
         Some(param) => {
             Err(Error::new_spanned(param, "generic methods are not supported: make the `impl` block generic instead"))
@@ -182,22 +182,23 @@ fn completer(path: &Path, methods: &HashMap<Ident, Signature>) -> TokenStream {
             (name.clone(), quote!(#name: #ty))
         })
         .unzip();
-    let wait = method.asyncness.is_some().then(|| quote!(.await));
+    let dot_await = method.asyncness.is_some().then(|| quote!(.await));
     let this = Ident::new("this", Span::mixed_site());
     let share = |from: &TokenStream| quote!(let #this = ::std::sync::Arc::clone(&#from););
     match method.receiver().and_then(|receiver| sharing(receiver).ok()) {
-        None => quote!(|#(#bindings),*| async move { #path(#(#names),*) #wait }),
+        None => quote!(|#(#bindings),*| async move { #path(#(#names),*) #dot_await }),
         Some(sharing) => {
             let receiver = match sharing {
                 Sharing::Borrowed => quote!(&#this),
                 Sharing::Counted => quote!(#this),
             };
+            // The closure keeps a clone of the `Arc`, and each of its futures another.
             let (outer, inner) = (share(&quote!(self)), share(&quote!(#this)));
             quote!({
                 #outer
                 move |#(#bindings),*| {
                     #inner
-                    async move { #path(#receiver, #(#names),*) #wait }
+                    async move { #path(#receiver, #(#names),*) #dot_await }
                 }
             })
         }
@@ -206,13 +207,13 @@ fn completer(path: &Path, methods: &HashMap<Ident, Signature>) -> TokenStream {
 
 fn registration(turms: &Path, block: &ItemImpl, methods: &[MarkedMethod]) -> TokenStream {
     let ItemImpl { attrs, generics, self_ty, .. } = block;
-    let conditions = attrs.iter().filter(|attribute| is_condition(attribute));
+    let cfgs = attrs.iter().filter(|attribute| is_cfg(attribute));
     let statements = methods.iter().map(|method| &method.statement);
     let mut generics = generics.clone();
     bind(&mut generics, methods.iter().flat_map(|method| method.bounds.iter().cloned()));
     let (declared, _, predicates) = generics.split_for_impl();
     quote! {
-        #(#conditions)*
+        #(#cfgs)*
         impl #declared #turms::Handlers for #self_ty #predicates {
             fn register(self: ::std::sync::Arc<Self>, server: #turms::Server) -> #turms::Server {
                 #(#statements)*
@@ -222,6 +223,6 @@ fn registration(turms: &Path, block: &ItemImpl, methods: &[MarkedMethod]) -> Tok
     }
 }
 
-fn is_condition(attribute: &Attribute) -> bool {
+fn is_cfg(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg")
 }

@@ -148,11 +148,11 @@ impl AttributeEntry {
         } else {
             None
         };
-        let value = form.check(&key, value)?;
+        let value = form.parse(&key, value)?;
         Ok(Self { key, value })
     }
 
-    /// Expands to the call of the builder method; `None` for keys that are no settings of the builder.
+    /// Expands to the call of the builder method; `None` for keys that are not settings of the builder.
     fn call(&self, turms: &Path) -> Option<TokenStream> {
         let Self { key, value } = self;
         if key == "name" || key == "blocking" {
@@ -232,7 +232,7 @@ enum ValueForm {
     Text,
     /// No value, or `"required"` or `"deferred"`.
     Task,
-    /// A URI, or an expression of type `Icon`. May be repeated.
+    /// A URI, or an expression of type `Icon`.
     Icon,
     /// An expression.
     Value,
@@ -245,8 +245,8 @@ enum ValueForm {
 }
 
 impl ValueForm {
-    /// Checks the value of a key.
-    fn check(self, key: &Ident, value: Option<Expr>) -> Result<EntryValue> {
+    /// Parses the value of a key.
+    fn parse(self, key: &Ident, value: Option<Expr>) -> Result<EntryValue> {
         match (self, value) {
             (Self::Flag, None) => Ok(EntryValue::None),
             (Self::Flag, Some(value)) => {

@@ -41,7 +41,7 @@ fn variables(uri: &str) -> std::result::Result<Vec<String>, String> {
 /// Operators of expressions.
 const OPERATORS: [char; 7] = ['+', '#', '.', '/', ';', '?', '&'];
 
-/// Returns the name without the modifiers `*` and `:3`.
+/// Returns the name of a variable, without a modifier such as `*` or `:3`; `None` if the name is invalid.
 fn variable(text: &str) -> Option<&str> {
     let name = text.strip_suffix('*').unwrap_or(text);
     let name = name.split_once(':').map_or(name, |(name, _)| name);
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_expression_has_names() {
+    fn variables_of_every_kind_of_expression_are_found() {
         let uri = "files://{host}/{+path}{/more*}{?q,limit:3}{&page}{#part}";
         let names = ["host", "path", "more", "q", "limit", "page", "part"];
         assert_eq!(variables(uri).unwrap(), names);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_name_the_problem() {
         assert_eq!(variables("a://{id").unwrap_err(), "unmatched `{`");
         assert_eq!(variables("a://id}").unwrap_err(), "unmatched `}`");
         assert_eq!(variables("a://{}").unwrap_err(), "`{}` does not name a variable");
