@@ -1,4 +1,4 @@
-//! Words that users search for: each is a `#[doc(alias)]` of the item that they mean.
+//! Search words of users. `api/aliases.toml` lists the `#[doc(alias)]` attributes that items must have.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -9,10 +9,11 @@ use crate::sources;
 
 const TABLE: &str = "api/aliases.toml";
 
-/// The words of an item that is named by the end of its path, maybe with its kind before it.
+/// Aliases by item. An item is named by the last segments of its path, with its kind before them if they are ambiguous:
+/// `Server::layer`, `mod layer`.
 type Table = BTreeMap<String, Vec<String>>;
 
-/// Aliases of the table that are missing.
+/// Returns the aliases of the table that are missing.
 pub(super) fn problems(entries: &[Entry]) -> Result<Vec<String>, Box<dyn Error>> {
     let table = toml::from_str(&fs::read_to_string(sources::root().join(TABLE))?)?;
     Ok(missing(entries, &table))
@@ -32,13 +33,14 @@ fn missing(entries: &[Entry], table: &Table) -> Vec<String> {
     problems
 }
 
+/// Finds the item with the shortest path of those with this name.
 fn find<'a>(entries: &'a [Entry], name: &str) -> Option<&'a Entry> {
     let (kind, name) = name.split_once(' ').map_or((None, name), |(kind, name)| (Some(kind), name));
-    let is_meant = |entry: &&Entry| {
-        let is_path = entry.path.strip_suffix(name).is_some_and(|start| start.ends_with("::"));
-        is_path && !["impl", "use"].contains(&entry.kind) && kind.is_none_or(|kind| kind == entry.kind)
+    let is_match = |entry: &&Entry| {
+        let has_name = entry.path.strip_suffix(name).is_some_and(|start| start.ends_with("::"));
+        has_name && !["impl", "use"].contains(&entry.kind) && kind.is_none_or(|kind| kind == entry.kind)
     };
-    entries.iter().filter(is_meant).min_by_key(|entry| entry.path.split("::").count())
+    entries.iter().filter(is_match).min_by_key(|entry| entry.path.split("::").count())
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Sizes of the public API: items, types and functions of each crate, openings of doc comments, and names of several types.
+//! Sizes of the public API: items, types and functions of each crate, first words of doc comments, and names that several
+//! types share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,11 +11,13 @@ const PERSONS: &[&str] = &["anybody", "everybody", "nobody", "somebody", "themse
 
 const TYPES: &[&str] = &["enum", "struct", "trait", "union"];
 
-/// The numbers of the items that can be reached through the façade. An item belongs to the crate that defines it.
+/// The sizes of the API that is reachable through the façade. An item belongs to the crate that defines it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
+    /// Items with a doc comment.
     documented: usize,
     traits: usize,
+    /// Types that implement `std::error::Error`.
     errors: usize,
     /// Public errors with a name that does not end in `Error`.
     other_errors: Vec<String>,
@@ -24,7 +27,7 @@ pub(super) struct Counts {
     openings: BTreeMap<&'static str, usize>,
     /// Doc comments that speak of persons.
     persons: usize,
-    /// Names of several types, with their paths.
+    /// Names that several types share, with the paths of the types.
     shared_names: BTreeMap<String, Vec<String>>,
 }
 
@@ -74,7 +77,7 @@ impl fmt::Display for Counts {
         writeln!(f, "error types: {}, of these not named ..Error: {other:?}", self.errors)?;
         writeln!(f, "doc comments that begin with a question word: {:?}", self.openings)?;
         writeln!(f, "doc comments that speak of persons: {}", self.persons)?;
-        writeln!(f, "names of several types: {}", self.shared_names.len())?;
+        writeln!(f, "names that several types share: {}", self.shared_names.len())?;
         for (name, paths) in &self.shared_names {
             writeln!(f, "  {name}: {}", paths.join(", "))?;
         }

@@ -1,4 +1,5 @@
-//! The public API: everything that is reachable through the façade, as a file that changes are seen in.
+//! The public API as a file: a line for each item that is reachable through the façade, the crate `turms`. The diff of the
+//! file shows every change of the API.
 
 mod alias;
 mod counts;
@@ -19,14 +20,14 @@ use crate::sources;
 
 const BASELINE: &str = "api/turms.txt";
 
-/// The use of the description of the API.
+/// The mode of `cargo xtask api`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Write the file.
     Write,
     /// Compare with the file.
     Check,
-    /// Print sizes, without the rules.
+    /// Print sizes, without checking the rules.
     Count,
 }
 
@@ -34,7 +35,7 @@ pub(crate) enum Mode {
 pub(crate) fn run(mode: Mode) -> Result<(), Box<dyn Error>> {
     let entries = surface::entries(&Docs::build()?);
     let text: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
-    println!("{}", counts(&entries));
+    println!("{}", count_by_kind(&entries));
     let file = sources::root().join(BASELINE);
     match mode {
         Mode::Write => fs::write(file, text)?,
@@ -53,7 +54,8 @@ pub(crate) fn run(mode: Mode) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn counts(entries: &[Entry]) -> String {
+/// Returns the first line of output, such as `2 public items: 1 fn, 1 struct`.
+fn count_by_kind(entries: &[Entry]) -> String {
     let mut counts = BTreeMap::<_, usize>::new();
     for entry in entries {
         *counts.entry(entry.kind).or_default() += 1;
@@ -71,7 +73,7 @@ fn compare(old: &str, new: &str) -> Result<(), String> {
     }
     let sign = |line| if new.contains(line) { '+' } else { '-' };
     let changes: String = changes.iter().map(|line| format!("\n{} {line}", sign(**line))).collect();
-    Err(format!("the public API is not that of {BASELINE}; `cargo xtask api` updates the file:{changes}"))
+    Err(format!("the public API differs from {BASELINE}; run `cargo xtask api` to update the file:{changes}"))
 }
 
 #[cfg(test)]
@@ -83,7 +85,7 @@ mod tests {
         assert_eq!(compare("a fn ()\nb fn ()\n", "a fn ()\nb fn ()\n"), Ok(()));
         assert_eq!(
             compare("a fn ()\nb fn ()\nc fn ()\n", "a fn ()\nb fn (&self)\nc fn ()\n").unwrap_err(),
-            "the public API is not that of api/turms.txt; `cargo xtask api` updates the file:\n+ b fn (&self)\n- b fn ()"
+            "the public API differs from api/turms.txt; run `cargo xtask api` to update the file:\n+ b fn (&self)\n- b fn ()"
         );
     }
 }

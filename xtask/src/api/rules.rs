@@ -1,10 +1,11 @@
-//! Rules that the public API keeps: foreign types, types without a public name, the first words of doc comments.
+//! Rules of the public API: allowed types of other crates, public names of types, conversions and names of errors,
+//! `#[non_exhaustive]`, and the first words of doc comments.
 
 use std::collections::BTreeMap;
 
 use super::surface::Entry;
 
-/// Crates whose types may stand in signatures. They are stable, or as hard to replace as the language.
+/// Crates whose types may be in signatures: stable ones, and interfaces that the ecosystem shares, such as `tower_service`.
 const ALLOWED: &[&str] = &[
     "alloc",
     "bytes",
@@ -14,7 +15,7 @@ const ALLOWED: &[&str] = &[
     "indexmap",
     "schemars",
     "serde",
-    // The traits of serde, since it is two crates.
+    // The crate that defines serde's traits.
     "serde_core",
     "serde_json",
     "std",
@@ -27,7 +28,7 @@ const ALLOWED: &[&str] = &[
 /// A foreign type that is in signatures although its crate is not allowed.
 struct Exception {
     name: &'static str,
-    /// Maximum number of items. It only goes down.
+    /// Maximum number of items with this type. Lower it when items are removed, and never raise it.
     items: usize,
     reason: &'static str,
 }
@@ -41,21 +42,21 @@ const EXCEPTIONS: &[Exception] = &[
     Exception {
         name: "http_body::Body",
         items: 7,
-        reason: "HTTP services take and give bodies; there is no other trait",
+        reason: "HTTP services receive and return bodies; there is no other trait",
     },
     Exception { name: "http_body_util::Full", items: 1, reason: "the body of the responses of authorization servers" },
     Exception { name: "hyper::Error", items: 1, reason: "until HTTP errors of WebSocket are a source only" },
     Exception { name: "hyper::Incoming", items: 1, reason: "the body that a tower service is served with" },
-    Exception { name: "rustls::ClientConfig", items: 1, reason: "until it stands behind the feature `rustls-0_23`" },
+    Exception { name: "rustls::ClientConfig", items: 1, reason: "until it requires the feature `rustls-0_23`" },
     Exception {
         name: "tracing_core::Subscriber",
         items: 1,
-        reason: "until `ForwardTracing` stands behind the feature `tracing-subscriber-0_3`",
+        reason: "until `ForwardTracing` requires the feature `tracing-subscriber-0_3`",
     },
     Exception {
         name: "tracing_subscriber::Layer",
         items: 1,
-        reason: "until `ForwardTracing` stands behind the feature `tracing-subscriber-0_3`",
+        reason: "until `ForwardTracing` requires the feature `tracing-subscriber-0_3`",
     },
     Exception { name: "rustls::Error", items: 1, reason: "until TLS errors of WebSocket are a source only" },
 ];
@@ -63,20 +64,20 @@ const EXCEPTIONS: &[Exception] = &[
 /// The error that all others convert into.
 const ERROR: &str = "turms::Error";
 
-/// Errors with another name than `..Error`: the error of JSON-RPC, and the rejection of an extractor, as in axum.
+/// Errors with other names: those of JSON-RPC and OAuth responses, and rejections, as in axum.
 const OTHER_ERRORS: &[&str] =
     &["turms::ErrorObject", "turms::Rejection", "turms::http::GuardRejection", "turms::oauth::OAuthErrorResponse"];
 
-/// Endings of the names of errors: what an operation returns, and the kinds and causes inside.
+/// Endings of the names of errors: `Error` for what an operation returns, `Kind` and `Cause` for parts of such an error.
 const ERROR_ENDINGS: &[&str] = &["Error", "Kind", "Cause"];
 
-/// Hidden types and traits of ours that may be in signatures: users meet them but never write their names.
+/// Hidden types and traits of ours that may be in signatures, because programs never name them.
 const HIDDEN: &[&str] = &[
     // Sealed: what is served, connected or decoded.
     "turms_core::connect_client::ConnectClient",
     "turms_http::server::handler::HttpHandler",
     "turms_proto::object::DecodeObject",
-    // The result of `layer::from_tower`, which is passed on.
+    // The result of `layer::from_tower`, which programs pass to `layer`.
     "turms_core::layer::tower::Call",
     "turms_core::layer::tower::FromTower",
     "turms_core::layer::tower::FromTowerLayer",
@@ -85,17 +86,17 @@ const HIDDEN: &[&str] = &[
     "turms_http::sse::EventTooLong",
 ];
 
-/// Enums, and structs with public fields only, that have no `#[non_exhaustive]`: adding to them is a breaking change. At each, the
-/// code says why.
+/// Enums, and structs with public fields only, that have no `#[non_exhaustive]`: adding to them is a breaking change. Each has
+/// the reason in its `#[expect]` attribute.
 const EXHAUSTIVE: &[&str] = &[
-    // Wrappers, which handlers take apart in their parameters.
+    // Wrappers, which handlers destructure in their parameters.
     "turms::Args",
     "turms::ClientInfo",
     "turms::Extension",
     "turms::Json",
     "turms::ResourceUri",
     "turms::State",
-    // Values that programs decide on, each of them.
+    // Enums that programs match without a wildcard arm.
     "turms::Elicited",
     "turms::client::BreakerState",
     "turms::client::ConfigScope",
@@ -107,11 +108,11 @@ const EXHAUSTIVE: &[&str] = &[
     "turms::types::Blocks",
 ];
 
-/// Words that no doc comment begins with: it begins with a noun phrase or a verb.
+/// Words that no doc comment may begin with. A doc comment begins with a noun phrase or a verb.
 const OPENINGS: &[&str] =
     &["How", "Nobody", "So", "Somebody", "What", "Where", "Whether", "Which", "Who", "Whom", "Whose", "Why"];
 
-/// Everything that breaks a rule.
+/// Returns a line for each violation of a rule.
 pub(super) fn problems(entries: &[Entry]) -> Vec<String> {
     let mut problems = foreign_types(entries, EXCEPTIONS);
     problems.extend(unnamed_types(entries, HIDDEN));
@@ -122,7 +123,7 @@ pub(super) fn problems(entries: &[Entry]) -> Vec<String> {
     problems
 }
 
-/// Types that cannot be extended and are not in the list, and the other way round.
+/// Returns the types that are exhaustive but not in the list, and those that are in the list but not exhaustive.
 fn exhaustive_types(entries: &[Entry], listed: &[&str]) -> Vec<String> {
     let has_fields = |path: &str| {
         let is_field = |entry: &Entry| entry.path.strip_prefix(path).is_some_and(|rest| rest.starts_with("::"));
@@ -143,15 +144,15 @@ fn exhaustive_types(entries: &[Entry], listed: &[&str]) -> Vec<String> {
     unlisted.chain(open.map(|path| format!("{path}: in the list of exhaustive types, and is not one"))).collect()
 }
 
-/// Public errors with a name that is not that of an error.
+/// Returns the public errors whose names have none of the [endings](ERROR_ENDINGS).
 fn error_names(entries: &[Entry]) -> Vec<String> {
     let errors = entries.iter().filter(|entry| entry.kind == "impl" && entry.signature == "error::Error");
     let is_named = |path: &str| OTHER_ERRORS.contains(&path) || ERROR_ENDINGS.iter().any(|end| path.ends_with(end));
-    let unnamed = errors.filter(|error| !is_named(&error.path));
-    unnamed.map(|error| format!("{}: the name of an error ends in one of {ERROR_ENDINGS:?}", error.path)).collect()
+    let misnamed = errors.filter(|error| !is_named(&error.path));
+    misnamed.map(|error| format!("{}: the name of an error ends in one of {ERROR_ENDINGS:?}", error.path)).collect()
 }
 
-/// Public errors that do not convert into `turms::Error`. The insides of errors, kinds and causes, need not.
+/// Returns the public errors that do not convert into `turms::Error`. Kinds and causes, which are parts of errors, need not.
 fn unconverted_errors(entries: &[Entry]) -> Vec<String> {
     let is_impl = |entry: &&Entry, signature: &str| entry.kind == "impl" && entry.signature == signature;
     let errors = entries.iter().filter(|entry| is_impl(entry, "error::Error") && entry.path != ERROR);
@@ -166,7 +167,8 @@ fn unconverted_errors(entries: &[Entry]) -> Vec<String> {
         .collect()
 }
 
-/// Types of ours in signatures that have no path through the façade. They are written with the name of their own crate.
+/// Returns the types of ours in signatures that have no path through the façade. Signatures name them with the crate that
+/// defines them.
 fn unnamed_types(entries: &[Entry], hidden: &[&str]) -> Vec<String> {
     let is_part_of_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let mut problems = Vec::new();
@@ -178,6 +180,7 @@ fn unnamed_types(entries: &[Entry], hidden: &[&str]) -> Vec<String> {
     problems
 }
 
+/// Returns the types of crates that are not allowed, except for the exceptions.
 fn foreign_types(entries: &[Entry], exceptions: &[Exception]) -> Vec<String> {
     let mut found = BTreeMap::<_, Vec<_>>::new();
     for (entry, name) in entries.iter().flat_map(|entry| entry.foreign.iter().map(move |name| (entry, name))) {
@@ -190,9 +193,9 @@ fn foreign_types(entries: &[Entry], exceptions: &[Exception]) -> Vec<String> {
     for (name, items) in found {
         match exceptions.iter().find(|exception| exception.name == name) {
             Some(exception) if items.len() <= exception.items => {}
-            Some(Exception { items: most, reason, .. }) => {
+            Some(Exception { items: limit, reason, .. }) => {
                 problems.extend(items);
-                problems.push(format!("{name} may be in {most} signatures ({reason})"));
+                problems.push(format!("{name} may be in at most {limit} signatures ({reason})"));
             }
             None => problems.extend(items),
         }
@@ -200,12 +203,14 @@ fn foreign_types(entries: &[Entry], exceptions: &[Exception]) -> Vec<String> {
     problems
 }
 
+/// Returns the doc comments that begin with a forbidden word.
 fn doc_openings(entries: &[Entry]) -> Vec<String> {
     let first_word = |entry: &Entry| entry.docs.split(|c: char| !c.is_alphanumeric()).next().map(str::to_owned);
-    let opens_so = |entry: &&Entry| first_word(entry).is_some_and(|word| OPENINGS.contains(&word.as_str()));
+    let is_forbidden = |entry: &&Entry| first_word(entry).is_some_and(|word| OPENINGS.contains(&word.as_str()));
     let first_line = |entry: &Entry| entry.docs.lines().next().unwrap_or_default().to_owned();
-    let problem = |it: &Entry| format!("{}: a doc comment does not begin so: {:?}", it.path, first_line(it));
-    entries.iter().filter(opens_so).map(problem).collect()
+    let problem =
+        |it: &Entry| format!("{}: a doc comment must not begin with this word: {:?}", it.path, first_line(it));
+    entries.iter().filter(is_forbidden).map(problem).collect()
 }
 
 #[cfg(test)]
@@ -229,12 +234,12 @@ mod tests {
         assert_eq!(foreign_types(&entries, &exception(2)), [""; 0]);
         assert_eq!(
             foreign_types(&entries, &exception(1)),
-            ["a::g: hyper::Body", "a::h: hyper::Body", "hyper::Body may be in 1 signatures (old)"]
+            ["a::g: hyper::Body", "a::h: hyper::Body", "hyper::Body may be in at most 1 signatures (old)"]
         );
     }
 
     #[test]
-    fn a_type_that_cannot_grow_is_listed() {
+    fn an_exhaustive_type_is_listed() {
         let entry = |path: &str, kind, signature: &str| Entry {
             path: path.to_owned(),
             kind,
@@ -260,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn every_error_but_its_insides_converts_into_the_one_of_programs() {
+    fn public_errors_but_not_kinds_convert_into_the_error_of_the_facade() {
         let implements = |path: &str, signature: &str| Entry {
             path: path.to_owned(),
             kind: "impl",
@@ -305,6 +310,6 @@ mod tests {
     fn a_doc_comment_begins_with_no_question_word() {
         let says = |docs: &str| Entry { path: "a".to_owned(), docs: docs.to_owned(), ..Entry::default() };
         let entries = [says("Whether it is."), says("Somewhere."), says("The what."), says("")];
-        assert_eq!(doc_openings(&entries), [r#"a: a doc comment does not begin so: "Whether it is.""#]);
+        assert_eq!(doc_openings(&entries), [r#"a: a doc comment must not begin with this word: "Whether it is.""#]);
     }
 }

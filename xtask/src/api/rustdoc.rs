@@ -1,4 +1,4 @@
-//! rustdoc's description of the façade and of the crates behind it.
+//! rustdoc's JSON output for the façade and the crates behind it.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -13,7 +13,8 @@ use crate::sources;
 
 /// The crate that users depend on.
 const FACADE: &str = "turms";
-/// `RUSTC_BOOTSTRAP` makes build scripts run again, so this is not built in the folder of everything else.
+/// A target folder of its own: in the usual one, `RUSTC_BOOTSTRAP` would cause build scripts to run again, now and in the
+/// next build.
 const TARGET: &str = "target/api";
 
 /// The crates, the façade first, with references between them resolved.
@@ -29,11 +30,12 @@ pub(super) struct Key {
     pub(super) id: Id,
 }
 
-/// The item that a path leads to.
+/// The item that an id or an import refers to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
+    /// An item of one of the crates, with documentation.
     Ours(Key),
-    /// The path of an item of another crate, or of a hidden one.
+    /// The path of an item of another crate, or of a hidden item of ours.
     Foreign(Vec<String>),
 }
 
@@ -65,7 +67,7 @@ impl Docs {
         Self { crates, definitions }
     }
 
-    /// The façade's root module.
+    /// Returns the root module of the façade.
     pub(super) fn root(&self) -> Option<Key> {
         self.crates.first().map(|data| Key { krate: 0, id: data.root })
     }
@@ -74,14 +76,14 @@ impl Docs {
         self.crates[key.krate].index.get(&key.id)
     }
 
-    /// All items of all crates, whether they can be reached or not.
+    /// Iterates over all items of all crates, whether they can be reached or not.
     pub(super) fn items(&self) -> impl Iterator<Item = (Key, &Item)> {
         let all = self.crates.iter().enumerate();
         let all = all.flat_map(|(krate, data)| data.index.values().map(move |item| (krate, item)));
         all.filter(|(_, item)| item.crate_id == 0).map(|(krate, item)| (Key { krate, id: item.id }, item))
     }
 
-    /// Follows an id of one crate to where the item is defined. `None` if rustdoc does not name it.
+    /// Returns the item that an id of one crate refers to; `None` if rustdoc's output does not name it.
     pub(super) fn resolve(&self, krate: usize, id: Id) -> Option<Target> {
         let key = Key { krate, id };
         if self.get(key).is_some_and(|item| item.crate_id == 0) {
@@ -92,23 +94,24 @@ impl Docs {
         Some(definition.map_or_else(|| Target::Foreign(summary.path.clone()), |key| Target::Ours(*key)))
     }
 
-    /// The path at which an item is defined, which may be private.
+    /// Returns the path at which an item is defined, which may be private.
     pub(super) fn definition(&self, key: Key) -> String {
         self.crates[key.krate].paths.get(&key.id).map(|it| it.path.join("::")).unwrap_or_default()
     }
 
-    /// The name of the crate that defines an item.
+    /// Returns the name of the crate that defines an item.
     pub(super) fn krate(&self, key: Key) -> String {
         let data = &self.crates[key.krate];
         data.index.get(&data.root).and_then(|item| item.name.clone()).unwrap_or_default()
     }
 
-    /// Returns `true` for the name of a crate that is described here.
+    /// Returns `true` for the name of one of the crates.
     pub(super) fn is_ours(&self, krate: &str) -> bool {
         self.crates.iter().any(|data| data.index.get(&data.root).is_some_and(|it| it.name.as_deref() == Some(krate)))
     }
 
-    /// The public items of a module by name, each with the `use` that brings it, if any.
+    /// Returns the public items of a module, or the variants of an enum, by name. An item that is exported by a `use` comes
+    /// with it. Glob imports are expanded.
     pub(super) fn exports(&self, module: Key) -> Vec<(&str, Target, Option<&Item>)> {
         let children = match self.get(module).map(|item| &item.inner) {
             Some(ItemEnum::Module(module)) => &module.items,
@@ -120,7 +123,7 @@ impl Docs {
             let Some(item) = self.get(key) else { continue };
             match (&item.inner, &item.name) {
                 (ItemEnum::Use(Use { name, id: Some(id), is_glob, .. }), _) => match self.resolve(module.krate, *id) {
-                    Some(Target::Ours(all)) if *is_glob => exports.extend(self.exports(all)),
+                    Some(Target::Ours(source)) if *is_glob => exports.extend(self.exports(source)),
                     Some(target) => exports.push((name, target, Some(item))),
                     None => {}
                 },

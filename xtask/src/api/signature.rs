@@ -17,7 +17,7 @@ pub(super) struct Writer<'a> {
     docs: &'a Docs,
     names: &'a HashMap<Key, String>,
     krate: usize,
-    /// Types and traits of other crates that were written.
+    /// Types and traits of other crates that the signatures contain.
     pub(super) foreign: BTreeSet<String>,
 }
 
@@ -36,7 +36,8 @@ impl<'a> Writer<'a> {
         format!("{words}{parameters}{signature}{}", self.wheres(&function.generics))
     }
 
-    /// The header of an implementation, with its associated types. `owner` is the path of the type or trait at which it stands.
+    /// Formats the header of an implementation, with its associated types. `owner` is the path of the type or trait under
+    /// which the implementation is listed.
     pub(super) fn implementation(&mut self, item: &Impl, owner: &str) -> String {
         let parameters = self.parameters(&item.generics.params);
         let not = if item.is_negative { "!" } else { "" };
@@ -97,7 +98,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The bounds with their colon, if there are any.
+    /// Formats bounds, after a colon if there are any.
     pub(super) fn bounded(&mut self, bounds: &[GenericBound]) -> String {
         if bounds.is_empty() { String::new() } else { format!(": {}", self.bounds(bounds)) }
     }
@@ -168,8 +169,9 @@ impl<'a> Writer<'a> {
                 format!("*{} {}", if *is_mutable { "mut" } else { "const" }, self.ty(type_))
             }
             Type::BorrowedRef { lifetime, is_mutable, type_ } => {
-                let sum = matches!(&**type_, Type::DynTrait(it) if it.traits.len() + it.lifetime.iter().len() > 1);
-                let (open, close) = if sum { ("(", ")") } else { ("", "") };
+                let needs_parentheses =
+                    matches!(&**type_, Type::DynTrait(it) if it.traits.len() + it.lifetime.iter().len() > 1);
+                let (open, close) = if needs_parentheses { ("(", ")") } else { ("", "") };
                 format!("{}{open}{}{close}", reference(lifetime.as_deref(), *is_mutable), self.ty(type_))
             }
             Type::QualifiedPath { name, args, self_type, trait_ } => {
@@ -254,8 +256,8 @@ fn reference(lifetime: Option<&str>, is_mutable: bool) -> String {
     format!("&{lifetime}{}", if is_mutable { "mut " } else { "" })
 }
 
-/// The name of an item of another crate: modules are left out, because they may be private. `io::Error` is distinguished from
-/// `fmt::Error`.
+/// Returns the name of an item of another crate without its modules, because they may be private. The module distinguishes
+/// `io::Error` from `fmt::Error`.
 pub(super) fn short(path: &[String]) -> String {
     let [krate, .., name] = path else { return path.concat() };
     let is_common = matches!(name.as_str(), "Error" | "Result") && path[1] != "result";

@@ -1,4 +1,4 @@
-//! Everything that users of the façade can name.
+//! The items that users of the façade can name.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -30,7 +30,8 @@ impl fmt::Display for Entry {
     }
 }
 
-/// All public items, sorted. An item that has several paths is described at the shortest; the others refer to that.
+/// Returns all public items, sorted. An item with several paths is described at the preferred one; the others are listed as
+/// `use` of it.
 pub(super) fn entries(docs: &Docs) -> Vec<Entry> {
     let mut surface = Surface { docs, names: HashMap::new(), entries: Vec::new() };
     let visits = surface.name_all();
@@ -46,17 +47,20 @@ pub(super) fn entries(docs: &Docs) -> Vec<Entry> {
 
 struct Surface<'a> {
     docs: &'a Docs,
+    /// The preferred path of each item.
     names: HashMap<Key, String>,
     entries: Vec<Entry>,
 }
 
-/// A path to an item. The order is that in which paths are preferred.
+/// A path to an item. Paths are ordered by preference, the preferred one first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Visit {
-    is_second_choice: bool,
+    /// `true` if the item is imported with `#[doc(no_inline)]`, so that its documentation is elsewhere.
+    is_no_inline: bool,
     depth: usize,
     path: String,
     target: Target,
+    /// The doc comment of the import.
     docs: Option<String>,
 }
 
@@ -64,7 +68,7 @@ impl Surface<'_> {
     /// Finds all paths, and chooses one for each item.
     fn name_all(&mut self) -> Vec<Visit> {
         let root = self.docs.root().map(|key| Visit {
-            is_second_choice: false,
+            is_no_inline: false,
             depth: 0,
             path: self.docs.definition(key),
             target: Target::Ours(key),
@@ -88,10 +92,10 @@ impl Surface<'_> {
 
     fn visit(&self, parent: &Visit, (name, target, import): (&str, Target, Option<&Item>)) -> Visit {
         let is_module = matches!(target, Target::Ours(key) if self.is_module(key));
-        let is_second_choice = !is_module && import.is_some_and(|item| has_attribute(item, "#[doc(no_inline)]"));
+        let is_no_inline = !is_module && import.is_some_and(|item| has_attribute(item, "#[doc(no_inline)]"));
         let path = format!("{}::{name}", parent.path);
         let docs = import.and_then(|item| item.docs.clone());
-        Visit { is_second_choice, depth: parent.depth + 1, path, target, docs }
+        Visit { is_no_inline, depth: parent.depth + 1, path, target, docs }
     }
 
     fn is_module(&self, key: Key) -> bool {
@@ -106,6 +110,7 @@ impl Surface<'_> {
                 let signature = self.names[key].clone();
                 self.entries.push(Entry { path, kind: "use", signature, docs, ..Entry::default() });
             }
+            // A hidden item of ours is not part of the API.
             Target::Foreign(from) if from.first().is_some_and(|krate| self.docs.is_ours(krate)) => {}
             Target::Foreign(from) => {
                 let foreign = BTreeSet::from([format!("{}::{}", from[0], from[from.len() - 1])]);
@@ -115,11 +120,11 @@ impl Surface<'_> {
         }
     }
 
-    /// Describes an item and what belongs to it.
+    /// Describes an item, its members, and the public items of its inherent implementations.
     fn item(&mut self, path: &str, key: Key, import_docs: &str) {
         let Some(item) = self.docs.get(key) else { return };
         let mut writer = Writer::new(self.docs, &self.names, key.krate);
-        let (kind, mut signature) = describe(&mut writer, item);
+        let (kind, mut signature) = kind_and_signature(&mut writer, item);
         if item.attrs.contains(&Attribute::NonExhaustive) {
             signature.push_str(" #[non_exhaustive]");
         }
@@ -145,7 +150,7 @@ impl Surface<'_> {
         }
     }
 
-    /// The public items of a type's own implementations.
+    /// Returns the public items of the inherent implementations of a type.
     fn inherent(&self, key: Key, item: &Item) -> Vec<Id> {
         let impls = match &item.inner {
             ItemEnum::Struct(it) => &it.impls,
@@ -163,7 +168,7 @@ impl Surface<'_> {
         items.flatten().filter(is_public).copied().collect()
     }
 
-    /// Describes implementations of traits: at the type if it is public, otherwise at the trait. Of the auto traits, only
+    /// Lists implementations of traits: under the type if it is public, otherwise under the trait. Of the auto traits, only
     /// `Send`, `Sync` and `Unpin` are listed, where they are missing.
     fn implementations(&mut self) {
         let mut found = Vec::new();
@@ -193,7 +198,7 @@ impl Surface<'_> {
     }
 }
 
-fn describe(writer: &mut Writer<'_>, item: &Item) -> (&'static str, String) {
+fn kind_and_signature(writer: &mut Writer<'_>, item: &Item) -> (&'static str, String) {
     match &item.inner {
         ItemEnum::Module(_) => ("mod", String::new()),
         ItemEnum::Struct(it) => {
@@ -212,7 +217,7 @@ fn describe(writer: &mut Writer<'_>, item: &Item) -> (&'static str, String) {
             ("enum", format!("{parameters}{}", writer.wheres(&it.generics)))
         }
         ItemEnum::Variant(_) => ("variant", String::new()),
-        // Of functions, only the required methods of traits have no body.
+        // Only the required methods of traits have no body.
         ItemEnum::Function(it) => ("fn", format!("{}{}", writer.function(it), if it.has_body { "" } else { ";" })),
         ItemEnum::Trait(it) => {
             let parameters = writer.parameters(&it.generics.params);
@@ -243,7 +248,7 @@ fn describe(writer: &mut Writer<'_>, item: &Item) -> (&'static str, String) {
     }
 }
 
-/// Fields, variants, and the items of traits.
+/// Returns the fields, variants or trait items of an item.
 fn members(item: &Item) -> Vec<Id> {
     match &item.inner {
         ItemEnum::Struct(it) => match &it.kind {
@@ -263,7 +268,7 @@ fn members(item: &Item) -> Vec<Id> {
     }
 }
 
-/// The type that an implementation is for, without references around it.
+/// Returns the type that an implementation is for. For `&T`, it is `T`.
 fn target_of(item: &Impl) -> Option<Id> {
     let mut ty = &item.for_;
     while let Type::BorrowedRef { type_, .. } = ty {
@@ -312,7 +317,7 @@ mod tests {
         json!({"module": {"is_crate": false, "items": items, "is_stripped": false}})
     }
 
-    /// A crate of these items, the first of which is its root, and the paths of these: id, number of the crate, path, kind.
+    /// Creates a crate of `items`, the first of which is its root, with `paths`: id, number of the crate, path, kind.
     fn described(items: Vec<(String, Value)>, paths: &[(u32, u32, &str, &str)]) -> Crate {
         let path = |(id, krate, path, kind): &(u32, u32, &str, &str)| {
             let path: Vec<_> = path.split("::").collect();
@@ -329,7 +334,7 @@ mod tests {
         serde_json::from_value(described).unwrap()
     }
 
-    /// A façade that exports a type of another crate twice, and a hidden one.
+    /// Creates a façade that exports a type of another crate twice, and a hidden one.
     fn docs() -> Docs {
         let generics = json!({"params": [], "where_predicates": []});
         let facade = described(
@@ -386,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_described_at_its_best_path_with_what_belongs_to_it() {
+    fn an_item_is_described_at_its_preferred_path_with_its_members() {
         let lines: Vec<_> = entries(&docs()).iter().map(ToString::to_string).collect();
         assert_eq!(
             lines,
