@@ -15,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! The defaults are safe: only loopback hosts are accepted ([`HttpService::allowed_hosts`]), and request heads, bodies,
+//! The defaults are safe: only loopback hosts are accepted ([`HttpService::allowed_hosts`]), and bodies, heads,
 //! streams, sessions and connections have limits and timeouts ([`HttpService`], [`SessionOptions`], [`Listener`]).
 //!
 //! Handlers can read the HTTP request of their call: its `http::HeaderMap`, its `http::Uri`, its [`PeerAddress`], and
@@ -42,12 +42,10 @@
 //! ```
 //!
 //! A response with 401 or 403 goes to [`Authorizer::rejected`], which obtains other credentials and [decides](Decision) about a retry.
-//! There are at most three retries per request. A retry with a nonce of the server does not count, but a second one in a row is not
-//! made. The timeouts of calls and of connecting are paused meanwhile. [`Challenge`] parses and writes `WWW-Authenticate`. A server that does not accept any credentials is a
-//! `ConnectError::Unauthorized` when connecting, and a `CallErrorKind::Unauthorized` in calls; clients do not reconnect after it.
-//!
-//! Types of other crates in the public API: `bytes` 1, `http` 1, `url` 2, and `tower-service` 0.3 and `http-body` 1 for
-//! custom HTTP clients.
+//! A request is retried with other credentials at most three times. A retry with a nonce of the server (DPoP) is not counted, but
+//! is not followed by another one. The timeouts of calls and of connecting are paused meanwhile. [`Challenge`] parses and writes
+//! `WWW-Authenticate`. If the last retry is rejected, too, connecting fails with `ConnectError::Unauthorized` and a call with
+//! `CallErrorKind::Unauthorized`; clients do not reconnect after it.
 //!
 //! # Features
 //!
@@ -58,6 +56,10 @@
 //! | `server` | yes | [`ServeHttp`], [`HttpService`] and [`Listener`] |
 //! | `server-http2` | | HTTP/2 for servers with a [`Listener`]; enables `server` |
 //! | `server-tls` | | TLS for servers with a [`Listener`]; enables `server-http2` |
+//!
+//! # Types of other crates in the public API
+//!
+//! `bytes` 1, `http` 1, `url` 2, and for custom HTTP clients `tower-service` 0.3 and `http-body` 1.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

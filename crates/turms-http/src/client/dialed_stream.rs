@@ -24,12 +24,12 @@ trait Io: Read + Write + Send + Unpin {}
 impl<T: Read + Write + Send + Unpin> Io for T {}
 
 impl RouteStream {
-    /// A connection to the server, which may go through a tunnel.
+    /// Wraps a connection to the server, which may go through the tunnel of a proxy.
     pub(super) fn direct(io: impl Read + Write + Send + Unpin + 'static) -> Self {
         Self { io: Box::new(io), is_forwarded: false }
     }
 
-    /// A connection to a proxy that forwards requests.
+    /// Wraps a connection to a proxy that forwards requests.
     pub(super) fn forwarded(io: impl Read + Write + Send + Unpin + 'static) -> Self {
         Self { io: Box::new(io), is_forwarded: true }
     }

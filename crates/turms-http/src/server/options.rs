@@ -65,19 +65,20 @@ pub struct SessionOptions {
     pub(super) max_streams: usize,
     pub(super) event_retention: Duration,
     session_store: Option<Arc<dyn SessionStore>>,
-    /// The store in memory, if no other store is set.
-    memory: OnceLock<Arc<dyn SessionStore>>,
+    /// The store in memory, if no other store is set. Created on first use, because its limit is set after [`Self::new`].
+    memory_store: OnceLock<Arc<dyn SessionStore>>,
     pub(super) event_store: Arc<dyn EventStore>,
-    start: OnceLock<Instant>,
+    /// Origin of the times that `clock` returns.
+    clock_start: OnceLock<Instant>,
 }
 
 impl SessionOptions {
-    /// The maximum, unless it is set.
+    /// Default of [`Self::max_sessions`].
     const DEFAULT_MAX_SESSIONS: usize = 50_000;
 
-    /// The limits of the event store in memory.
-    const SESSION_EVENT_BYTES: usize = 4 * 1024 * 1024;
-    const EVENT_BYTES: usize = 256 * 1024 * 1024;
+    /// Limits of the event store in memory: of one session, and of all sessions together.
+    const MAX_SESSION_EVENT_BYTES: usize = 4 * 1024 * 1024;
+    const MAX_EVENT_BYTES: usize = 256 * 1024 * 1024;
 
     /// Creates the default options: sessions are stored in memory and expire after 30 minutes of inactivity.
     pub fn new() -> Self {
@@ -87,21 +88,21 @@ impl SessionOptions {
             max_streams: 256,
             event_retention: Duration::from_secs(5 * 60),
             session_store: None,
-            memory: OnceLock::new(),
-            event_store: Arc::new(MemoryEventStore::new(Self::SESSION_EVENT_BYTES, Self::EVENT_BYTES)),
-            start: OnceLock::new(),
+            memory_store: OnceLock::new(),
+            event_store: Arc::new(MemoryEventStore::new(Self::MAX_SESSION_EVENT_BYTES, Self::MAX_EVENT_BYTES)),
+            clock_start: OnceLock::new(),
         }
     }
 
-    /// Returns the milliseconds since the first call. Half the size of an `Instant`, because there are many sessions.
+    /// Returns the milliseconds since the first call. An `Instant` would be twice as large, and there are many sessions.
     pub(super) fn clock(&self) -> u64 {
-        self.start.get_or_init(Instant::now).elapsed().as_millis() as u64
+        self.clock_start.get_or_init(Instant::now).elapsed().as_millis() as u64
     }
 
     pub(super) fn sessions(&self) -> &dyn SessionStore {
         match &self.session_store {
             Some(store) => &**store,
-            None => &**self.memory.get_or_init(|| Arc::new(MemorySessionStore::new(self.max_sessions))),
+            None => &**self.memory_store.get_or_init(|| Arc::new(MemorySessionStore::new(self.max_sessions))),
         }
     }
 
@@ -173,7 +174,7 @@ impl SessionOptions {
     }
 }
 
-/// Maximum of all durations: a year, which timers can represent.
+/// Maximum of every timeout: a year. Timers cannot represent `Duration::MAX`.
 const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 pub(super) fn bounded(time: Duration) -> Duration {
@@ -204,7 +205,7 @@ mod tests {
         use turms_defaults::{assert_documented, bytes, count, time, when};
 
         let it = SessionOptions::new();
-        let (session, all) = (SessionOptions::SESSION_EVENT_BYTES, SessionOptions::EVENT_BYTES);
+        let (session, all) = (SessionOptions::MAX_SESSION_EVENT_BYTES, SessionOptions::MAX_EVENT_BYTES);
         let store = format!("in memory, {} per session and {} in all", bytes(session), bytes(all));
         let code = [
             ("SessionOptions::idle_timeout", time(it.idle_timeout)),

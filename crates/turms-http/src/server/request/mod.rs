@@ -36,8 +36,8 @@ pub struct RequestHead {
 enum HeadRepr {
     /// From the HTTP/1.1 implementation of this crate.
     Raw(RawHead, HeaderIndex<Span>),
-    /// From hyper, or from the application that this server is mounted in. The position is the index among the values
-    /// of the map.
+    /// From hyper, or from the application that this server is mounted in. The index has the positions of known headers
+    /// among the values of the map.
     Parts(Box<Parts>, HeaderIndex<u16>),
 }
 
@@ -51,7 +51,7 @@ impl RequestHead {
         Self { method: parts.method.clone(), peer, principal: None, repr: HeadRepr::Parts(Box::new(parts), index) }
     }
 
-    /// Creates a head from raw bytes. `headers` are its headers.
+    /// Creates a head from raw bytes. `headers` are the positions of its headers in them.
     pub(in crate::server) fn from_raw(
         method: Method,
         head: RawHead,

@@ -3,8 +3,8 @@
 //! A session is a small record. Tasks and channels are created on demand. A call that does not finish at once runs as a
 //! task and outlives its connection. Its messages are stored in the event store, from which a later connection resumes.
 //!
-//! The lock of a session is held for one message, and never during a call of a handler, a store or a log, each of which
-//! may access the session.
+//! The lock of a session is held for one message. It is never held during a call of a handler, a store or a `tracing`
+//! subscriber, because each of them may access the session.
 
 mod endpoint;
 mod event_stream;
@@ -45,6 +45,7 @@ type Waiter = oneshot::Sender<Result<RawJson, RequestError>>;
 pub(super) struct HttpSession {
     id: Arc<str>,
     weak_self: Weak<Self>,
+    /// The session as it is stored. Set after the handshake.
     record: OnceLock<Arc<SessionRecord>>,
     /// The session as the service sees it.
     handle: Arc<SessionHandle>,
@@ -57,7 +58,7 @@ pub(super) struct HttpSession {
     touched: AtomicU64,
 }
 
-/// There are thousands of sessions, most of them idle. The lock of unit tests is larger.
+/// Limits the memory of a session: there are thousands, most of them idle. Not checked in unit tests, whose lock is larger.
 #[cfg(not(test))]
 const _: () = assert!(size_of::<HttpSession>() <= 520);
 
@@ -65,12 +66,14 @@ struct HttpSessionState {
     protocol: Session<Waiter>,
     /// Boxed, because a map node has space for several entries, and most sessions have one.
     streams: BTreeMap<u64, Box<SessionStream>>,
+    /// Number of the newest stream.
     last_stream: u64,
     /// The streams that have ended, oldest first.
     ended: VecDeque<u64>,
     tasks: BTreeMap<Ticket, RunningCall>,
     /// Boxed, because few sessions have any.
     notifications: Option<Box<NotificationHandlers>>,
+    /// Serial number of the newest reader. A stream has one reader; a new one replaces it.
     last_reader: u32,
     /// Number of connections that read streams of this session.
     readers: u32,
@@ -156,8 +159,8 @@ impl HttpSession {
         self.used.store(self.options.clock(), Ordering::Relaxed);
     }
 
-    /// Returns `true` if the lifetime of the session in the store must be extended. This happens a few times per
-    /// session.
+    /// Returns `true` if the lifetime of the session in the store must be extended: once per touch period, not for each
+    /// use.
     fn is_touch_due(&self) -> bool {
         let (now, touched) = (self.options.clock(), self.touched.load(Ordering::Relaxed));
         now.saturating_sub(touched) >= self.options.touch_period().as_millis() as u64
@@ -197,9 +200,8 @@ impl HttpSession {
             self.note_use();
             return false;
         }
-        let has_finished = self.state.lock().protocol.status() == ConnectionStatus::Ready;
-        let idle =
-            if has_finished { self.options.idle_timeout } else { self.options.idle_timeout.min(HANDSHAKE_TIMEOUT) };
+        let is_ready = self.state.lock().protocol.status() == ConnectionStatus::Ready;
+        let idle = if is_ready { self.options.idle_timeout } else { self.options.idle_timeout.min(HANDSHAKE_TIMEOUT) };
         self.unused_for() >= idle
     }
 
