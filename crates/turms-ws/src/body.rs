@@ -1,4 +1,4 @@
-//! The body of HTTP responses before the upgrade.
+//! The body of upgrade requests, which is empty, and of their responses.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,21 +7,21 @@ use std::task::{Context as TaskContext, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-/// The body of a response: the reason of a rejection, a document of the guard, or empty.
+/// The body of a response to an upgrade request: the reason of a rejection, a document of the guard, or empty.
 #[derive(Debug, Default)]
 pub struct WsBody(Option<Bytes>);
 
 #[cfg(feature = "server")]
 impl From<Bytes> for WsBody {
-    fn from(text: Bytes) -> Self {
-        Self(Some(text).filter(|text| !text.is_empty()))
+    fn from(content: Bytes) -> Self {
+        Self(Some(content).filter(|content| !content.is_empty()))
     }
 }
 
 #[cfg(feature = "server")]
 impl From<WsBody> for turms_http::HttpBody {
-    fn from(WsBody(text): WsBody) -> Self {
-        text.map_or_else(Self::empty, Self::whole)
+    fn from(WsBody(content): WsBody) -> Self {
+        content.map_or_else(Self::empty, Self::whole)
     }
 }
 
@@ -30,7 +30,7 @@ impl http_body::Body for WsBody {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.take().map(|text| Ok(Frame::data(text))))
+        Poll::Ready(self.0.take().map(|content| Ok(Frame::data(content))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -147,8 +147,8 @@ async fn upgrade(
     let key = generate_key();
     let request = upgrade_request(url, headers, &key)?;
     let (mut sender, connection) = http1::handshake(stream).await.map_err(WsConnectError::Http)?;
-    // Until the upgrade, the connection makes progress only while it is polled: it is polled here, together with the
-    // exchange, rather than by a task of its own.
+    // Until the upgrade, the connection makes progress only while it is polled. It is polled here, together with the
+    // exchange, and not spawned as a task, so that dropping this future closes it.
     let mut connection = pin!(connection.with_upgrades());
     let mut exchange = pin!(async {
         let mut response = sender.send_request(request).await.map_err(WsConnectError::Http)?;
@@ -161,7 +161,7 @@ async fn upgrade(
     });
     let mut is_open = true;
     poll_fn(|task| {
-        // Its error is ignored: that of the exchange is more precise.
+        // The error of the connection is ignored: that of the exchange is more precise.
         if is_open && connection.as_mut().poll(task).is_ready() {
             is_open = false;
         }
@@ -175,19 +175,19 @@ fn upgrade_request(url: &WsUrl, headers: &HeaderMap, key: &str) -> Result<Reques
     let mut request = Request::new(WsBody::default());
     // The URL was parsed, so its path is valid.
     *request.uri_mut() = url.target().parse().unwrap_or_default();
-    let own = request.headers_mut();
-    *own = headers.clone();
-    if !own.contains_key(HOST) {
-        own.insert(HOST, HeaderValue::from_str(url.authority()).map_err(invalid)?);
+    let sent = request.headers_mut();
+    *sent = headers.clone();
+    if !sent.contains_key(HOST) {
+        sent.insert(HOST, HeaderValue::from_str(url.authority()).map_err(invalid)?);
     }
-    if !own.contains_key(USER_AGENT) {
-        own.insert(USER_AGENT, HeaderValue::from_static(concat!("turms/", env!("CARGO_PKG_VERSION"))));
+    if !sent.contains_key(USER_AGENT) {
+        sent.insert(USER_AGENT, HeaderValue::from_static(concat!("turms/", env!("CARGO_PKG_VERSION"))));
     }
-    own.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    own.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    own.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static(VERSION));
-    own.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
-    own.insert(SEC_WEBSOCKET_KEY, HeaderValue::from_str(key).map_err(invalid)?);
+    sent.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    sent.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    sent.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static(VERSION));
+    sent.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
+    sent.insert(SEC_WEBSOCKET_KEY, HeaderValue::from_str(key).map_err(invalid)?);
     Ok(request)
 }
 

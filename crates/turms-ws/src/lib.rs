@@ -46,8 +46,8 @@
 //!
 //! - **Connection.** A `GET` request over HTTP/1.1 is upgraded (RFC 6455). The client requests the subprotocol `mcp`
 //!   and the server chooses it. A request without a subprotocol is accepted; a request with only other subprotocols is
-//!   rejected. Access is checked here: by `Host` and `Origin`, and by middleware in front of the service. A token
-//!   belongs in the `Authorization` header, never in the URL. After the upgrade, the rules of stdio apply: before
+//!   rejected. The server checks `Host` and `Origin` before the upgrade, and its guard or middleware the credentials. A
+//!   token belongs in the `Authorization` header, never in the URL. After the upgrade, the rules of stdio apply: before
 //!   2026-07-28, a client begins with `initialize`, and the connection is its session; since 2026-07-28, it sends all
 //!   metadata with each request.
 //! - **Framing.** A text message, in one or more frames, is exactly one JSON-RPC message, or a batch in 2025-03-26. It
@@ -65,6 +65,7 @@
 //! | 1002 | the peer violated the WebSocket protocol |
 //! | 1003 | the peer sent a binary message |
 //! | 1007 | the peer sent text that is not UTF-8 |
+//! | 1008 | the access token of the client has expired |
 //! | 1009 | the peer sent a message that is longer than the limit |
 //!
 //! # Features

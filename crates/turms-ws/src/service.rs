@@ -53,7 +53,7 @@ struct WsServiceSettings {
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl WsService {
-    /// The maximum number of connections, unless it is set.
+    /// Default of [`Self::max_connections`].
     pub const DEFAULT_MAX_CONNECTIONS: u32 = 10_000;
 
     /// Creates a service for an endpoint.
@@ -141,9 +141,8 @@ impl WsService {
     }
 
     async fn respond(self, mut request: Parts) -> http::Response<WsBody> {
-        match self.check(&mut request).await {
-            Ok(()) => {}
-            Err(response) => return *response,
+        if let Err(response) = self.check(&mut request).await {
+            return *response;
         }
         self.upgrade(request).unwrap_or_else(|error| {
             tracing::debug!(target: "turms::server", %error, "WebSocket upgrade rejected");
@@ -170,15 +169,15 @@ impl WsService {
 
     fn upgrade(&self, mut request: Parts) -> Result<http::Response<WsBody>, UpgradeError> {
         let upgrade = UpgradeRequest::parse(&request)?;
-        let upgrading = request.extensions.remove::<OnUpgrade>().ok_or(UpgradeError::Impossible)?;
+        let on_upgrade = request.extensions.remove::<OnUpgrade>().ok_or(UpgradeError::Impossible)?;
         let permit = self.connection_permits.clone().try_acquire_owned().map_err(|_| UpgradeError::Full)?;
-        tokio::spawn(self.clone().serve(upgrading, request, permit));
+        tokio::spawn(self.clone().serve(on_upgrade, request, permit));
         Ok(upgrade.accept())
     }
 
     /// Serves one client, from the upgrade until the connection is closed.
-    async fn serve(self, upgrading: OnUpgrade, request: Parts, permit: OwnedSemaphorePermit) {
-        match tokio::time::timeout(UPGRADE_TIMEOUT, upgrading).await {
+    async fn serve(self, on_upgrade: OnUpgrade, request: Parts, permit: OwnedSemaphorePermit) {
+        match tokio::time::timeout(UPGRADE_TIMEOUT, on_upgrade).await {
             Ok(Ok(stream)) => {
                 if let Err(error) = self.drive(stream, request).await
                     && !is_peer_closed(&error)
@@ -265,6 +264,7 @@ impl HttpHandler for WsService {
     const UPGRADES: bool = true;
 
     async fn check(&self, _: &mut RequestHead) -> Result<BodyLimit, Box<http::Response<HttpBody>>> {
+        // `handle` checks the request, because a service in an application gets no call of this method.
         Ok(BodyLimit::unread())
     }
 
@@ -288,7 +288,8 @@ impl HttpHandler for WsService {
     /// Waits until every connection is closed, at the latest after its drain timeout.
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            // The semaphore is never closed.
+            // Each connection holds a permit, so all of them are available when the last one is closed. The error is that of
+            // a closed semaphore, and this one is never closed.
             let _ = self.connection_permits.acquire_many(self.settings.max_connections).await;
         })
     }

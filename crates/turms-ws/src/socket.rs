@@ -25,11 +25,11 @@ use crate::heartbeat::{Heartbeat, HeartbeatAction, HeartbeatOptions};
 
 /// A WebSocket as a byte stream. Each text message is read as a line, and each line is written as a text message.
 ///
-/// A message that is longer than [`MAX_FRAME_BYTES`] is sent in several frames. So only that much of it is buffered, pings and pongs are
-/// sent in between, and the writer notices when the peer does not read.
+/// A message that is longer than [`MAX_FRAME_BYTES`] is sent in several frames, so that only one frame is buffered, pings and pongs are
+/// sent between frames, and the writer waits for a peer that does not read.
 #[derive(Debug)]
 pub(crate) struct WsByteStream<S> {
-    web: WebSocketStream<S>,
+    websocket: WebSocketStream<S>,
     role: Role,
     stage: SocketStage,
     limit: usize,
@@ -38,7 +38,7 @@ pub(crate) struct WsByteStream<S> {
     /// The buffered part of the message that is being written.
     outgoing: BytesMut,
     /// `true` if a part of the message that is being written was sent.
-    begun: bool,
+    is_partly_sent: bool,
     /// A frame that did not fit into the write buffer.
     pending_frame: Option<Frame>,
     /// `true` if the last write had to wait for the peer.
@@ -52,10 +52,10 @@ pub(crate) struct WsByteStream<S> {
 /// Maximum number of bytes of a message in one frame.
 const MAX_FRAME_BYTES: usize = 64 * 1024;
 
-/// Number of buffered bytes above which they are written without a flush.
+/// Number of buffered bytes above which the buffer is written to the connection, even without a flush.
 const WRITE_BUFFER_BYTES: usize = 16 * 1024;
 
-/// Number of bytes for pings, pongs and close frames in addition to messages.
+/// Space in the write buffer for pings, pongs and close frames, in addition to that for messages.
 const CONTROL_FRAME_BYTES: usize = 4 * 1024;
 
 /// Size of the read buffer of a connection.
@@ -64,7 +64,7 @@ const READ_BUFFER_BYTES: usize = 8 * 1024;
 /// Timeout for the close frame of the peer.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The state of closing a socket.
+/// The progress of closing a socket.
 #[derive(Debug)]
 enum SocketStage {
     Open,
@@ -92,13 +92,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WsByteStream<S> {
             .max_message_size(Some(limit))
             .max_frame_size(Some(limit));
         Self {
-            web: WebSocketStream::from_raw_socket(stream, role, Some(config)).await,
+            websocket: WebSocketStream::from_raw_socket(stream, role, Some(config)).await,
             role,
             stage: SocketStage::Open,
             limit,
             incoming: None,
             outgoing: BytesMut::new(),
-            begun: false,
+            is_partly_sent: false,
             pending_frame: None,
             blocked: false,
             heartbeat: Heartbeat::new(heartbeat),
@@ -123,7 +123,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WsByteStream<S> {
     /// Reads the next message. Ready without one when the socket is closed.
     fn poll_message(&mut self, task: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
         loop {
-            match ready!(Pin::new(&mut self.web).poll_next(task)) {
+            match ready!(Pin::new(&mut self.websocket).poll_next(task)) {
                 Some(Ok(message)) => {
                     self.heartbeat.reset();
                     self.handle_message(message, task);
@@ -152,8 +152,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WsByteStream<S> {
         self.stage = SocketStage::Closed;
         // The rest of the output is written when the stream is shut down. The server closes first (RFC 6455, 7.1.1), and at
         // once: responses of running calls could not be sent anyway.
-        if Pin::new(&mut self.web).poll_flush(task).is_ready() && self.role == Role::Server {
-            let _ = Pin::new(self.web.get_mut()).poll_shutdown(task);
+        if Pin::new(&mut self.websocket).poll_flush(task).is_ready() && self.role == Role::Server {
+            let _ = Pin::new(self.websocket.get_mut()).poll_shutdown(task);
         }
     }
 
@@ -189,16 +189,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WsByteStream<S> {
 
     fn send_close(&mut self, close: CloseFrame) {
         // A full write buffer is ignored: the peer does not read.
-        let _ = Pin::new(&mut self.web).start_send(Message::Close(Some(close)));
+        let _ = Pin::new(&mut self.websocket).start_send(Message::Close(Some(close)));
         self.close_timeout = Some(Box::pin(tokio::time::sleep(CLOSE_TIMEOUT)));
     }
 
     /// Ready when a peer that has violated the protocol has received the close frame, or has timed out.
     fn poll_failing(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
-        if self.has_close_timed_out(task) || ready!(Pin::new(&mut self.web).poll_flush(task)).is_err() {
+        if self.has_close_timed_out(task) || ready!(Pin::new(&mut self.websocket).poll_flush(task)).is_err() {
             return Poll::Ready(());
         }
-        let stream = self.web.get_mut();
+        let stream = self.websocket.get_mut();
         if ready!(Pin::new(&mut *stream).poll_shutdown(task)).is_err() {
             return Poll::Ready(());
         }
@@ -214,11 +214,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WsByteStream<S> {
 
     /// Ready when the peer has sent its close frame, or has timed out.
     fn poll_closing(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
-        if self.has_close_timed_out(task) || ready!(Pin::new(&mut self.web).poll_flush(task)).is_err() {
+        if self.has_close_timed_out(task) || ready!(Pin::new(&mut self.websocket).poll_flush(task)).is_err() {
             return Poll::Ready(());
         }
         loop {
-            match ready!(Pin::new(&mut self.web).poll_next(task)) {
+            match ready!(Pin::new(&mut self.websocket).poll_next(task)) {
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return Poll::Ready(()),
                 Some(Ok(_)) => {}
             }
@@ -235,8 +235,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WsByteStream<S> {
             match ready!(self.heartbeat.poll(task)) {
                 HeartbeatAction::Ping => {
                     // A full write buffer is ignored: the peer does not read.
-                    let _ = Pin::new(&mut self.web).start_send(Message::Ping(Bytes::new()));
-                    let _ = Pin::new(&mut self.web).poll_flush(task);
+                    let _ = Pin::new(&mut self.websocket).start_send(Message::Ping(Bytes::new()));
+                    let _ = Pin::new(&mut self.websocket).poll_flush(task);
                 }
                 HeartbeatAction::TimedOut(silence) => {
                     self.close.ping_timed_out(silence);
@@ -251,25 +251,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WsByteStream<S> {
 
     /// Ready when another frame can be sent.
     fn poll_send_ready(&mut self, task: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
-        let ready = Pin::new(&mut self.web).poll_ready(task);
+        let ready = Pin::new(&mut self.websocket).poll_ready(task);
         ready!(self.track_progress(ready))?;
-        if let Some(frame) = self.pending_frame.take() {
-            let flushed = Pin::new(&mut self.web).poll_flush(task);
+        while let Some(frame) = self.pending_frame.take() {
+            let flushed = Pin::new(&mut self.websocket).poll_flush(task);
             match self.track_progress(flushed) {
+                // The buffer is empty now, and has space for the frame.
                 Poll::Ready(Ok(())) => self.send_frame(frame)?,
-                unfinished => {
+                pending_or_error => {
                     self.pending_frame = Some(frame);
-                    return unfinished;
+                    return pending_or_error;
                 }
             }
         }
-        if self.pending_frame.is_some() { Poll::Pending } else { Poll::Ready(Ok(())) }
+        Poll::Ready(Ok(()))
     }
 
     fn send_frame(&mut self, frame: Frame) -> io::Result<()> {
-        match Pin::new(&mut self.web).start_send(Message::Frame(frame)) {
+        match Pin::new(&mut self.websocket).start_send(Message::Frame(frame)) {
             Ok(()) => Ok(()),
-            // Pongs have filled the buffer.
+            // Pongs have filled the buffer. `poll_send_ready` tries again.
             Err(WsError::WriteBufferFull(message)) => {
                 if let Message::Frame(frame) = *message {
                     self.pending_frame = Some(frame);
@@ -281,8 +282,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WsByteStream<S> {
     }
 
     fn send_buffered(&mut self, last: bool) -> io::Result<()> {
-        let kind = if self.begun { Data::Continue } else { Data::Text };
-        self.begun = !last;
+        let kind = if self.is_partly_sent { Data::Continue } else { Data::Text };
+        self.is_partly_sent = !last;
         let frame = Frame::message(self.outgoing.split().freeze(), OpCode::Data(kind), last);
         self.send_frame(frame)
     }
@@ -352,7 +353,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WsByteStream<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_send_ready(task))?;
-        let flushed = Pin::new(&mut self.web).poll_flush(task);
+        let flushed = Pin::new(&mut self.websocket).poll_flush(task);
         self.track_progress(flushed)
     }
 
@@ -373,8 +374,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WsByteStream<S> {
                     self.stage = SocketStage::Closed;
                 }
                 SocketStage::Closed => {
-                    let _ = Pin::new(&mut self.web).poll_flush(task);
-                    return Pin::new(self.web.get_mut()).poll_shutdown(task);
+                    let _ = Pin::new(&mut self.websocket).poll_flush(task);
+                    return Pin::new(self.websocket.get_mut()).poll_shutdown(task);
                 }
             }
         }
