@@ -47,7 +47,7 @@ impl ServerLogin {
             }
         }
         let (client, response) = attempt.map_err(|(error, _)| error.with_server(&self.key.server))?;
-        Ok(self.stored_login(discovery, client, scopes, response, dpop.as_deref()))
+        Ok(self.new_login(discovery, client, scopes, response, dpop.as_deref()))
     }
 
     /// Lets a person log in once. An error comes with the client that was used.

@@ -1,4 +1,4 @@
-//! The authorizer of one server: credentials for each request, and what a rejection leads to.
+//! The authorizer of one server: credentials for requests, and decisions about rejected requests.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl LoginAuthorizer {
         Self(login)
     }
 
-    /// Decides about a rejected request.
+    /// Decides about a rejected request. Obtains another token if that may help.
     async fn decide(&self, response: &UnauthorizedResponse) -> Result<Decision, OAuthError> {
         let login = &self.0;
         let challenges = response.challenges();
@@ -32,25 +32,26 @@ impl LoginAuthorizer {
         let error = challenge.and_then(|challenge| challenge.get("error"));
         let has_nonce = login.keep_nonce(&response.url, &response.headers);
         if has_nonce && response.status == StatusCode::UNAUTHORIZED && error == Some("use_dpop_nonce") {
-            // The nonce may be known already, from the rejection of a concurrent request. The number of such retries is limited.
+            // Even if the nonce was known before: it may be from the response to a concurrent request. The caller limits retries.
             return Ok(Decision::RetryWithNonce);
         }
-        // The end of a session is not worth a login.
+        // A request that only closes a session must not start a login.
         if response.purpose == RequestPurpose::Close {
             return Ok(Decision::Fail);
         }
         if response.status == StatusCode::UNAUTHORIZED && error == Some("invalid_dpop_proof") {
-            // The clocks may differ. The number of retries is limited.
+            // The clocks may differ. The caller limits retries.
             return if login.correct_clock(&response.headers) {
                 Ok(Decision::Retry)
             } else {
                 Err(login.rejected_token(challenge))
             };
         }
+        if response.status == StatusCode::UNAUTHORIZED && response.rejections > 1 && login.is_current(response.sent) {
+            // The server rejects the token that the previous retry has obtained. Another one would be rejected, too.
+            return Err(login.rejected_token(challenge));
+        }
         let cause = match (response.status, error) {
-            (StatusCode::UNAUTHORIZED, _) if response.rejections > 1 && login.is_current(response.sent) => {
-                return Err(login.rejected_token(challenge));
-            }
             (StatusCode::UNAUTHORIZED, _) => Cause::Rejected { sent: response.sent },
             (StatusCode::FORBIDDEN, Some("insufficient_scope")) => {
                 let scopes = challenge.and_then(|challenge| challenge.get("scope")).unwrap_or_default();
@@ -62,6 +63,7 @@ impl LoginAuthorizer {
             // The server rejects the request for another reason, such as its `Host`.
             _ => return Ok(Decision::Fail),
         };
+        // A stream runs in the background, and must not open a browser window.
         let may_ask = response.purpose == RequestPurpose::Call;
         login.obtain(cause, challenge.cloned(), may_ask).await?;
         Ok(Decision::Retry)
@@ -70,7 +72,7 @@ impl LoginAuthorizer {
 
 impl Authorizer for LoginAuthorizer {
     fn cached(&self, request: &AuthorizeRequest<'_>) -> Option<Credentials> {
-        self.0.credentials_at_hand(request)
+        self.0.cached_credentials(request)
     }
 
     fn authorize<'a>(
@@ -122,14 +124,14 @@ impl Authorizer for OAuth {
     }
 }
 
-/// Clients may connect again after a failure that may pass, such as of the network.
+/// Converts an error. Clients may connect again after a transient one, such as a network error.
 fn authorize_error(error: OAuthError) -> AuthorizeError {
     let is_transient = error.is_transient();
     let error = AuthorizeError::new(error);
     if is_transient { error.transient() } else { error }
 }
 
-/// Returns the text of a server about a rejection, for error messages.
+/// Returns the error code and description of a challenge, for error messages.
 pub(super) fn describe(challenge: Option<&Challenge>) -> Option<String> {
     let challenge = challenge?;
     let text = [challenge.get("error"), challenge.get("error_description")].into_iter().flatten().collect::<Vec<_>>();

@@ -56,8 +56,8 @@ pub(super) fn is_expired(login: &StoredLogin) -> bool {
     login.expires_at.is_some_and(|at| at <= now())
 }
 
-/// Takes the tokens of a response. What it does not repeat stays as it was.
-pub(super) fn renew(login: &mut StoredLogin, response: TokenResponse) {
+/// Updates a login by a token response. A refresh token and scopes that the response does not have stay as they were.
+pub(super) fn apply_response(login: &mut StoredLogin, response: TokenResponse) {
     let now = now();
     login.obtained_at = now;
     login.expires_at = response.expires_in.and_then(|lifetime| now.checked_add(lifetime));

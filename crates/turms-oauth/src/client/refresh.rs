@@ -1,4 +1,4 @@
-//! Renewal of tokens: before they expire, and after.
+//! Renewal of tokens: in the background before they expire, and when they have expired.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::current_token::{CurrentToken, renew};
+use super::current_token::{CurrentToken, apply_response};
 use super::grant::Grant;
-use super::server_login::{ServerLogin, in_task};
+use super::server_login::{FailedChange, ServerLogin, in_task};
 use crate::discovery::discover;
 use crate::error::OAuthError;
 use crate::flow::{self, TokenParameters};
 use crate::metadata::AuthorizationServerMetadata;
 use crate::store::{LoginLock, StoredLogin};
 
-/// Time between two attempts to renew a token ahead of its end.
-const EARLY_REFRESH_INTERVAL: Duration = Duration::from_secs(30);
+/// Time after a failed renewal of a token that is still valid, until the next attempt.
+const EARLY_RENEWAL_PAUSE: Duration = Duration::from_secs(30);
 
-/// Time after a failure that may pass in which the authorization server is not asked again, unless the user demands it.
+/// Time after a transient failure of a renewal, until the next attempt. A renewal that the user demands does not wait.
 const RENEWAL_PAUSE: Duration = Duration::from_secs(2);
 
 /// Reason for a renewal.
@@ -32,35 +32,36 @@ pub(super) enum Renewal {
 
 impl ServerLogin {
     /// Renews a token in the background if it will expire soon, and can be renewed without a person.
-    pub(super) fn refresh_if_due(self: &Arc<Self>, token: &CurrentToken) {
+    pub(super) fn renew_if_due(self: &Arc<Self>, token: &CurrentToken) {
         let is_renewable = token.login.refresh_token.is_some() || !self.options.grant.is_interactive();
         if is_renewable && token.is_due(self.options.refresh_ahead) {
-            self.refresh_early(token.serial);
+            self.renew_early(token.serial);
         }
     }
 
-    fn refresh_early(self: &Arc<Self>, serial: u64) {
-        let failed = *self.early_refresh_failed.lock();
-        if failed.is_some_and(|at| at.elapsed() < EARLY_REFRESH_INTERVAL)
-            || self.is_refreshing_early.swap(true, Ordering::AcqRel)
-        {
+    fn renew_early(self: &Arc<Self>, serial: u64) {
+        let failed_at = *self.early_renewal_failed_at.lock();
+        if failed_at.is_some_and(|at| at.elapsed() < EARLY_RENEWAL_PAUSE) {
+            return;
+        }
+        if self.is_renewing_early.swap(true, Ordering::AcqRel) {
             return;
         }
         let this = self.clone();
         tokio::spawn(async move {
             let renewed = this.renew(Some(serial), Renewal::Needed).await;
-            // The token is still valid, so that a failure does no harm yet.
-            *this.early_refresh_failed.lock() = renewed.is_err().then(Instant::now);
+            // The token is still valid, so a failure is not an error of a request.
+            *this.early_renewal_failed_at.lock() = renewed.is_err().then(Instant::now);
             if let Err(error) = renewed {
                 tracing::debug!(%error, "cannot renew a token ahead of its end");
             }
-            this.is_refreshing_early.store(false, Ordering::Release);
+            this.is_renewing_early.store(false, Ordering::Release);
         });
     }
 
-    /// Renews the token of this serial, unless that has happened. All requests that wait for it get the same outcome.
+    /// Renews the current token if it still has this serial. Concurrent calls share one renewal and its result.
     pub(super) async fn renew(self: &Arc<Self>, serial: Option<u64>, reason: Renewal) -> Result<(), OAuthError> {
-        let attempt = self.renewals.load(Ordering::Acquire);
+        let finished_before = self.renewals.load(Ordering::Acquire);
         let this = self.clone();
         in_task(async move {
             let mut changes = this.changes.lock().await;
@@ -68,15 +69,18 @@ impl ServerLogin {
             if Some(current.serial) != serial {
                 return Ok(());
             }
-            if let Some((number, error, at)) = &changes.renewal_failure {
-                let is_paused = error.is_transient() && at.elapsed() < RENEWAL_PAUSE;
-                if *number > attempt || (is_paused && reason == Renewal::Needed) {
-                    return Err(error.clone());
+            if let Some(failed) = &changes.failed_renewal {
+                // It has failed while this call was waiting for the mutex.
+                let is_shared = failed.number > finished_before;
+                let is_paused = failed.error.is_transient() && failed.at.elapsed() < RENEWAL_PAUSE;
+                if is_shared || (is_paused && reason == Renewal::Needed) {
+                    return Err(failed.error.clone());
                 }
             }
             let renewed = this.renew_current(&current).await;
             let number = this.renewals.fetch_add(1, Ordering::AcqRel) + 1;
-            changes.renewal_failure = renewed.as_ref().err().map(|error| (number, error.clone(), Instant::now()));
+            let failed = |error: &OAuthError| FailedChange { number, error: error.clone(), at: Instant::now() };
+            changes.failed_renewal = renewed.as_ref().err().map(failed);
             renewed
         })
         .await
@@ -90,22 +94,23 @@ impl ServerLogin {
             return Err(self.login_required());
         };
         if stored.access_token != current.login.access_token {
+            // Another process has renewed the token.
             return self.publish(stored, true);
         }
         match &self.options.grant {
             Grant::Person => self.refresh_stored(&mut *lock, stored).await,
-            // Programs obtain a new token as they obtained the first.
+            // Other grants obtain a new token in the same way as the first one.
             grant => {
                 let discovery = discover(&self.fetcher, &self.server, None, Some(&stored.issuer)).await?;
                 if discovery.server.issuer != stored.issuer {
-                    // The challenge of the server may name other metadata: its rejection leads there.
+                    // The metadata may have moved. The next rejected request has a challenge, which may name its new URL.
                     return Err(self.login_required());
                 }
                 let key = stored.dpop_key.clone();
                 let scopes = stored.requested_scopes.clone();
                 let obtained = self.obtain_by_grant(grant, &discovery, scopes, None, key).await?;
-                // A store that failed is in the log.
-                let _ = self.adopt(&mut *lock, obtained).await;
+                // An error of the store is logged. The token is used.
+                let _ = self.save_and_publish(&mut *lock, obtained).await;
                 Ok(())
             }
         }
@@ -128,14 +133,14 @@ impl ServerLogin {
         let parameters = TokenParameters::new().resource(stored.resource.as_deref()).proof(dpop.as_deref());
         match flow::refresh(&self.fetcher, &metadata, &client, &refresh_token, &parameters).await {
             Ok(response) => {
-                renew(&mut stored, response);
-                // A store that failed is in the log.
-                let _ = self.adopt(lock, stored).await;
+                apply_response(&mut stored, response);
+                // An error of the store is logged. The token is used.
+                let _ = self.save_and_publish(lock, stored).await;
                 Ok(())
             }
             Err(error) => {
                 if error.is_invalid_grant() {
-                    // The access token may still be valid.
+                    // Only the refresh token is removed: the access token may still be valid.
                     stored.refresh_token = None;
                     lock.save(&stored).await?;
                 }

@@ -1,7 +1,7 @@
 //! The login at one server: its token, and the only place where it changes.
 //!
 //! Requests read the current token without waiting. Changes are serialized: by a mutex in this process, and by the lock of the store
-//! among processes. They run in tasks of their own, so that a request that is given up does not lose the response of a token endpoint.
+//! among processes. They run as separate tasks, so that the response of a token endpoint is not lost if a request is dropped.
 //!
 //! The changes are in other files: renewal in `refresh`, new tokens in `obtain`, and logins by a person in `ask_person`.
 
@@ -37,25 +37,35 @@ pub(super) struct ServerLogin {
     pub(super) current: ArcSwapOption<CurrentToken>,
     /// Set when the store was read.
     pub(super) loaded: OnceCell<()>,
-    pub(super) next_serial: AtomicU64,
+    next_serial: AtomicU64,
     /// Number of finished attempts to obtain a token.
     pub(super) attempts: AtomicU64,
     /// Number of finished attempts to renew a token.
     pub(super) renewals: AtomicU64,
     pub(super) changes: Mutex<Changes>,
-    pub(super) is_refreshing_early: AtomicBool,
-    pub(super) early_refresh_failed: parking_lot::Mutex<Option<Instant>>,
+    /// `true` while a token that is still valid is renewed in the background.
+    pub(super) is_renewing_early: AtomicBool,
+    /// Time of the last such renewal, if it failed.
+    pub(super) early_renewal_failed_at: parking_lot::Mutex<Option<Instant>>,
 }
 
-/// Results of earlier changes, for concurrent requests.
+/// Failures of earlier changes, for concurrent and later requests.
 #[derive(Default)]
 pub(super) struct Changes {
-    /// The last attempt, if it failed: its number, its error, and its time if a person was asked.
-    pub(super) failure: Option<(u64, OAuthError, Option<Instant>)>,
-    /// The last renewal, if it failed: its number, its error, and its time.
-    pub(super) renewal_failure: Option<(u64, OAuthError, Instant)>,
+    /// The last attempt to obtain a token, if it failed.
+    pub(super) failed_attempt: Option<FailedChange>,
+    /// The last renewal, if it failed.
+    pub(super) failed_renewal: Option<FailedChange>,
     /// Scopes that were requested and were still missing afterwards.
     pub(super) missing: Vec<(Vec<String>, Instant)>,
+}
+
+/// A failed attempt to obtain or to renew a token.
+pub(super) struct FailedChange {
+    /// The number of the attempt, starting at 1.
+    pub(super) number: u64,
+    pub(super) error: OAuthError,
+    pub(super) at: Instant,
 }
 
 impl ServerLogin {
@@ -72,23 +82,23 @@ impl ServerLogin {
             attempts: AtomicU64::new(0),
             renewals: AtomicU64::new(0),
             changes: Mutex::default(),
-            is_refreshing_early: AtomicBool::new(false),
-            early_refresh_failed: parking_lot::Mutex::default(),
+            is_renewing_early: AtomicBool::new(false),
+            early_renewal_failed_at: parking_lot::Mutex::default(),
         }
     }
 
-    /// Returns the credentials for a request if that needs no waiting.
-    pub(super) fn credentials_at_hand(self: &Arc<Self>, request: &AuthorizeRequest<'_>) -> Option<Credentials> {
+    /// Returns the credentials for a request if the store was read and the token has not expired.
+    pub(super) fn cached_credentials(self: &Arc<Self>, request: &AuthorizeRequest<'_>) -> Option<Credentials> {
         let current = self.current.load();
         match &*current {
             Some(token) if token.is_expired() && request.purpose != RequestPurpose::Close => None,
             Some(token) => {
                 if request.purpose != RequestPurpose::Close {
-                    self.refresh_if_due(token);
+                    self.renew_if_due(token);
                 }
                 Some(token.credentials(request))
             }
-            // Without a login, the first request goes without a token; its rejection tells what is needed.
+            // Without a login, a request is sent without a token. Its rejection names the metadata and the scopes.
             None => self.loaded.initialized().then(Credentials::none),
         }
     }
@@ -99,14 +109,14 @@ impl ServerLogin {
         request: &AuthorizeRequest<'_>,
     ) -> Result<Credentials, OAuthError> {
         self.load().await?;
-        if let Some(credentials) = self.credentials_at_hand(request) {
+        if let Some(credentials) = self.cached_credentials(request) {
             return Ok(credentials);
         }
         let serial = self.current.load().as_ref().map(|token| token.serial);
         match self.renew(serial, Renewal::Needed).await {
             Ok(()) => {}
             Err(error) if error.is_transient() => return Err(error),
-            // The rejection of the request leads to another login.
+            // The request is sent without a token, and its rejection leads to another login.
             Err(_) => self.forget(serial),
         }
         Ok(self.current.load().as_ref().map_or_else(Credentials::none, |token| token.credentials(request)))
@@ -124,7 +134,7 @@ impl ServerLogin {
         dpop.is_some_and(|dpop| dpop.observe(url, headers))
     }
 
-    /// Corrects the clock of proofs by a response. Returns `true` if that changes it.
+    /// Corrects the clock of proofs by the `Date` of a response. Returns `true` if that changes it.
     pub(super) fn correct_clock(&self, headers: &HeaderMap) -> bool {
         let current = self.current.load();
         let dpop = current.as_ref().and_then(|token| token.dpop.as_ref());
@@ -184,13 +194,18 @@ impl ServerLogin {
         })
     }
 
-    /// Saves a login and makes it the current one. A token that cannot be saved is used all the same: the one before it is spent.
-    pub(super) async fn adopt(&self, lock: &mut dyn LoginLock, login: StoredLogin) -> Result<(), StoreError> {
+    /// Saves a login and makes it the current one. A token that cannot be saved is used, too: the previous one may have been revoked
+    /// by its renewal. Errors are logged; the result is that of saving.
+    pub(super) async fn save_and_publish(
+        &self,
+        lock: &mut dyn LoginLock,
+        login: StoredLogin,
+    ) -> Result<(), StoreError> {
         let saved = lock.save(&login).await;
         if let Err(error) = &saved {
             tracing::warn!(error = %turms_core::__internal::error_chain(error), "cannot save a login; it is lost when this process ends");
         }
-        // Fails only for tokens that headers cannot have, which are checked when they arrive.
+        // Does not happen: a response whose token is invalid in a header is an error of the token request.
         if let Err(error) = self.publish(login, saved.is_ok()) {
             tracing::warn!(%error, "a new token cannot be used");
         }
@@ -224,34 +239,36 @@ impl ServerLogin {
         key.map(|key| key.map(Arc::new)).map_err(|error| self.error(OAuthErrorKind::Store(Arc::new(error))))
     }
 
+    /// Removes the current token if it has this serial, so that requests are sent without one.
     pub(super) fn forget(&self, serial: Option<u64>) {
-        // A login that could not be saved is nowhere else.
-        let forgotten = |token: &Arc<CurrentToken>| Some(token.serial) == serial && token.is_saved;
-        self.current.rcu(|current| current.as_ref().filter(|token| !forgotten(token)).cloned());
+        // A login that could not be saved is kept: it exists only here.
+        let is_forgotten = |token: &Arc<CurrentToken>| Some(token.serial) == serial && token.is_saved;
+        self.current.rcu(|current| current.as_ref().filter(|token| !is_forgotten(token)).cloned());
     }
 
+    /// Returns a valid access token. Renews an expired one, and obtains one if there is none or it cannot be renewed.
     pub(super) async fn token(self: &Arc<Self>) -> Result<Secret, OAuthError> {
         self.load().await?;
         let current = self.current.load_full();
         match current {
-            Some(token) if !token.is_expired() => self.refresh_if_due(&token),
+            Some(token) if !token.is_expired() => self.renew_if_due(&token),
             Some(token) => match self.renew(Some(token.serial), Renewal::Needed).await {
                 Ok(()) => {}
                 Err(error) if error.is_transient() => return Err(error),
-                Err(_) => self.obtain_unasked(Cause::Rejected { sent: Some(token.serial) }).await?,
+                Err(_) => self.probe_and_obtain(Cause::Rejected { sent: Some(token.serial) }).await?,
             },
-            None => self.obtain_unasked(Cause::Rejected { sent: None }).await?,
+            None => self.probe_and_obtain(Cause::Rejected { sent: None }).await?,
         }
         self.access_token()
     }
 
-    /// Obtains a token before the server has rejected a request.
-    async fn obtain_unasked(self: &Arc<Self>, cause: Cause) -> Result<(), OAuthError> {
+    /// Obtains a token when there is no rejected request, and so no challenge.
+    async fn probe_and_obtain(self: &Arc<Self>, cause: Cause) -> Result<(), OAuthError> {
         let challenge = self.probe().await;
         self.obtain(cause, challenge, true).await
     }
 
-    /// Returns the challenge of the server to a request without a token. Servers name their metadata there.
+    /// Sends a request without a token, and returns the challenge in the response: it may name the metadata and the scopes.
     async fn probe(&self) -> Option<Challenge> {
         let response = self.fetcher.get(FetchStep::Server, self.server.as_str()).await.ok()?;
         let values = response.headers.get_all(http::header::WWW_AUTHENTICATE);
@@ -271,12 +288,14 @@ impl ServerLogin {
         current.as_ref().map(|token| token.login.access_token.clone()).ok_or_else(|| self.login_required())
     }
 
+    /// Logs in, with a new registration of this client if `is_fresh`.
     pub(super) async fn log_in(self: &Arc<Self>, is_fresh: bool) -> Result<LoginStatus, OAuthError> {
         self.load().await?;
-        self.obtain_unasked(Cause::Login { is_fresh }).await?;
+        self.probe_and_obtain(Cause::Login { is_fresh }).await?;
         self.status().await?.ok_or_else(|| self.login_required())
     }
 
+    /// Removes the login and revokes its tokens. Returns `false` if there was none.
     pub(super) async fn log_out(self: &Arc<Self>) -> Result<bool, OAuthError> {
         let this = self.clone();
         in_task(async move {
@@ -325,7 +344,7 @@ impl ServerLogin {
     }
 }
 
-/// Runs work to its end, even if the caller stops waiting.
+/// Runs a future as a task, which continues if the caller is dropped.
 pub(super) async fn in_task<T: Send + 'static>(
     work: impl Future<Output = Result<T, OAuthError>> + Send + 'static,
 ) -> Result<T, OAuthError> {
