@@ -28,7 +28,8 @@ pub(crate) const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 /// Maximum length of a nonce, in bytes. Longer ones are ignored.
 const MAX_NONCE_LENGTH: usize = 1024;
 
-/// Maximum number of origins with stored nonces. A login has two: the authorization server and the MCP server.
+/// Maximum number of origins with stored nonces. A login has two: the authorization server and the MCP server. When it is exceeded,
+/// all nonces are dropped: a missing nonce costs one more request.
 const MAX_NONCES: usize = 16;
 
 /// The key that the tokens of a login are bound to. Keeps the newest nonce of each origin.
@@ -45,7 +46,8 @@ const MAX_NONCES: usize = 16;
 pub struct DpopKey {
     key: SigningKey,
     pkcs8: Zeroizing<Vec<u8>>,
-    public: Value,
+    /// The public key, as the header `jwk` of a proof.
+    public_jwk: Value,
     thumbprint: String,
     nonces: Mutex<HashMap<String, String>>,
     /// Seconds that the clock of the servers is ahead.
@@ -95,7 +97,7 @@ impl DpopKey {
         let public = key.bare_jwk();
         Self {
             thumbprint: public.thumbprint().expect("the key is complete"),
-            public: serde_json::to_value(&public).expect("a key is JSON"),
+            public_jwk: serde_json::to_value(&public).expect("a key is JSON"),
             pkcs8: Zeroizing::new(pkcs8),
             nonces: Mutex::default(),
             clock_offset: AtomicI64::new(0),
@@ -121,8 +123,8 @@ impl DpopKey {
         &self.thumbprint
     }
 
-    /// Creates a proof for one request. A proof for an MCP server has the access token; a proof for a token endpoint does not. The
-    /// query and fragment of the URL are left out, and `ws` and `wss` are `http` and `https`.
+    /// Creates a proof for one request. A proof for an MCP server has the hash of the access token; a proof for a token endpoint does
+    /// not. The query and fragment of the URL are left out, and `ws` and `wss` are written as `http` and `https`.
     ///
     /// # Panics
     /// If the operating system provides no random numbers.
@@ -143,12 +145,12 @@ impl DpopKey {
         let claims = Claims {
             jti: id.expose(),
             htm: method.as_str(),
-            htu: &target(url),
+            htu: &htu(url),
             iat: now.saturating_add_signed(self.clock_offset.load(Ordering::Relaxed)),
             ath: access_token.map(|token| encode(sha256(token))),
             nonce,
         };
-        self.key.sign(&[("typ", "dpop+jwt".into()), ("jwk", self.public.clone())], &claims)
+        self.key.sign(&[("typ", "dpop+jwt".into()), ("jwk", self.public_jwk.clone())], &claims)
     }
 
     /// Returns the newest nonce of the origin of a URL.
@@ -178,15 +180,15 @@ impl DpopKey {
     pub fn correct_clock(&self, headers: &HeaderMap) -> bool {
         let date = headers.get(http::header::DATE).and_then(|value| value.to_str().ok());
         let Some(date) = date.and_then(|date| httpdate::parse_http_date(date).ok()) else { return false };
-        let (server, own) = (seconds_since_epoch(date), seconds_since_epoch(now()));
-        let offset = i64::try_from(server).unwrap_or(i64::MAX).saturating_sub_unsigned(own);
+        let (server, here) = (seconds_since_epoch(date), seconds_since_epoch(now()));
+        let offset = i64::try_from(server).unwrap_or(i64::MAX).saturating_sub_unsigned(here);
         let before = self.clock_offset.swap(offset, Ordering::Relaxed);
         before.abs_diff(offset) > 1
     }
 }
 
-/// Returns the URL as proofs have it.
-fn target(url: &Url) -> String {
+/// Returns the claim `htu` for a URL (RFC 9449, 4.2).
+fn htu(url: &Url) -> String {
     let scheme = match url.scheme() {
         "ws" => "http",
         "wss" => "https",

@@ -3,19 +3,19 @@
 //! - **Clients**: [`OAuth`] logs in at any number of servers, keeps and renews their tokens, and authorizes the requests of an
 //!   `HttpConnector` or a `WsConnector`. [`OAuth::token`] and [`OAuth::layer`] are for other HTTP clients.
 //! - **Servers**: [`TokenGuard`] checks the tokens of requests.
-//! - **Each step of a flow**, as a function:
+//! - **Single steps**, as functions:
 //!
 //! | step | function |
 //! |---|---|
 //! | find the authorization server | [`discover`], [`discover_resource`], [`discover_server`] |
 //! | register the client | [`register`] |
 //! | create a PKCE verifier and its challenge | [`pkce()`] |
-//! | build the URL that the user opens | [`authorization_url`] |
+//! | build the URL of the login page | [`authorization_url`] |
 //! | check the callback | [`check_callback`] |
 //! | exchange the code | [`exchange_code`] |
 //! | log in with a device code | [`device_authorization`], [`wait_for_device_token`] |
 //! | refresh | [`refresh()`] |
-//! | log in without a user | [`client_credentials`], [`jwt_bearer`] |
+//! | obtain a token without a person | [`client_credentials`], [`jwt_bearer`] |
 //! | exchange an ID token of an enterprise | [`exchange_id_token`] |
 //! | revoke | [`revoke`] |
 //!
@@ -24,9 +24,9 @@
 //! | feature | default | enables |
 //! |---|---|---|
 //! | `client` | yes | logins, token stores, each flow as functions |
-//! | `guard` | yes | checks of tokens, with keys from the configuration |
+//! | `guard` | yes | checks of tokens, with keys that the program has |
 //! | `remote` | yes | a guard that fetches keys and introspects tokens; enables `guard` |
-//! | `keyring` | | the key of the [`FileStore`] in the keyring of the operating system; enables `client` |
+//! | `keyring` | | the key of the [`FileStore`] in the keyring of the system; enables `client` |
 //! | `dev` | | an authorization server for development and tests |
 //! | `proxy` | | an authorization server in front of a provider without dynamic registration; enables `client` and `remote` |
 

@@ -1,4 +1,4 @@
-//! Grants of the development server beside authorization codes and refresh tokens.
+//! The grants of the development server. Those of authorization codes and refresh tokens are in `server`.
 
 use serde_json::Value;
 

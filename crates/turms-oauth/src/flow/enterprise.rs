@@ -21,7 +21,7 @@ pub struct IdTokenExchange {
 }
 
 impl IdTokenExchange {
-    /// The exchange of an ID token for an assertion for an issuer.
+    /// Creates the parameters to exchange an ID token for an assertion, which `audience` accepts.
     pub fn new(id_token: impl Into<Secret>, audience: impl Into<String>) -> Self {
         Self { id_token: id_token.into(), audience: audience.into() }
     }
@@ -30,7 +30,8 @@ impl IdTokenExchange {
 /// Exchanges an ID token at the identity provider of an enterprise for an assertion (ID-JAG, RFC 8693), which
 /// [`jwt_bearer`](super::jwt_bearer) sends to the authorization server of the MCP server.
 ///
-/// `provider` is the metadata of the identity provider, and `client` the identity there. The parameters must have the resource.
+/// `provider` is the metadata of the identity provider, and `client` the identity there. `parameters`
+/// must have the resource, which the assertion then names.
 ///
 /// ```no_run
 /// use turms_oauth::{
@@ -71,7 +72,7 @@ pub async fn exchange_id_token(
         ("subject_token_type", "urn:ietf:params:oauth:token-type:id_token"),
         ("audience", &exchange.audience),
     ];
-    // The type of the token is `N_A`: it is not an access token.
+    // Unchecked, because `token_type` is `N_A`: the result is not an access token.
     let (response, token) = request.send_unchecked(&with_scope(&grant, parameters)).await?;
     if token.issued_token_type.as_deref() != Some(ID_JAG) {
         return Err(invalid_token(&response, STEP, "its `issued_token_type` is not that of an ID-JAG"));

@@ -23,7 +23,7 @@ use super::rejection::{Challenges, published};
 use super::{GuardState, IssuerKind, IssuerState, TokenGuard};
 #[cfg(feature = "remote")]
 use crate::fetch::{FetchError, FetchStep, Fetcher};
-use crate::jws::{Algorithm, MacKey, TokenDigest};
+use crate::jws::{Algorithm, Jwk, MacKey, TokenDigest};
 use crate::metadata::ProtectedResourceMetadata;
 #[cfg(feature = "remote")]
 use crate::network::NetworkPolicy;
@@ -196,7 +196,7 @@ impl TokenGuardBuilder {
         self
     }
 
-    /// Sets the maximum number of cached verdicts, separately for accepted and for refused tokens. Default: 10 000.
+    /// Sets the maximum number of cached tokens, separately for accepted and for refused ones. Default: 10 000.
     pub fn token_cache_size(mut self, tokens: usize) -> Self {
         self.cache_size = tokens;
         self
@@ -314,7 +314,6 @@ impl TokenGuardBuilder {
         if self.audiences.iter().any(String::is_empty) {
             return Err(GuardError::Audience);
         }
-        // A day is more than any clock is wrong; times of this size can be added without loss.
         let limits =
             [("leeway", self.leeway), ("dpop_window", self.proof_window), ("dpop_nonce_lifetime", self.nonce_lifetime)];
         match limits.into_iter().find(|(_, duration)| *duration > MAX_TOLERANCE) {
@@ -345,15 +344,10 @@ impl TokenGuardBuilder {
         serde_json::to_vec(&metadata).unwrap_or_default()
     }
 
+    /// Checks the issuers and creates their state.
     fn issuer_states(&self, issuers: Vec<Issuer>, resource: &Resource) -> Result<Vec<IssuerState>, GuardError> {
         #[cfg(feature = "remote")]
-        let fetcher = {
-            let policy = match self.allows_private_network {
-                true => NetworkPolicy::Private,
-                false => NetworkPolicy::of_server(&resource.url),
-            };
-            Fetcher::new(policy, turms_http::__internal::DialOptions::new()).timeout(self.remote.timeout)
-        };
+        let fetcher = self.fetcher(resource);
         #[cfg(not(feature = "remote"))]
         let _ = resource;
         let mut seen = HashSet::new();
@@ -365,15 +359,7 @@ impl TokenGuardBuilder {
             let issuer = identifier.clone().unwrap_or_default();
             let kind = match source {
                 IssuerSource::Keys(keys) => {
-                    let is_usable = |key: &crate::jws::Jwk| self.algorithms.iter().any(|own| key.supports(*own));
-                    if !keys.keys.iter().any(is_usable) {
-                        let reason = "it has no key for the accepted algorithms";
-                        return Err(GuardError::Issuer { issuer, reason });
-                    }
-                    if keys.keys.iter().any(crate::jws::Jwk::is_private) {
-                        let reason = "its keys contain a private key; use the public key";
-                        return Err(GuardError::Issuer { issuer, reason });
-                    }
+                    self.check_keys(&keys.keys).map_err(|reason| GuardError::Issuer { issuer, reason })?;
                     IssuerKind::Keys(keys.keys)
                 }
                 #[cfg(feature = "remote")]
@@ -398,6 +384,7 @@ impl TokenGuardBuilder {
                 }
                 IssuerSource::Custom(verifier) => IssuerKind::Verifier(verifier),
             };
+            // An issuer may have keys for its signed tokens and a verifier for its opaque ones.
             let is_verifier = matches!(kind, IssuerKind::Verifier(_));
             if let Some(identifier) = &identifier
                 && !seen.insert((identifier.clone(), is_verifier))
@@ -407,6 +394,28 @@ impl TokenGuardBuilder {
             states.push(IssuerState { identifier, kind });
         }
         Ok(states)
+    }
+
+    /// Checks the keys of an issuer. Returns the reason if they cannot be used.
+    fn check_keys(&self, keys: &[Jwk]) -> Result<(), &'static str> {
+        let is_usable = |key: &Jwk| self.algorithms.iter().any(|accepted| key.supports(*accepted));
+        if !keys.iter().any(is_usable) {
+            return Err("it has no key for the accepted algorithms");
+        }
+        if keys.iter().any(Jwk::is_private) {
+            return Err("its keys contain a private key; use the public key");
+        }
+        Ok(())
+    }
+
+    /// Creates the HTTP client for requests to issuers.
+    #[cfg(feature = "remote")]
+    fn fetcher(&self, resource: &Resource) -> Fetcher {
+        let policy = match self.allows_private_network {
+            true => NetworkPolicy::Private,
+            false => NetworkPolicy::of_server(&resource.url),
+        };
+        Fetcher::new(policy, turms_http::__internal::DialOptions::new()).timeout(self.remote.timeout)
     }
 
     #[cfg(feature = "remote")]
@@ -462,6 +471,7 @@ impl TokenGuardBuilder {
     }
 }
 
+/// Maximum of the times by which clocks may differ. Much longer ones could not be added to a time without loss of precision.
 const MAX_TOLERANCE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Returns `true` if a text is a scope (RFC 6749, 3.3).

@@ -19,7 +19,7 @@ pub(super) struct ClaimRules {
     pub(super) implied: HashMap<String, Vec<String>>,
 }
 
-/// A token that has passed all checks but that of its key.
+/// A token whose claims are valid. Its signature, if it has one, and the proof of possession are checked separately.
 #[derive(Debug, Clone)]
 pub(super) struct VerifiedToken {
     pub(super) principal: Principal,

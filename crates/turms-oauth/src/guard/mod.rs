@@ -98,8 +98,8 @@ const VERIFIER_RETRY: Duration = Duration::from_secs(5);
 ///
 /// # Caches
 ///
-/// The verdict about a signed token is cached for five minutes and at most until its expiry, that of introspection for 30 s. A
-/// token that is revoked is accepted for that long.
+/// A verified signed token is cached for five minutes and at most until its expiry, an introspected one for 30 s. A token that is
+/// revoked is accepted for that long.
 #[derive(Clone)]
 pub struct TokenGuard(Arc<GuardState>);
 
@@ -114,7 +114,7 @@ struct GuardState {
     document: GuardDocument,
     max_token_bytes: usize,
     keeps_streams: bool,
-    /// Lifetimes of verdicts, in seconds.
+    /// Lifetimes of cache entries, in seconds: accepted signed tokens, accepted opaque tokens, and opaque tokens that are not valid.
     token_ttl: f64,
     introspection_ttl: f64,
     inactive_ttl: f64,
@@ -122,7 +122,7 @@ struct GuardState {
     accepted: TokenCache<Arc<VerifiedToken>>,
     /// Opaque tokens that are not valid.
     inactive: TokenCache<()>,
-    /// Opaque tokens that are being verified: each is verified once at a time.
+    /// Opaque tokens that are being verified, so that concurrent requests with the same token call the verifier once.
     verifying: Mutex<HashMap<TokenHash, Arc<tokio::sync::Mutex<()>>>>,
     clock: GuardClock,
 }
@@ -140,8 +140,8 @@ enum IssuerKind {
 }
 
 impl TokenGuard {
-    /// Starts to build a guard for a resource: the URL of the MCP server as clients know it. It is the audience of tokens, the URL of
-    /// proofs of possession, and the identifier in the metadata.
+    /// Creates a builder for the guard of a resource: the URL of the MCP server as clients know it. It is the audience of tokens, the
+    /// URL of proofs of possession, and the identifier in the metadata.
     pub fn builder(resource: impl Into<String>) -> TokenGuardBuilder {
         TokenGuardBuilder::new(resource.into())
     }
@@ -195,7 +195,8 @@ impl TokenGuard {
 }
 
 impl GuardState {
-    /// Checks a request. `url` is its URL if it is none of the resource.
+    /// Checks a request. `url` is set for a route of the application that does not belong to the resource: a proof of possession must
+    /// then be for this URL.
     async fn check(&self, request: &GuardRequest<'_>, url: Option<Url>) -> Result<Principal, GuardRejection> {
         let presented = PresentedToken::find(request, self.max_token_bytes);
         let presented = presented.map_err(|refusal| self.challenges.reject(refusal, None))?;
@@ -206,7 +207,7 @@ impl GuardState {
         checked.await.map_err(|refusal| self.challenges.reject(refusal, Some(presented.scheme)))
     }
 
-    /// Verifies a token, by the cache or its issuer.
+    /// Verifies a token: with the cache, or else with its issuer.
     async fn verify(&self, token: &str) -> Result<Arc<VerifiedToken>, Refusal> {
         let hash = self.digest.of(token.as_bytes());
         if let Some(verified) = self.accepted.get(&hash, self.clock.now()) {
@@ -217,9 +218,8 @@ impl GuardState {
             && let Ok(claims) = jws.claims::<Map<String, Value>>()
             && let Some(iss) = claims.get("iss")
         {
-            let issuer = self.issuers.iter().find(|issuer| issuer.identifier.as_deref() == iss.as_str());
-            let issuer =
-                issuer.filter(|_| iss.is_string()).ok_or(Refusal::Invalid("the token is from an unknown issuer"))?;
+            let named = |iss: &str| self.issuers.iter().find(|issuer| issuer.identifier.as_deref() == Some(iss));
+            let issuer = iss.as_str().and_then(named).ok_or(Refusal::Invalid("the token is from an unknown issuer"))?;
             return match &issuer.kind {
                 IssuerKind::Verifier(_) => self.verify_opaque(token, hash, std::slice::from_ref(issuer)).await,
                 _ => self.verify_signed(&jws, claims, hash, issuer).await,
@@ -238,14 +238,15 @@ impl GuardState {
         if !self.algorithms.contains(&jws.algorithm()) {
             return Err(Refusal::Invalid("the algorithm of the token is not accepted"));
         }
-        let is_access =
-            |typ: &str| ["at+jwt", "application/at+jwt", "JWT"].iter().any(|own| own.eq_ignore_ascii_case(typ));
+        let is_access = |typ: &str| {
+            ["at+jwt", "application/at+jwt", "JWT"].iter().any(|accepted| accepted.eq_ignore_ascii_case(typ))
+        };
         if !jws.header("typ").is_none_or(is_access) {
             return Err(Refusal::Invalid("the token is not an access token"));
         }
-        // Before its key is looked for, so that only tokens for this server lead to a request.
+        // The claims are checked before the signature, so that keys are fetched only for tokens that are for this server.
         let now = self.clock.now();
-        let verified = self.rules.check(claims, issuer.identifier.as_deref(), now).map_err(Refusal::Invalid)?;
+        let token = self.rules.check(claims, issuer.identifier.as_deref(), now).map_err(Refusal::Invalid)?;
         let is_signed = match &issuer.kind {
             IssuerKind::Keys(keys) => is_signed(jws, keys),
             #[cfg(feature = "remote")]
@@ -258,7 +259,7 @@ impl GuardState {
         if !is_signed {
             return Err(Refusal::Invalid("the signature of the token is wrong or its key is unknown"));
         }
-        Ok(self.accept(hash, verified, self.token_ttl))
+        Ok(self.cache_accepted(hash, token, self.token_ttl))
     }
 
     async fn verify_opaque(
@@ -268,9 +269,9 @@ impl GuardState {
         issuers: &[IssuerState],
     ) -> Result<Arc<VerifiedToken>, Refusal> {
         const INACTIVE: Refusal = Refusal::Invalid("the token is unknown, expired or revoked");
-        let turn = VerifierTurn::new(self, hash);
-        let _lock = turn.mutex.lock().await;
-        // Another request may have verified it meanwhile.
+        let verification = OpaqueVerification::new(self, hash);
+        let _lock = verification.mutex.lock().await;
+        // Another request may have verified the token meanwhile.
         let now = self.clock.now();
         if let Some(verified) = self.accepted.get(&hash, now) {
             return Ok(verified);
@@ -285,9 +286,9 @@ impl GuardState {
                 Ok(response) if response.active => {
                     let checked = self.rules.check(response.claims, issuer.identifier.as_deref(), self.clock.now());
                     return match checked {
-                        Ok(verified) => Ok(self.accept(hash, verified, self.introspection_ttl)),
+                        Ok(verified) => Ok(self.cache_accepted(hash, verified, self.introspection_ttl)),
                         Err(reason) => {
-                            self.refuse(hash);
+                            self.cache_inactive(hash);
                             Err(Refusal::Invalid(reason))
                         }
                     };
@@ -303,22 +304,22 @@ impl GuardState {
         if is_unavailable {
             return Err(Refusal::Unavailable(VERIFIER_RETRY));
         }
-        self.refuse(hash);
+        self.cache_inactive(hash);
         Err(INACTIVE)
     }
 
-    fn accept(&self, hash: TokenHash, verified: VerifiedToken, ttl: f64) -> Arc<VerifiedToken> {
+    fn cache_accepted(&self, hash: TokenHash, verified: VerifiedToken, ttl: f64) -> Arc<VerifiedToken> {
         let (verified, now) = (Arc::new(verified), self.clock.now());
         self.accepted.insert(hash, verified.clone(), now, verified.until.min(now + ttl));
         verified
     }
 
-    fn refuse(&self, hash: TokenHash) {
+    fn cache_inactive(&self, hash: TokenHash) {
         let now = self.clock.now();
         self.inactive.insert(hash, (), now, now + self.inactive_ttl);
     }
 
-    /// Checks the binding to a key and the scopes of a verified token.
+    /// Checks the binding to a key and the scopes of a verified token. Without a request, there is no proof of possession.
     async fn admit(
         &self,
         verified: &VerifiedToken,
@@ -338,6 +339,7 @@ impl GuardState {
         self.check_scopes(verified)
     }
 
+    /// Checks if a token that is not bound to a key is accepted with a scheme.
     fn check_unbound(&self, scheme: Scheme) -> Result<(), Refusal> {
         if scheme == Scheme::Dpop || self.policy == DpopPolicy::Required {
             return Err(Refusal::Invalid("the token is not bound to a key"));
@@ -349,7 +351,7 @@ impl GuardState {
         if verified.has_required_scopes { Ok(verified.principal.clone()) } else { Err(Refusal::Scope) }
     }
 
-    /// Checks a request if its token is in the cache and is not bound to a key.
+    /// Checks a request whose bearer token is in the cache. Returns `None` for other requests.
     fn check_cached(&self, request: &GuardRequest<'_>) -> Option<Result<Principal, Refusal>> {
         let credentials = match Credentials::find(request, self.max_token_bytes) {
             Ok(credentials) if credentials.scheme == Scheme::Bearer => credentials,
@@ -365,26 +367,26 @@ impl GuardState {
     }
 }
 
-/// The turn of a request to verify an opaque token, from before it waits for the others. The entry of the token is removed with the
-/// last one.
-struct VerifierTurn<'a> {
+/// The verification of an opaque token by one request, from before it waits for concurrent requests with the same token. They share
+/// the mutex, which is removed from the map with the last of them.
+struct OpaqueVerification<'a> {
     state: &'a GuardState,
     hash: TokenHash,
     mutex: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl<'a> VerifierTurn<'a> {
+impl<'a> OpaqueVerification<'a> {
     fn new(state: &'a GuardState, hash: TokenHash) -> Self {
         let mutex = state.verifying.lock().entry(hash).or_default().clone();
         Self { state, hash, mutex }
     }
 }
 
-impl Drop for VerifierTurn<'_> {
+impl Drop for OpaqueVerification<'_> {
     fn drop(&mut self) {
         let mut verifying = self.state.verifying.lock();
-        // One is in the table and one is of this turn.
-        if verifying.get(&self.hash).is_some_and(|turn| Arc::strong_count(turn) <= 2) {
+        // The last request: one reference is in the map, and one in `self`.
+        if verifying.get(&self.hash).is_some_and(|mutex| Arc::strong_count(mutex) <= 2) {
             verifying.remove(&self.hash);
         }
     }
@@ -393,6 +395,7 @@ impl Drop for VerifierTurn<'_> {
 impl Guard for TokenGuard {
     fn check_cached(&self, request: &GuardRequest<'_>) -> Option<Result<Principal, GuardRejection>> {
         let checked = self.0.check_cached(request)?;
+        // No scheme is passed: all of these requests have a bearer token or none, and both get the same challenge.
         Some(checked.map_err(|refusal| self.0.challenges.reject(refusal, None)))
     }
 
