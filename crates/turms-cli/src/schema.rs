@@ -27,8 +27,8 @@ pub(crate) fn property<'a>(root: &'a Value, name: &str) -> Option<SchemaProperty
 
 impl<'a> SchemaProperty<'a> {
     pub(crate) fn description(&self) -> Option<&'a str> {
-        let own = |schema: &'a Value| schema["description"].as_str().or_else(|| schema["title"].as_str());
-        own(self.schema).or_else(|| own(self.resolved()))
+        let text = |schema: &'a Value| schema["description"].as_str().or_else(|| schema["title"].as_str());
+        text(self.schema).or_else(|| text(self.resolved()))
     }
 
     pub(crate) fn default(&self) -> Option<&'a Value> {
@@ -38,7 +38,7 @@ impl<'a> SchemaProperty<'a> {
     /// Returns the allowed strings; empty if any is allowed.
     pub(crate) fn choices(&self) -> Vec<&'a str> {
         let schema = self.resolved();
-        // A list of choices is entered as its items.
+        // A list is entered as its items, so it has their choices.
         let schema = if schema["items"].is_object() { &schema["items"] } else { schema };
         let listed = schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let titled = ["oneOf", "anyOf"]
@@ -49,7 +49,7 @@ impl<'a> SchemaProperty<'a> {
         listed.chain(titled).collect()
     }
 
-    /// Returns the strings of one alternative.
+    /// Returns the strings that one alternative allows.
     fn choice_values(&self, choice: &'a Value) -> impl Iterator<Item = &'a str> + use<'a> {
         resolve_refs(choice, self.root)["enum"].as_array().into_iter().flatten().filter_map(Value::as_str)
     }
@@ -101,7 +101,8 @@ impl<'a> SchemaProperty<'a> {
     }
 
     fn types(&self) -> Vec<&'a str> {
-        types_of(self.schema, self.root, 0)
+        let mut remaining = MAX_ALTERNATIVES;
+        types_of(self.schema, self.root, &mut remaining)
     }
 
     fn resolved(&self) -> &'a Value {
@@ -114,10 +115,17 @@ pub(crate) fn missing<'a>(root: &'a Value, given: &Map<String, Value>) -> Vec<Sc
     properties(root).into_iter().filter(|property| property.required && !given.contains_key(property.name)).collect()
 }
 
-/// Maximum depth of references and alternatives. Schemas of servers may have cycles.
-const MAX_DEPTH: usize = 8;
+/// Maximum number of references that are followed in a row. Schemas of servers may have cycles.
+const MAX_REFS: usize = 8;
 
-fn types_of<'a>(schema: &'a Value, root: &'a Value, depth: usize) -> Vec<&'a str> {
+/// Maximum number of alternatives that are searched for the types of a property. They may contain each other by references, so a small
+/// schema can have any number of them.
+const MAX_ALTERNATIVES: usize = 256;
+
+/// Returns the types that a schema or its alternatives name. `remaining` is the number of schemas that may still be searched.
+fn types_of<'a>(schema: &'a Value, root: &'a Value, remaining: &mut usize) -> Vec<&'a str> {
+    let Some(fewer) = remaining.checked_sub(1) else { return Vec::new() };
+    *remaining = fewer;
     let schema = resolve_refs(schema, root);
     let mut types: Vec<&str> = match &schema["type"] {
         Value::String(kind) => vec![kind],
@@ -125,9 +133,9 @@ fn types_of<'a>(schema: &'a Value, root: &'a Value, depth: usize) -> Vec<&'a str
         _ if schema.get("const").is_some_and(Value::is_string) => vec!["string"],
         _ => Vec::new(),
     };
-    if types.is_empty() && depth < MAX_DEPTH {
+    if types.is_empty() {
         let alternatives = ["anyOf", "oneOf"].into_iter().filter_map(|name| schema[name].as_array()).flatten();
-        types = alternatives.flat_map(|schema| types_of(schema, root, depth + 1)).collect();
+        types = alternatives.flat_map(|schema| types_of(schema, root, remaining)).collect();
         types.dedup();
     }
     types
@@ -135,7 +143,7 @@ fn types_of<'a>(schema: &'a Value, root: &'a Value, depth: usize) -> Vec<&'a str
 
 /// Resolves references within the schema.
 fn resolve_refs<'a>(mut schema: &'a Value, root: &'a Value) -> &'a Value {
-    for _ in 0..MAX_DEPTH {
+    for _ in 0..MAX_REFS {
         let target = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
         match target.and_then(|pointer| root.pointer(pointer)) {
             Some(found) => schema = found,
@@ -225,8 +233,13 @@ mod tests {
 
     #[test]
     fn a_cyclic_schema_accepts_anything() {
+        let many = vec![json!({ "$ref": "#/properties/many" }); 50];
         let root = json!({
-            "properties": { "it": { "$ref": "#/properties/it" }, "all": { "anyOf": [{ "$ref": "#/properties/all" }] } }
+            "properties": {
+                "it": { "$ref": "#/properties/it" },
+                "all": { "anyOf": [{ "$ref": "#/properties/all" }] },
+                "many": { "anyOf": many },
+            }
         });
         for property in properties(&root) {
             assert_eq!(property.kind(), "any");
