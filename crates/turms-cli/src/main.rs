@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 async fn run(cli: Cli, printer: &Printer) -> CliResult {
     match cli.command {
         None => shell::run(&ServerArgs::demo(), printer).await,
-        Some(Command::Shell(on)) => shell::run(&on.split().0, printer).await,
+        Some(Command::Shell(args)) => shell::run(&args.split().0, printer).await,
         Some(Command::Demo(args)) => commands::demo::run(&args, printer).await,
         Some(Command::Auth(args)) => commands::auth::run(&args, printer).await,
         Some(Command::Servers(args)) => commands::servers::run(&args, printer),
@@ -56,6 +56,7 @@ async fn run(cli: Cli, printer: &Printer) -> CliResult {
         Some(Command::Man(args)) => commands::man::run(&args, printer),
         Some(command) => match command.split() {
             Some((server, command)) => run_once(&server, &command, printer).await,
+            // Commands without a server are handled above.
             None => Ok(()),
         },
     }

@@ -19,7 +19,7 @@ pub(crate) struct DemoTransport {
     /// Serve over standard input and output
     #[arg(long)]
     pub(crate) stdio: bool,
-    /// Serve over Streamable HTTP on HOST:PORT, or on a port of 127.0.0.1
+    /// Serve over Streamable HTTP on HOST:PORT, or on PORT of 127.0.0.1
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<String>,
     /// Serve over WebSocket on HOST:PORT or PORT
@@ -34,18 +34,18 @@ pub(crate) struct DemoTransport {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Authorization")]
 pub(crate) struct DemoAuthArgs {
-    /// Require a login, and start an authorization server for development beside the demo. Not for production
+    /// Require a login, and start an authorization server for development with the demo. Not for production
     #[arg(long)]
     pub(crate) auth: bool,
-    /// With --auth: log this user in without a page
+    /// With --auth: log this user in without a login page
     #[arg(long, value_name = "NAME")]
     pub(crate) auth_user: Option<String>,
-    /// Accept the signed tokens of this issuer; its keys are found by its metadata. Can be repeated
+    /// Accept the signed tokens of this issuer; its keys are found in its metadata
     #[arg(long, value_name = "URL")]
     pub(crate) auth_issuer: Vec<String>,
-    /// URL of the keys of the issuer, if it has no metadata. If repeated, the first one is for the first issuer, and so on
+    /// URL of the keys of the issuer, if it has no metadata
     #[arg(long, value_name = "URL")]
-    pub(crate) auth_jwks: Vec<String>,
+    pub(crate) auth_jwks: Option<String>,
     /// Accept the tokens that this introspection endpoint knows
     #[arg(long, value_name = "URL")]
     pub(crate) auth_introspect: Option<String>,

@@ -152,22 +152,22 @@ impl ServerCommand {
 impl Command {
     /// Splits into the server and the command to run there; `None` if the command needs no server.
     pub(crate) fn split(self) -> Option<(ServerArgs, ServerCommand)> {
-        let only = |on: WithServer| on.split().0;
+        let server = |args: WithServer| args.split().0;
         Some(match self {
-            Self::Info(on) => (only(on), ServerCommand::Info),
-            Self::Ping(on) => (only(on), ServerCommand::Ping),
-            Self::Tools(on) => split_with(on, ServerCommand::Tools),
-            Self::Call(on) => split_with(on, ServerCommand::Call),
-            Self::Resources(on) => (only(on), ServerCommand::Resources),
-            Self::Templates(on) => (only(on), ServerCommand::Templates),
-            Self::Read(on) => split_with(on, ServerCommand::Read),
-            Self::Prompts(on) => (only(on), ServerCommand::Prompts),
-            Self::Prompt(on) => split_with(on, ServerCommand::Prompt),
-            Self::Complete(on) => split_with(on, ServerCommand::Complete),
-            Self::Listen(on) => split_with(on, ServerCommand::Listen),
-            Self::Log(on) => split_with(on, ServerCommand::Log),
-            Self::Tasks(on) => split_with(on, ServerCommand::Tasks),
-            Self::Raw(on) => split_with(on, ServerCommand::Raw),
+            Self::Info(args) => (server(args), ServerCommand::Info),
+            Self::Ping(args) => (server(args), ServerCommand::Ping),
+            Self::Tools(args) => split_with(args, ServerCommand::Tools),
+            Self::Call(args) => split_with(args, ServerCommand::Call),
+            Self::Resources(args) => (server(args), ServerCommand::Resources),
+            Self::Templates(args) => (server(args), ServerCommand::Templates),
+            Self::Read(args) => split_with(args, ServerCommand::Read),
+            Self::Prompts(args) => (server(args), ServerCommand::Prompts),
+            Self::Prompt(args) => split_with(args, ServerCommand::Prompt),
+            Self::Complete(args) => split_with(args, ServerCommand::Complete),
+            Self::Listen(args) => split_with(args, ServerCommand::Listen),
+            Self::Log(args) => split_with(args, ServerCommand::Log),
+            Self::Tasks(args) => split_with(args, ServerCommand::Tasks),
+            Self::Raw(args) => split_with(args, ServerCommand::Raw),
             Self::Shell(_) | Self::Demo(_) | Self::Auth(_) | Self::Servers(_) | Self::Completions(_) | Self::Man(_) => {
                 return None;
             }
@@ -175,8 +175,8 @@ impl Command {
     }
 }
 
-fn split_with<A: Args>(on: WithServer<A>, command: impl FnOnce(A) -> ServerCommand) -> (ServerArgs, ServerCommand) {
-    let (server, args) = on.split();
+fn split_with<A: Args>(args: WithServer<A>, command: impl FnOnce(A) -> ServerCommand) -> (ServerArgs, ServerCommand) {
+    let (server, args) = args.split();
     (server, command(args))
 }
 
@@ -208,7 +208,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut definition))
 }
 
-/// Removes TARGET from the positional arguments of a command. Used when a program is given after `--`.
+/// Removes TARGET from the positional arguments of a command, for arguments with a program after `--`. The argument becomes a hidden
+/// option, because the derived types require that it is defined.
 fn without_target(command: clap::Command) -> clap::Command {
     if !command.get_arguments().any(|arg| arg.get_id() == "target") {
         return command;

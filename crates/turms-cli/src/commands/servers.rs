@@ -1,5 +1,5 @@
 use serde_json::json;
-use turms::client::ServerTarget as Entry;
+use turms::client::ServerTarget;
 
 use crate::args::ServersArgs;
 use crate::error::CliResult;
@@ -45,8 +45,8 @@ fn line(server: &ConfiguredServer) -> StyledText {
 
 fn object(server: &ConfiguredServer) -> serde_json::Value {
     let kind = match server.entry.as_ref().map(|entry| &entry.target) {
-        Ok(Entry::Command { .. }) => "command",
-        Ok(Entry::Url { .. }) => "url",
+        Ok(ServerTarget::Command { .. }) => "command",
+        Ok(ServerTarget::Url { .. }) => "url",
         _ => "unusable",
     };
     json!({

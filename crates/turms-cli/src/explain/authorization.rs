@@ -12,10 +12,10 @@ use super::{chain, is_authorization, status};
 use crate::error::{CliError, ExitStatus};
 use crate::target::{CliTarget, login_hint};
 
-/// The credentials that failed.
+/// The credentials that failed: a login, or those of a client in the options.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoginSource<'a> {
-    /// The command that logs in. `None` without a person.
+    /// The command that logs in. `None` if the client authenticates itself.
     pub(crate) command: Option<&'a str>,
     /// `true` if the options name the client.
     pub(crate) has_client: bool,
@@ -36,7 +36,7 @@ pub(crate) fn authorization_error(error: &OAuthError, source: LoginSource<'_>) -
             CliError::new(ExitStatus::Unauthorized, format!("{server} does not accept the stored login any more"))
         }
         (OAuthErrorKind::LoginRequired { scopes, .. }, Some(server)) => {
-            let message = format!("the login at {server} does not include {}", named(scopes));
+            let message = format!("the login at {server} does not include {}", scope_phrase(scopes));
             CliError::new(ExitStatus::Unauthorized, message)
         }
         (OAuthErrorKind::Login(login), _) => CliError::of(exit(error), login),
@@ -54,13 +54,14 @@ pub(crate) fn authorization_error(error: &OAuthError, source: LoginSource<'_>) -
     failure.hint_if(hint(error, source))
 }
 
-/// Returns `true` if a server without metadata has no registration either: the rules of 2025-03-26 lead to its origin.
+/// Returns `true` if a server does not offer authorization. Without metadata, 2025-03-26 assumes endpoints at the origin of the server,
+/// and the first request goes to that of registration.
 fn is_without_authorization(error: &FetchError) -> bool {
     error.step() == FetchStep::Registration && matches!(error.kind(), FetchErrorKind::Status(_))
 }
 
-/// Names scopes in a sentence.
-fn named(scopes: &[String]) -> String {
+/// Returns scopes as part of a sentence: `the scopes "a b"`.
+fn scope_phrase(scopes: &[String]) -> String {
     let noun = if scopes.len() == 1 { "the scope" } else { "the scopes" };
     format!("{noun} {:?}", scopes.join(" "))
 }
@@ -147,7 +148,8 @@ fn challenges(error: &(dyn Error + 'static)) -> Vec<Challenge> {
 
 /// Returns the hint for a response with status 401 or 403.
 pub(super) fn hint_for_challenge(target: &CliTarget, error: &(dyn Error + 'static)) -> Option<String> {
-    let (credentials, status) = (target.credentials()?, status(error).filter(|status| is_authorization(*status))?);
+    let credentials = target.credentials()?;
+    let status = status(error).filter(|status| is_authorization(*status))?;
     let challenges = challenges(error);
     let get = |name| challenges.iter().find_map(|challenge| challenge.get(name));
     if get("error") == Some("insufficient_scope") {
@@ -170,11 +172,14 @@ pub(super) fn hint_for_challenge(target: &CliTarget, error: &(dyn Error + 'stati
 fn hint_for_scopes(target: &CliTarget, scope: &str) -> Option<String> {
     let credentials = target.credentials()?;
     let scopes: Vec<String> = scope.split_ascii_whitespace().map(ToOwned::to_owned).collect();
-    Some(match credentials {
-        _ if scopes.is_empty() => "the credentials do not have the rights for this".to_owned(),
-        header if header.is_header() => format!("give a token that has {}", named(&scopes)),
-        program if program.is_program() => format!("the client may not have {}", named(&scopes)),
-        login => login.login_hint(&scopes),
+    Some(if scopes.is_empty() {
+        "the credentials do not have the rights for this".to_owned()
+    } else if credentials.is_header() {
+        format!("give a token that has {}", scope_phrase(&scopes))
+    } else if credentials.is_program() {
+        format!("the client may not have {}", scope_phrase(&scopes))
+    } else {
+        credentials.login_hint(&scopes)
     })
 }
 
@@ -186,6 +191,8 @@ pub(super) fn hint_for_forbidden(target: &CliTarget, error: &ErrorObject) -> Opt
 /// Returns the scopes that an error response names as missing.
 pub(super) fn missing_scopes(error: &ErrorObject) -> Option<String> {
     let data = error.data.as_ref()?;
-    let is_scope = data.member("error")?.decode::<String>().ok()? == "insufficient_scope";
-    data.member("scope").filter(|_| is_scope)?.decode().ok()
+    if data.member("error")?.decode::<String>().ok()? != "insufficient_scope" {
+        return None;
+    }
+    data.member("scope")?.decode().ok()
 }
