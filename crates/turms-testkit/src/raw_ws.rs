@@ -127,7 +127,7 @@ pub fn frame(last: bool, kind: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The mask of all frames. A fixed one, which the protocol forbids only for security.
+/// The mask of all frames. Servers accept a fixed mask: clients need a random one only for security.
 const MASK: [u8; 4] = [1, 2, 3, 4];
 
 /// Encodes the header of a frame.
@@ -148,9 +148,9 @@ pub fn header(last: bool, kind: u8, length: u64) -> Vec<u8> {
     header
 }
 
-/// Creates the head of a request.
-pub fn request(first: &str, headers: &[&str]) -> String {
-    let mut request = format!("{first}\r\n");
+/// Creates the head of a request from its request line and headers.
+pub fn request(request_line: &str, headers: &[&str]) -> String {
+    let mut request = format!("{request_line}\r\n");
     headers.iter().for_each(|header| request += &format!("{header}\r\n"));
     request + "\r\n"
 }

@@ -1,4 +1,4 @@
-//! Software other than Rust that some tests need. Those tests are ignored by default; `cargo xtask test` runs them.
+//! Node.js and Python, which some tests need. Those tests are ignored by default; `cargo xtask test` runs them.
 
 use std::path::{Path, PathBuf};
 

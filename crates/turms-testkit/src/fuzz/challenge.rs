@@ -1,9 +1,10 @@
-//! Parsing of `WWW-Authenticate`: challenges that are written again are parsed as the same.
+//! The fuzz target for `WWW-Authenticate`.
 
 use http::HeaderValue;
 use turms_http::Challenge;
 
-/// Fuzz target for `WWW-Authenticate`. Each line of the input is a header.
+/// Fuzz target for `WWW-Authenticate`. Each line of the input is a header. Checks that challenges round-trip through one header each,
+/// and through one header together.
 pub fn challenge(data: &[u8]) {
     let lines: Vec<_> =
         data.split(|byte| *byte == b'\n').filter_map(|line| HeaderValue::from_bytes(line).ok()).collect();

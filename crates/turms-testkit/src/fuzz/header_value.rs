@@ -17,7 +17,7 @@ pub fn header_value(data: &[u8]) {
     let (schema, arguments) = text.split_once('\n').unwrap_or((&text, "{}"));
     if let Ok(schema) = serde_json::from_str(schema) {
         let arguments = serde_json::from_str(arguments).unwrap_or_default();
-        assert_mirrors(&schema, &arguments);
+        assert_accepted(&schema, &arguments);
     }
 }
 
@@ -49,7 +49,7 @@ fn checks_do_not_panic(text: &str) {
 }
 
 /// Checks that a server accepts the headers that a client derives from arguments, given the input schema of a tool.
-fn assert_mirrors(schema: &Value, arguments: &Value) {
+fn assert_accepted(schema: &Value, arguments: &Value) {
     let headers = match ParamHeaders::from_schema(schema) {
         Ok(headers) => headers,
         Err(error) => return assert!(!error.to_string().is_empty()),
