@@ -40,12 +40,12 @@ pub(crate) struct DemoAuthArgs {
     /// With --auth: log this user in without a login page
     #[arg(long, value_name = "NAME")]
     pub(crate) auth_user: Option<String>,
-    /// Accept the signed tokens of this issuer; its keys are found in its metadata
+    /// Accept the signed tokens of this issuer; its keys are found in its metadata. Can be repeated
     #[arg(long, value_name = "URL")]
     pub(crate) auth_issuer: Vec<String>,
-    /// URL of the keys of the issuer, if it has no metadata
+    /// URL of the keys of the issuer, if it has no metadata. If repeated, the first one is for the first issuer, and so on
     #[arg(long, value_name = "URL")]
-    pub(crate) auth_jwks: Option<String>,
+    pub(crate) auth_jwks: Vec<String>,
     /// Accept the tokens that this introspection endpoint knows
     #[arg(long, value_name = "URL")]
     pub(crate) auth_introspect: Option<String>,
