@@ -570,7 +570,7 @@ impl Fetcher {
                 Err(RefusedAddress(address.ip))
             }
         });
-        let dialer = dial.build(uri, DialProtocol::Http, None);
+        let dialer = dial.build(uri, DialProtocol::Http);
         let dialer = dialer.map_err(|error| FetchErrorKind::Setup(turms_core::__internal::error_chain(&error)))?;
         let mut builder = Client::builder(TokioExecutor::new());
         builder.timer(TokioTimer::new()).pool_timer(TokioTimer::new()).pool_max_idle_per_host(4);

@@ -6,21 +6,11 @@ use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context as SubscriberContext, Layer};
-use turms_core::ResponseFuture;
 use turms_proto::types::{Log, LogMessage, LoggingLevel};
 use turms_proto::{Notification, RawJson};
 
 use crate::context::Context;
-
-tokio::task_local! {
-    /// The call that the current task is serving.
-    static CURRENT: Context;
-}
-
-/// Runs a call with a task-local context, by which [`ForwardTracing`] finds the call of an event.
-pub(crate) fn with_current_call(context: Context, call: ResponseFuture) -> ResponseFuture {
-    Box::pin(CURRENT.scope(context, call))
-}
+use crate::current_call::CURRENT_CALL;
 
 /// A layer for `tracing-subscriber` that forwards the events of a handler to the client that called it, if the client
 /// requests log messages of that level. Events of tasks that a handler spawns are not forwarded.
@@ -41,7 +31,7 @@ impl ForwardTracing {
 impl<S: Subscriber> Layer<S> for ForwardTracing {
     fn on_event(&self, event: &Event<'_>, _: SubscriberContext<'_, S>) {
         // Events outside a call are not forwarded.
-        let _ = CURRENT.try_with(|context| forward(event, context));
+        let _ = CURRENT_CALL.try_with(|context| forward(event, context));
     }
 }
 

@@ -35,6 +35,7 @@
 //! |---|---|---|
 //! | `anyhow` | | `ToolError` finds protocol errors inside an `anyhow::Error` |
 //! | `skills` | | `Skills`, the extension for skills |
+//! | `tracing-subscriber-0_3` | | `ForwardTracing`, a layer for tracing-subscriber 0.3 |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -44,9 +45,11 @@ mod call_log;
 mod catalog;
 mod completion;
 mod context;
+mod current_call;
 mod extension;
 mod extract;
 mod form;
+#[cfg(feature = "tracing-subscriber-0_3")]
 mod forward;
 mod handle;
 mod handler;
@@ -83,6 +86,7 @@ pub use self::extract::{Args, ClientInfo, Extension, Progress, State};
 pub use self::extract::{Argument, Arguments};
 #[doc(hidden)]
 pub use self::form::FormType;
+#[cfg(feature = "tracing-subscriber-0_3")]
 pub use self::forward::ForwardTracing;
 pub use self::handle::{RegistrationError, ServerHandle};
 pub use self::handler::{CallParts, FromCall, Handler, Rejection, SyncHandler};

@@ -1,6 +1,5 @@
 //! The client side of the handshake (RFC 6455, 4.1), over a connection of the dialer of `turms-http`.
 
-use std::error::Error;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
@@ -18,146 +17,39 @@ use hyper::upgrade::Upgraded;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use turms_core::__internal::escape_control;
-use turms_http::__internal::{DialOptionsError, DialedStream, Dialer, is_rejection};
-use turms_http::{AuthorizeError, Challenge};
+use turms_http::__internal::{DialedStream, Dialer};
 
 use crate::body::WsBody;
+use crate::error::WsError;
 use crate::handshake::{SUBPROTOCOL, VERSION, has_token};
 use crate::url::WsUrl;
 
-/// Error of connecting over WebSocket. It is the source of a [`ConnectError::Unreachable`](turms_core::ConnectError::Unreachable), of a
-/// [`ConnectError::Rejected`](turms_core::ConnectError::Rejected) if the server responded, or of a
-/// [`ConnectError::Unauthorized`](turms_core::ConnectError::Unauthorized) if it requires other credentials.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum WsConnectError {
-    /// A header is invalid.
-    #[error("{0}")]
-    Header(String),
-    /// The TCP connection failed.
-    #[error("cannot connect to {host}:{port}")]
-    Connect {
-        /// The host.
-        host: String,
-        /// The port.
-        port: u16,
-        /// The cause: a [`DialError`](turms_http::DialError), or the error of the system.
-        #[source]
-        source: Box<dyn Error + Send + Sync>,
-    },
-    /// An option of the connector is invalid.
-    #[error("{0}")]
-    InvalidOption(&'static str),
-    /// TLS cannot be set up: the system has no root certificates, or an added one is invalid.
-    #[error("TLS cannot be set up")]
-    Trust(#[source] rustls::Error),
-    /// The TLS handshake failed, such as because of an untrusted certificate.
-    #[error("TLS handshake with {host} failed")]
-    Tls {
-        /// The host.
-        host: String,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
-    /// The server did not send a valid HTTP response.
-    #[error("no valid HTTP response to the upgrade request")]
-    Http(#[source] hyper::Error),
-    /// The server responded with another status than 101.
-    #[error("the server responded with {status} instead of opening a WebSocket{}{}", challenge_error(.headers), after_colon(.body))]
-    Refused {
-        /// The status of the response.
-        status: StatusCode,
-        /// The headers of the response.
-        headers: Box<HeaderMap>,
-        /// The beginning of the body, at most 512 bytes.
-        body: String,
-    },
-    /// The authorizer has no credentials.
-    #[error("cannot obtain credentials for {server}")]
-    Authorize {
-        /// The server: scheme, host and port.
-        server: String,
-        /// The error of the authorizer.
-        #[source]
-        source: AuthorizeError,
-    },
-    /// The response with status 101 is invalid.
-    #[error("invalid WebSocket handshake: {0}")]
-    Handshake(&'static str),
-    /// The server chose another subprotocol.
-    #[error("the server chose the subprotocol {0:?} instead of \"{SUBPROTOCOL}\"")]
-    Subprotocol(String),
-}
-
-/// Returns the error of the first challenge that has one (RFC 6750, section 3).
-fn challenge_error(headers: &HeaderMap) -> String {
-    let challenges = Challenge::of_headers(headers);
-    let error = challenges.iter().find_map(|it| it.get("error_description").or_else(|| it.get("error")));
-    error.map_or_else(String::new, |error| format!(": {error:?}"))
-}
-
-impl WsConnectError {
-    /// Returns `true` if the server requires other credentials, or none could be obtained.
-    #[must_use]
-    pub fn is_unauthorized(&self) -> bool {
-        match self {
-            Self::Authorize { .. } => true,
-            Self::Refused { status, .. } => is_rejection(*status),
-            _ => false,
-        }
-    }
-}
-
-/// Returns `: BODY`, or nothing for an empty body.
-fn after_colon(body: &str) -> String {
-    if body.is_empty() { String::new() } else { format!(": {body}") }
-}
-
-impl From<DialOptionsError> for WsConnectError {
-    fn from(error: DialOptionsError) -> Self {
-        match error {
-            DialOptionsError::Tls(error) => Self::Trust(error),
-            DialOptionsError::Invalid(option) => Self::InvalidOption(option),
-            _ => Self::InvalidOption("an option of the connector is invalid"),
-        }
-    }
-}
-
 /// Connects to a URL and opens a WebSocket. Returns it with the headers of the response.
-pub(crate) async fn open(
-    url: &WsUrl,
-    headers: &HeaderMap,
-    dialer: &Dialer,
-) -> Result<(Upgraded, HeaderMap), WsConnectError> {
+pub(crate) async fn open(url: &WsUrl, headers: &HeaderMap, dialer: &Dialer) -> Result<(Upgraded, HeaderMap), WsError> {
     let (host, port) = (url.host(), url.port());
     let stream = dialer.dial(url.dial_url()).await.map_err(|error| match error.downcast::<io::Error>() {
-        Ok(error) => WsConnectError::Tls { host: host.to_owned(), source: *error },
-        Err(source) => WsConnectError::Connect { host: host.to_owned(), port, source },
+        Ok(error) => WsError::Tls { host: host.to_owned(), source: *error },
+        Err(source) => WsError::Connect { host: host.to_owned(), port, source },
     })?;
     upgrade(stream, url, headers).await
 }
 
 /// Opens a WebSocket over a stream.
-async fn upgrade(
-    stream: DialedStream,
-    url: &WsUrl,
-    headers: &HeaderMap,
-) -> Result<(Upgraded, HeaderMap), WsConnectError> {
+async fn upgrade(stream: DialedStream, url: &WsUrl, headers: &HeaderMap) -> Result<(Upgraded, HeaderMap), WsError> {
     let key = generate_key();
     let request = upgrade_request(url, headers, &key)?;
-    let (mut sender, connection) = http1::handshake(stream).await.map_err(WsConnectError::Http)?;
+    let (mut sender, connection) = http1::handshake(stream).await.map_err(WsError::http)?;
     // Until the upgrade, the connection makes progress only while it is polled. It is polled here, together with the
     // exchange, and not spawned as a task, so that dropping this future closes it.
     let mut connection = pin!(connection.with_upgrades());
     let mut exchange = pin!(async {
-        let mut response = sender.send_request(request).await.map_err(WsConnectError::Http)?;
+        let mut response = sender.send_request(request).await.map_err(WsError::http)?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Err(rejection(response).await);
         }
         check_response(response.headers(), &key)?;
         let headers = std::mem::take(response.headers_mut());
-        Ok((hyper::upgrade::on(response).await.map_err(WsConnectError::Http)?, headers))
+        Ok((hyper::upgrade::on(response).await.map_err(WsError::http)?, headers))
     });
     let mut is_open = true;
     poll_fn(|task| {
@@ -170,8 +62,8 @@ async fn upgrade(
     .await
 }
 
-fn upgrade_request(url: &WsUrl, headers: &HeaderMap, key: &str) -> Result<Request<WsBody>, WsConnectError> {
-    let invalid = |_| WsConnectError::Handshake("the host is not a valid header value");
+fn upgrade_request(url: &WsUrl, headers: &HeaderMap, key: &str) -> Result<Request<WsBody>, WsError> {
+    let invalid = |_| WsError::Handshake("the host is not a valid header value");
     let mut request = Request::new(WsBody::default());
     // The URL was parsed, so its path is valid.
     *request.uri_mut() = url.target().parse().unwrap_or_default();
@@ -192,21 +84,21 @@ fn upgrade_request(url: &WsUrl, headers: &HeaderMap, key: &str) -> Result<Reques
 }
 
 /// Checks the headers of a response with status 101.
-fn check_response(headers: &HeaderMap, key: &str) -> Result<(), WsConnectError> {
+fn check_response(headers: &HeaderMap, key: &str) -> Result<(), WsError> {
     if !has_token(headers, &UPGRADE, "websocket") || !has_token(headers, &CONNECTION, "upgrade") {
-        return Err(WsConnectError::Handshake("the response upgrades to another protocol"));
+        return Err(WsError::Handshake("the response upgrades to another protocol"));
     }
     if headers.get(SEC_WEBSOCKET_ACCEPT).is_none_or(|accept| *accept != derive_accept_key(key.as_bytes())) {
-        return Err(WsConnectError::Handshake("`Sec-WebSocket-Accept` does not match the request"));
+        return Err(WsError::Handshake("`Sec-WebSocket-Accept` does not match the request"));
     }
     if headers.contains_key(SEC_WEBSOCKET_EXTENSIONS) {
-        return Err(WsConnectError::Handshake("the server chose extensions that were not offered"));
+        return Err(WsError::Handshake("the server chose extensions that were not offered"));
     }
     match headers.get(SEC_WEBSOCKET_PROTOCOL) {
         // Accepted, as our own server does: some servers do not support subprotocols.
         None => Ok(()),
         Some(name) if name == SUBPROTOCOL => Ok(()),
-        Some(name) => Err(WsConnectError::Subprotocol(String::from_utf8_lossy(name.as_bytes()).into_owned())),
+        Some(name) => Err(WsError::Subprotocol(String::from_utf8_lossy(name.as_bytes()).into_owned())),
     }
 }
 
@@ -217,13 +109,13 @@ const MAX_BODY_BYTES: usize = 512;
 const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Creates the error for a response with another status than 101, with the beginning of its body.
-async fn rejection(response: Response<Incoming>) -> WsConnectError {
+async fn rejection(response: Response<Incoming>) -> WsError {
     let (head, mut body) = response.into_parts();
     let mut text = Vec::new();
     let _ = tokio::time::timeout(BODY_TIMEOUT, read_body(&mut body, &mut text)).await;
     let text = String::from_utf8_lossy(&text[..text.len().min(MAX_BODY_BYTES)]);
     let body = escape_control(text.trim()).into_owned();
-    WsConnectError::Refused { status: head.status, headers: Box::new(head.headers), body }
+    WsError::Refused { status: head.status, headers: Box::new(head.headers), body }
 }
 
 async fn read_body(body: &mut Incoming, text: &mut Vec<u8>) {
@@ -232,9 +124,4 @@ async fn read_body(body: &mut Incoming, text: &mut Vec<u8>) {
     {
         text.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
     }
-}
-
-turms_core::__internal::into_error! {
-    Connection: WsConnectError,
-    Setup: crate::url::WsUrlError,
 }

@@ -8,7 +8,6 @@ use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use turms_core::transport::StreamConnector;
 use turms_core::{
@@ -18,11 +17,12 @@ use turms_http::__internal::{AuthorizeAttempts, DialOptions, DialProtocol, Diale
 use turms_http::{AuthorizeError, Authorizer, DialAddress, RequestPurpose};
 use turms_proto::session::ConnectionStats;
 
-use crate::client_handshake::{WsConnectError, open};
+use crate::client_handshake::open;
 use crate::close::CloseState;
+use crate::error::WsError;
 use crate::heartbeat::HeartbeatOptions;
 use crate::socket::WsByteStream;
-use crate::url::{WsUrl, WsUrlError};
+use crate::url::WsUrl;
 use ::url::Url;
 
 /// Connects a client over WebSocket.
@@ -51,7 +51,6 @@ pub struct WsConnector {
     /// The URL for the authorizer.
     http_url: Option<Url>,
     dial_options: DialOptions,
-    tls: Option<Arc<ClientConfig>>,
     /// Created by the first connection.
     dialer: OnceLock<Dialer>,
     connect_timeout: Duration,
@@ -64,7 +63,7 @@ impl WsConnector {
     ///
     /// # Errors
     /// If the URL is invalid, or contains credentials: they belong in a header.
-    pub fn new(url: impl AsRef<str>) -> Result<Self, WsUrlError> {
+    pub fn new(url: impl AsRef<str>) -> Result<Self, WsError> {
         let url = WsUrl::parse(url.as_ref())?;
         Ok(Self {
             authorizer: None,
@@ -74,7 +73,6 @@ impl WsConnector {
             headers: HeaderMap::new(),
             header_error: None,
             dial_options: DialOptions::new(),
-            tls: None,
             dialer: OnceLock::new(),
             connect_timeout: Duration::from_secs(30),
             heartbeat: HeartbeatOptions::default(),
@@ -194,16 +192,17 @@ impl WsConnector {
     }
 
     /// Sets the TLS configuration for `wss://`, such as with a client certificate. It replaces the root certificates of the system and
-    /// [those added](Self::root_certificates).
-    pub fn tls_config(mut self, config: Arc<ClientConfig>) -> Self {
-        self.tls = Some(config);
+    /// [those added](Self::root_certificates). Needs the feature `rustls-0_23`.
+    #[cfg(feature = "rustls-0_23")]
+    pub fn tls_config(mut self, config: Arc<rustls::ClientConfig>) -> Self {
+        self.dial_options.set_tls_config(config);
         self
     }
 
     /// Opens a WebSocket. The clock stops while the authorizer works.
-    async fn open(&self, cx: &ConnectContext, clock: &CallClock) -> Result<Upgraded, WsConnectError> {
+    async fn open(&self, cx: &ConnectContext, clock: &CallClock) -> Result<Upgraded, WsError> {
         if let Some(error) = &self.header_error {
-            return Err(WsConnectError::Header(error.clone()));
+            return Err(WsError::Header(error.clone()));
         }
         let dialer = self.dialer()?;
         let authorizer = self.authorizer.clone().map(|authorizer| authorizer.timeout(self.authorize_timeout));
@@ -211,7 +210,7 @@ impl WsConnector {
             return Ok(open(&self.url, &self.headers, dialer).await?.0);
         };
         let unauthorized =
-            |source: AuthorizeError| WsConnectError::Authorize { server: url.origin().ascii_serialization(), source };
+            |source: AuthorizeError| WsError::Authorize { server: url.origin().ascii_serialization(), source };
         let purpose = if cx.is_background { RequestPurpose::Stream } else { RequestPurpose::Call };
         let mut attempts = AuthorizeAttempts::new(Some(authorizer), &Method::GET, purpose);
         loop {
@@ -229,7 +228,7 @@ impl WsConnector {
                 }
                 Err(error) => error,
             };
-            let WsConnectError::Refused { status, headers, .. } = &refused else { return Err(refused) };
+            let WsError::Refused { status, headers, .. } = &refused else { return Err(refused) };
             if !is_rejection(*status) {
                 authorizer.responded(url, *status, headers);
                 return Err(refused);
@@ -241,14 +240,14 @@ impl WsConnector {
         }
     }
 
-    fn dialer(&self) -> Result<&Dialer, WsConnectError> {
+    fn dialer(&self) -> Result<&Dialer, WsError> {
         if let Some(dialer) = self.dialer.get() {
             return Ok(dialer);
         }
         let mut options = self.dial_options.clone();
         // The whole handshake has the same timeout.
         options.set_connect_timeout(self.connect_timeout);
-        let dialer = options.build(&self.url.dial_url(), DialProtocol::Upgrade, self.tls.clone())?;
+        let dialer = options.build(&self.url.dial_url(), DialProtocol::Upgrade).map_err(WsError::of_options)?;
         Ok(self.dialer.get_or_init(|| dialer))
     }
 }
@@ -263,12 +262,12 @@ impl Connector for WsConnector {
                 .await
                 .map_err(|_| ConnectError::Timeout { server: Some(server.clone()), limit })?
                 .map_err(|error| match error {
-                    WsConnectError::Authorize { ref source, .. } => {
+                    WsError::Authorize { ref source, .. } => {
                         let transient = source.is_transient();
                         ConnectError::Unauthorized { server, source: Arc::new(error), transient }
                     }
                     error if error.is_unauthorized() => ConnectError::unauthorized(server, error),
-                    WsConnectError::Refused { .. } => ConnectError::rejected(server, error),
+                    WsError::Refused { .. } => ConnectError::rejected(server, error),
                     error => ConnectError::unreachable(server, error),
                 })?;
             let close = Arc::new(CloseState::default());

@@ -73,6 +73,7 @@
 //! | feature | default | enables |
 //! |---|---|---|
 //! | `client` | yes | [`WsConnector`] and [`WsTransport`] |
+//! | `rustls-0_23` | | `WsConnector::tls_config`, with a type of rustls 0.23; enables `client` |
 //! | `server` | yes | [`ServeWs`] and [`WsService`]; without it, the crate does not depend on an HTTP server |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -87,6 +88,8 @@ mod close;
 mod connect_ws;
 #[cfg(feature = "client")]
 mod connector;
+#[cfg(feature = "client")]
+mod error;
 #[cfg(any(feature = "client", feature = "server"))]
 mod handshake;
 #[cfg(any(feature = "client", feature = "server"))]
@@ -105,17 +108,15 @@ mod url;
 #[cfg(any(feature = "client", feature = "server"))]
 pub use self::body::WsBody;
 #[cfg(feature = "client")]
-pub use self::client_handshake::WsConnectError;
-#[cfg(feature = "client")]
 pub use self::connect_ws::ConnectWs;
 #[cfg(feature = "client")]
 pub use self::connector::WsConnector;
+#[cfg(feature = "client")]
+pub use self::error::WsError;
 #[cfg(feature = "server")]
 pub use self::service::{ServeWs, WsService};
 #[cfg(feature = "client")]
 pub use self::transport::WsTransport;
-#[cfg(feature = "client")]
-pub use self::url::WsUrlError;
 
 /// Checks that connectors and services are `Send` and `Sync`.
 #[cfg(all(feature = "client", feature = "server"))]

@@ -3,6 +3,8 @@ use std::fmt;
 use ::url::Url;
 use http::Uri;
 
+use crate::error::WsError;
+
 /// The URL of a server, with the scheme `ws` or `wss`.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct WsUrl {
@@ -12,46 +14,29 @@ pub(crate) struct WsUrl {
     tls: bool,
 }
 
-/// Error for an invalid WebSocket URL.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum WsUrlError {
-    /// It is not a valid URL.
-    #[error("invalid URL")]
-    Invalid(#[source] http::uri::InvalidUri),
-    /// It has another scheme.
-    #[error("invalid scheme {0:?}; a WebSocket URL begins with ws:// or wss://")]
-    Scheme(String),
-    /// It has no host.
-    #[error("the URL has no host")]
-    NoHost,
-    /// It contains a user name or a password, which could appear in logs.
-    #[error("the URL contains credentials; send them in an `Authorization` header instead")]
-    Credentials,
-}
-
-/// Prints the message with its causes, so that an error returned from `main` is readable.
-impl fmt::Debug for WsUrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&turms_core::__internal::error_chain(self))
-    }
-}
-
 impl WsUrl {
-    pub(crate) fn parse(url: &str) -> Result<Self, WsUrlError> {
-        let uri: Uri = url.parse().map_err(WsUrlError::Invalid)?;
+    pub(crate) fn parse(url: &str) -> Result<Self, WsError> {
+        let uri: Uri = url.parse().map_err(|error| WsError::Url(format!("invalid URL: {error}")))?;
         let tls = match uri.scheme_str() {
             Some("ws") => false,
             Some("wss") => true,
-            other => return Err(WsUrlError::Scheme(other.unwrap_or_default().to_owned())),
+            other => {
+                let scheme = other.unwrap_or_default();
+                return Err(WsError::Url(format!(
+                    "invalid scheme {scheme:?}; a WebSocket URL begins with ws:// or wss://"
+                )));
+            }
         };
-        let authority = uri.authority().ok_or(WsUrlError::NoHost)?;
+        let no_host = || WsError::Url("the URL has no host".to_owned());
+        let authority = uri.authority().ok_or_else(no_host)?;
         if authority.as_str().contains('@') {
-            return Err(WsUrlError::Credentials);
+            return Err(WsError::Url(
+                "the URL contains credentials; send them in an `Authorization` header instead".to_owned(),
+            ));
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         if host.is_empty() {
-            return Err(WsUrlError::NoHost);
+            return Err(no_host());
         }
         let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
         Ok(Self { uri, host, port, tls })
@@ -140,8 +125,8 @@ mod tests {
             r#"invalid scheme "http"; a WebSocket URL begins with ws:// or wss://"#
         );
         assert_eq!(problem("localhost:8080"), r#"invalid scheme ""; a WebSocket URL begins with ws:// or wss://"#);
-        assert_eq!(problem("ws://"), "invalid URL");
+        assert_eq!(problem("ws://"), "invalid URL: empty string");
         assert!(!problem("ws://ann:secret@localhost/").contains("secret"));
-        assert!(matches!(WsUrl::parse("wss://token@localhost"), Err(WsUrlError::Credentials)));
+        assert!(problem("wss://token@localhost").starts_with("the URL contains credentials"));
     }
 }

@@ -21,8 +21,7 @@ fn every_error_converts_into_the_error_of_main() {
         use turms::jsonrpc::{ErrorObject, MessageError};
         use turms::layer::{PeerError, ServiceError};
         use turms::registry::{RegisterError, RegistryError, ServiceCallError, ServiceNameError};
-        use turms::transport::{ConnectError, ConnectionError, HandshakeError, OpenError};
-        use turms::transport::{RequestError, SessionError, SpawnError};
+        use turms::transport::{ConnectError, ConnectionError, HandshakeError, OpenError, SpawnError};
         use turms::types::{
             Base64Error, CanonicalError, DecodeError, EncodeError, MissingCapabilityError, SkillEntryError,
         };
@@ -34,7 +33,6 @@ fn every_error_converts_into_the_error_of_main() {
         convert!(ServiceCallError, ServiceNameError);
         convert!(ConnectError, ConnectionError, SpawnError);
         convert!(OpenError, HandshakeError);
-        convert!(RequestError, SessionError);
         convert!(Base64Error, CanonicalError, SyntaxError);
         convert!(DecodeError, EncodeError);
         convert!(MissingCapabilityError, SkillEntryError, ToolFailedError);
@@ -81,7 +79,7 @@ fn every_error_converts_into_the_error_of_main() {
         convert!(JwsError, KeyError);
     }
     #[cfg(feature = "ws-client")]
-    convert!(turms::ws::WsConnectError, turms::ws::WsUrlError);
+    convert!(turms::ws::WsError);
 }
 
 /// Environment variable that makes `a_program_that_fails` return an error, as the `main` of a program.

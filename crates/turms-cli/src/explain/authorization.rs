@@ -5,7 +5,7 @@ use http::StatusCode;
 use turms::ErrorObject;
 use turms::http::{AuthorizeError, Challenge, HttpError};
 use turms::oauth::{FetchError, FetchErrorKind, FetchStep, LoginError, OAuthError, OAuthErrorKind};
-use turms::ws::WsConnectError;
+use turms::ws::WsError;
 
 use super::connect::{CERTIFICATE_HINT, CONNECTION_REFUSED_HINT, UNKNOWN_HOST_HINT, is_certificate, is_unknown_host};
 use super::{chain, is_authorization, status};
@@ -140,7 +140,7 @@ fn challenges(error: &(dyn Error + 'static)) -> Vec<Challenge> {
     let found = chain(error).find_map(|link| match (link.downcast_ref::<HttpError>(), link.downcast_ref()) {
         (Some(HttpError::NoCommonTransport(tried)), _) => tried.iter().find_map(|(_, error)| of_http(error)),
         (Some(error), _) => of_http(error),
-        (_, Some(WsConnectError::Refused { headers, .. })) => Some(Challenge::of_headers(headers)),
+        (_, Some(WsError::Refused { headers, .. })) => Some(Challenge::of_headers(headers)),
         _ => None,
     });
     found.unwrap_or_default()

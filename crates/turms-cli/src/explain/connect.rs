@@ -4,7 +4,7 @@ use std::io;
 use turms::ProtocolVersion;
 use turms::http::{DialError, HttpError};
 use turms::transport::{ConnectError, OpenError, SpawnError};
-use turms::ws::WsConnectError;
+use turms::ws::WsError;
 
 use super::authorization::{authorization_error, hint_for_challenge, oauth_error};
 use super::{
@@ -179,7 +179,7 @@ fn hint_for_address(error: &ConnectError) -> Option<&'static str> {
             Some("is it an MCP server, and is the path right? --timeout SECONDS sets a longer timeout")
         }
         _ if chain(error).any(is_refusal) => Some(CONNECTION_REFUSED_HINT),
-        _ if cause::<WsConnectError>(error).is_some_and(|error| matches!(error, WsConnectError::Tls { .. })) => Some(
+        _ if cause::<WsError>(error).is_some_and(|error| matches!(error, WsError::Tls { .. })) => Some(
             "does the server use TLS, with a trusted certificate? --ca-file adds a certificate authority; without TLS, use ws://",
         ),
         _ if chain(error).any(is_certificate) => Some(CERTIFICATE_HINT),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use turms::http::HttpError;
 use turms::transport::CloseInfo;
-use turms::ws::WsConnectError;
+use turms::ws::WsError;
 
 pub(crate) use self::authorization::{LoginSource, authorization_error};
 pub(crate) use self::call::{ANSWERS_HINT, call_error};
@@ -34,10 +34,10 @@ pub(crate) fn cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) ->
 
 /// Returns the HTTP status of an error response.
 fn status(error: &(dyn Error + 'static)) -> Option<StatusCode> {
-    chain(error).find_map(|error| match (error.downcast_ref::<HttpError>(), error.downcast_ref::<WsConnectError>()) {
+    chain(error).find_map(|error| match (error.downcast_ref::<HttpError>(), error.downcast_ref::<WsError>()) {
         (Some(HttpError::NoCommonTransport(tried)), _) => tried.iter().find_map(|(_, error)| error.status()),
         (Some(error), _) => error.status(),
-        (_, Some(WsConnectError::Refused { status, .. })) => Some(*status),
+        (_, Some(WsError::Refused { status, .. })) => Some(*status),
         _ => None,
     })
 }

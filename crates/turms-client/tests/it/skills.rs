@@ -194,7 +194,7 @@ async fn a_response_without_the_file_is_an_error() {
         let expected = match given {
             0 => "0 contents",
             2 => "2 contents",
-            _ => "answered with \"skill://pdf/a.md\"",
+            _ => "returned \"skill://pdf/a.md\"",
         };
         assert!(problem(&error).contains(expected), "{error}");
     }
@@ -209,7 +209,7 @@ async fn an_invalid_entry_is_an_error() {
     let error = played.client.read_skill(&skill).await.unwrap_err();
     assert!(problem(&error).contains("not within its directory"), "{error}");
     let error = played.client.get_skill("skill://other/SKILL.md").await.unwrap_err();
-    assert!(problem(&error).contains("answered with the skill at"), "{error}");
+    assert!(problem(&error).contains("returned the skill at"), "{error}");
     assert!(played.read.lock().unwrap().is_empty());
 }
 

@@ -330,7 +330,7 @@ impl HttpConnector {
         if let Some(service) = &self.service {
             return Ok(Arc::new(HttpClient::with_service(service.clone(), self.read_timeout)));
         }
-        let dialer = self.dial.build(uri, DialProtocol::Http, None);
+        let dialer = self.dial.build(uri, DialProtocol::Http);
         let dialer = dialer.map_err(|error| HttpError::Setup(error_chain(&error)))?;
         Ok(Arc::new(HttpClient::new(dialer, uri, self.read_timeout)))
     }

@@ -25,6 +25,8 @@ pub struct DialOptions {
     pub(super) timeout: Duration,
     check: Option<Arc<AddressCheck>>,
     roots: Vec<CertificateDer<'static>>,
+    /// Configuration of TLS with the server, in place of the roots.
+    config: Option<Arc<ClientConfig>>,
     /// The first option that is invalid.
     invalid: Option<&'static str>,
 }
@@ -69,6 +71,7 @@ impl DialOptions {
             timeout: Duration::from_secs(10),
             check: None,
             roots: Vec::new(),
+            config: None,
             invalid: None,
         }
     }
@@ -122,16 +125,16 @@ impl DialOptions {
         self.check = Some(Arc::new(move |address| check(address).map_err(Into::into)));
     }
 
-    /// Builds a dialer for the origin of a URL, with another TLS configuration if one is given.
+    /// Sets the configuration of TLS with the server, in place of the system's roots and those added.
+    pub fn set_tls_config(&mut self, config: Arc<ClientConfig>) {
+        self.config = Some(config);
+    }
+
+    /// Builds a dialer for the origin of a URL.
     ///
     /// # Errors
     /// When an option is invalid, or TLS is needed and cannot be set up.
-    pub fn build(
-        &self,
-        uri: &Uri,
-        protocol: DialProtocol,
-        config: Option<Arc<ClientConfig>>,
-    ) -> Result<Dialer, DialOptionsError> {
+    pub fn build(&self, uri: &Uri, protocol: DialProtocol) -> Result<Dialer, DialOptionsError> {
         if let Some(invalid) = self.invalid {
             return Err(DialOptionsError::Invalid(invalid));
         }
@@ -142,8 +145,8 @@ impl DialOptions {
         };
         let proxy = proxies.as_ref().and_then(|proxies| proxies.intercept(uri));
         let protocols = if protocol == DialProtocol::Http { tls::HTTP } else { tls::HTTP_11 };
-        let tls = match config {
-            Some(config) => config,
+        let tls = match &self.config {
+            Some(config) => config.clone(),
             None => self.tls(uri, protocols)?,
         };
         let proxy_tls = match proxy {

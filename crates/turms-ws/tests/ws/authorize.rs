@@ -13,7 +13,7 @@ use turms_http::{
     UnauthorizedResponse,
 };
 use turms_testkit::within;
-use turms_ws::{ServeWs as _, WsBody, WsConnectError, WsConnector, WsService};
+use turms_ws::{ServeWs as _, WsBody, WsConnector, WsError, WsService};
 
 use crate::fixture::{builder, connect, server};
 
@@ -154,13 +154,13 @@ async fn a_final_rejection_is_an_error_of_authorization_that_says_why() {
         within("an error", builder().reconnect(turms_client::Backoff::new()).connect(connector)).await.unwrap_err();
     let ConnectError::Unauthorized { server, source, transient: false } = &error else { panic!("{error:?}") };
     assert!(server.starts_with("ws://127.0.0.1:") && server.ends_with("/some/where"), "{server}");
-    let source: &WsConnectError = source.downcast_ref().unwrap();
+    let source: &WsError = source.downcast_ref().unwrap();
     assert!(source.is_unauthorized());
     assert_eq!(
         source.to_string(),
         "the server responded with 401 Unauthorized instead of opening a WebSocket: \"it has expired\""
     );
-    let WsConnectError::Refused { headers, .. } = source else { panic!("{source:?}") };
+    let WsError::Refused { headers, .. } = source else { panic!("{source:?}") };
     assert!(headers.contains_key(WWW_AUTHENTICATE));
     assert!(!format!("{error:?} {source:?}").contains("wr0ng"));
 

@@ -7,7 +7,7 @@ use turms_http::DialError;
 use turms_testkit::proxy::{DOMAIN, Proxied, Proxy};
 use turms_testkit::tls::{CERTIFICATE, tls_in_front_of};
 use turms_testkit::within;
-use turms_ws::{WsConnectError, WsConnector};
+use turms_ws::{WsConnector, WsError};
 
 use crate::fixture::{TestServer, builder, connect};
 
@@ -58,8 +58,8 @@ async fn an_added_root_certificate_is_trusted() {
     assert_works(connect(connector().root_certificates(CERTIFICATE), builder()).await).await;
     let (error, message) = dial_error(connector()).await;
     let ConnectError::Unreachable { source, .. } = &error else { panic!("{message}") };
-    let source: &WsConnectError = source.downcast_ref().unwrap();
-    assert!(matches!(source, WsConnectError::Tls { .. } | WsConnectError::Trust(_)), "{source:?}");
+    let source: &WsError = source.downcast_ref().unwrap();
+    assert!(matches!(source, WsError::Tls { .. } | WsError::Trust(_)), "{source:?}");
     let (_, message) = dial_error(connector().root_certificates("not a certificate")).await;
     assert!(message.contains("the root certificates are invalid"), "{message}");
 }

@@ -6,7 +6,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use turms_core::ConnectError;
 use turms_testkit::within;
-use turms_ws::{WsConnectError, WsConnector, WsUrlError};
+use turms_ws::{WsConnector, WsError};
 
 use crate::fixture::{TestServer, builder};
 use turms_testkit::raw_ws::{HEADERS, WsConnection, request, send_request};
@@ -99,7 +99,7 @@ async fn connections_over_the_limit_are_rejected_until_one_is_closed() {
     .await;
 }
 
-fn source(error: &ConnectError) -> &WsConnectError {
+fn source(error: &ConnectError) -> &WsError {
     let (ConnectError::Rejected { source, .. }
     | ConnectError::Unauthorized { source, .. }
     | ConnectError::Unreachable { source, .. }) = error
@@ -122,7 +122,7 @@ async fn a_client_sees_the_response_of_a_rejection() {
         "the server responded with 403 Forbidden instead of opening a WebSocket: \
          the origin \"https://evil.example\" may not use this server"
     );
-    assert!(matches!(source, WsConnectError::Refused { status: StatusCode::FORBIDDEN, .. }));
+    assert!(matches!(source, WsError::Refused { status: StatusCode::FORBIDDEN, .. }));
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn a_server_that_does_not_respond_times_out() {
 
 #[tokio::test]
 async fn secrets_are_not_shown() {
-    assert!(matches!(WsConnector::new("ws://ann:secret@localhost/"), Err(WsUrlError::Credentials)));
+    assert!(matches!(WsConnector::new("ws://ann:secret@localhost/"), Err(WsError::Url(_))));
     let connector = WsConnector::new("ws://localhost/?token=secret").unwrap();
     let connector = connector.header(http::header::AUTHORIZATION, HeaderValue::from_static("Bearer secret"));
     assert!(!format!("{connector:?}").contains("secret"));

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use turms_core::ConnectError;
 use turms_testkit::within;
-use turms_ws::{ServeWs as _, WsConnectError, WsConnector};
+use turms_ws::{ServeWs as _, WsConnector, WsError};
 
 use crate::fixture::{builder, connect, server};
 
@@ -75,6 +75,6 @@ async fn an_untrusted_certificate_is_an_error() {
     let error = within("an error", builder().connect(connector)).await.unwrap_err();
     let ConnectError::Unreachable { source, .. } = &error else { panic!("{error:?}") };
     // On a system without root certificates the error is `Trust`.
-    let source: &WsConnectError = source.downcast_ref().unwrap();
-    assert!(matches!(source, WsConnectError::Tls { .. } | WsConnectError::Trust(_)), "{source:?}");
+    let source: &WsError = source.downcast_ref().unwrap();
+    assert!(matches!(source, WsError::Tls { .. } | WsError::Trust(_)), "{source:?}");
 }

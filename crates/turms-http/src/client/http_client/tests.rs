@@ -51,7 +51,7 @@ fn client_for(uri: &Uri, connect_timeout: Duration, read_timeout: Option<Duratio
     let mut options = DialOptions::new();
     options.set_no_proxy();
     options.set_connect_timeout(connect_timeout);
-    HttpClient::new(options.build(uri, DialProtocol::Http, None).unwrap(), uri, read_timeout)
+    HttpClient::new(options.build(uri, DialProtocol::Http).unwrap(), uri, read_timeout)
 }
 
 fn client(uri: &Uri) -> HttpClient {
