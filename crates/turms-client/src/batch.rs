@@ -2,15 +2,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use bytestring::ByteString;
 use futures_util::future::join_all;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use turms_proto::RawJson;
 use turms_proto::types::{
     CallTool, CallToolResult, GetPrompt, GetPromptResult, ListPrompts, ListPromptsResult, ListResources,
     ListResourcesResult, ListTools, ListToolsResult, ReadResource, ReadResourceParams, ReadResourceResult,
 };
+use turms_proto::{MethodName, RawJson};
 
 use crate::call::options::{Affinity, CallOptions, Timeout};
 use crate::call::request::{object, prompt_params, tool_params};
@@ -112,7 +111,7 @@ impl Batch {
     pub fn request_raw(&mut self, method: impl Into<String>, params: impl Serialize) -> BatchCall<RawJson> {
         let method = method.into();
         let params = object(&params, &method);
-        self.push(params.map(|params| CallRequest::raw(ByteString::from(method), params.unwrap_or_default().into())))
+        self.push(params.map(|params| CallRequest::raw(MethodName::from(method), params.unwrap_or_default().into())))
     }
 
     /// Sends all calls and waits for all of them.

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use turms_core::{
     CallContext, CancellationToken, NotifyFuture, ObservedCall, Payload, Request, ResponseFuture, Service,
 };
-use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::method::{Method, NotificationMethod};
 use turms_proto::revision::{Translate, task_of_core};
 use turms_proto::types::{
     Acknowledged, CoreTaskStatus, CreateMessage, Elicit, ElicitationComplete, EmptyResult, InputRequest, ListRoots,

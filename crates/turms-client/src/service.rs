@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use bytestring::ByteString;
 use turms_core::{
     CallContext, CallObserver, NotifyFuture, Payload, PeerError, Request, ResponseFuture, Service, ServiceError,
 };
-use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::method::{Method, NotificationMethod};
 use turms_proto::revision::{raise_result, tag_subscription};
-use turms_proto::session::{RequestError, RequestOptions};
+use turms_proto::session::RequestOptions;
 use turms_proto::types::{
     Acknowledged, AcknowledgedParams, ClientCapabilities, ClientCapability, CreateMessage, Discover, DiscoverResult,
     Elicit, ListRoots, Listen, Log, Meta, Outcome, Ping, Progress, ProgressParams, PromptListChanged,
     ResourceListChanged, ResourceParams, ResourceUpdated, SetLevel, SetLevelParams, Subscribe,
     SubscriptionsListenResult, ToolListChanged, Unsubscribe, key,
 };
-use turms_proto::{Ability, DecodeError, ErrorObject, Notification, Object, ProtocolVersion, RawJson, RequestId};
+use turms_proto::{
+    Ability, DecodeError, ErrorObject, MethodName, Notification, Object, ProtocolVersion, RawJson, RequestId,
+};
 
 use crate::call::options::{CallOptions, TaskMode};
 use crate::call::{CallError, CallRequest};
@@ -114,7 +115,7 @@ fn options_of(cx: &CallContext) -> CallOptions {
         let peer = cx.peer().clone();
         options.on_progress = Some(Arc::new(move |progress: &ProgressParams| {
             if let Some(progress) = with_token(progress, &token) {
-                let _ = peer.try_notify_raw(Notification::raw(ByteString::from_static(Progress::NAME), Some(progress)));
+                let _ = peer.try_notify_raw(Notification::raw(MethodName::from_static(Progress::NAME), Some(progress)));
             }
         }));
     }
@@ -172,7 +173,7 @@ impl CallObserver for CallerObserver {
             let options = RequestOptions::default().without_timeout();
             match cx.peer().request_raw(method.clone(), Some(params), options).await {
                 Ok(response) => Ok(Payload::json(response)),
-                Err(PeerError::Request(RequestError::Peer(error))) => Err((*error).into()),
+                Err(PeerError::ErrorResponse(error)) => Err((*error).into()),
                 Err(error) => Err(unsupported(error.to_string()).into()),
             }
         }))
@@ -244,5 +245,5 @@ fn notification_of(change: &Change) -> Option<Notification> {
         }
         Change::Task { .. } => return None,
     };
-    Some(Notification::raw(ByteString::from_static(method), None))
+    Some(Notification::raw(MethodName::from_static(method), None))
 }

@@ -66,7 +66,7 @@ impl Client {
             let call = CallRequest::new::<GetSkill>(GetSkillParams::new(&uri)).with_options(options);
             let result: GetSkillResult = client.backend().call(&call).await?.take(&call)?;
             if result.skill.uri != uri {
-                return Err(unverified(&uri, format!("the server answered with the skill at {:?}", result.skill.uri)));
+                return Err(unverified(&uri, format!("the server returned the skill at {:?}", result.skill.uri)));
             }
             Ok(result.skill)
         })
@@ -172,9 +172,9 @@ fn is_listed(skill: &Skill, uri: &str) -> bool {
 fn only_contents(mut result: ReadResourceResult, uri: &str) -> Result<ResourceContents, String> {
     match (result.contents.pop(), result.contents.len()) {
         (Some(contents), 0) if contents.uri == uri => Ok(contents),
-        (Some(contents), 0) => Err(format!("the server answered with {:?}", contents.uri)),
-        (None, _) => Err("the server answered with 0 contents, and a file has one".to_owned()),
-        (Some(_), more) => Err(format!("the server answered with {} contents, and a file has one", more + 1)),
+        (Some(contents), 0) => Err(format!("the server returned {:?}", contents.uri)),
+        (None, _) => Err("the server returned 0 contents, and a file has one".to_owned()),
+        (Some(_), more) => Err(format!("the server returned {} contents, and a file has one", more + 1)),
     }
 }
 

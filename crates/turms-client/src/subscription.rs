@@ -9,20 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytestring::ByteString;
 use futures_core::Stream;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use turms_core::{CallClock, CallObserver, OutgoingRequest, Payload};
-use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::method::{Method, NotificationMethod};
 use turms_proto::session::RequestOptions;
 use turms_proto::types::{
     Acknowledged, Listen, ListenParams, LoggingLevel, PromptListChanged, ResourceListChanged, ResourceUpdated,
     ServerCapabilities, SubscriptionFilter, TaskChanged, TaskStatus, ToolListChanged,
 };
-use turms_proto::{Ability, DecodeError, Notification};
+use turms_proto::{Ability, DecodeError, MethodName, Notification};
 
 use crate::call::error::{CallError, CallErrorKind, DecodeCause};
 use crate::call::options::CallOptions;
@@ -565,7 +564,7 @@ async fn listen_once(
         Some(_) => connected.metadata().map(declare_tasks),
         None => connected.metadata(),
     };
-    let mut request = OutgoingRequest::new(ByteString::from_static(Listen::NAME), params)
+    let mut request = OutgoingRequest::new(MethodName::from_static(Listen::NAME), params)
         .meta(meta)
         .options(RequestOptions::default().without_timeout())
         .observer(Some(Arc::new(observer) as Arc<dyn CallObserver>));

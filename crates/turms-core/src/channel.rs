@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use bytestring::ByteString;
 use tokio::sync::watch;
 use turms_proto::session::{ClientOptions, ConnectionStats, Negotiated, OpenError, RequestOptions};
 use turms_proto::types::{Meta, ProgressParams};
-use turms_proto::{EncodeError, Notification, Object, RawJson, format_duration};
+use turms_proto::{EncodeError, MethodName, Notification, Object, RawJson, format_duration};
 
 use crate::__internal::debug_error;
 use crate::cancellation::CancellationToken;
@@ -23,7 +22,7 @@ use crate::service::{Request, ResponseFuture, Service};
 #[non_exhaustive]
 pub struct OutgoingRequest {
     /// The method.
-    pub method: ByteString,
+    pub method: MethodName,
     /// The parameters.
     pub params: Payload,
     /// Protocol metadata, sent as `_meta`.
@@ -42,12 +41,12 @@ pub struct OutgoingRequest {
 
 impl OutgoingRequest {
     /// Creates a request with the default options.
-    pub fn new(method: impl Into<ByteString>, params: impl Into<Payload>) -> Self {
+    pub fn new(method: impl Into<MethodName>, params: impl Into<Payload>) -> Self {
         Self::with_options(method, params, RequestOptions::default())
     }
 
     /// Creates a request with these limits of its time.
-    pub fn with_options(method: impl Into<ByteString>, params: impl Into<Payload>, options: RequestOptions) -> Self {
+    pub fn with_options(method: impl Into<MethodName>, params: impl Into<Payload>, options: RequestOptions) -> Self {
         Self {
             method: method.into(),
             params: params.into(),

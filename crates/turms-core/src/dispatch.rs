@@ -3,9 +3,8 @@
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll, ready};
 
-use bytestring::ByteString;
 use turms_proto::jsonrpc::encode;
-use turms_proto::{EncodeError, Notification, ProtocolVersion, RequestId};
+use turms_proto::{EncodeError, MethodName, Notification, ProtocolVersion, RequestId};
 
 use crate::context::CallContext;
 use crate::panic_guard::PanicGuard;
@@ -46,7 +45,7 @@ pub fn notification_guard(
 #[must_use = "futures do nothing unless polled"]
 pub struct Dispatch {
     call: PanicGuard<ResponseFuture>,
-    method: ByteString,
+    method: MethodName,
     /// The revision of the peer; `None` if it takes results as they are.
     lower_to: Option<ProtocolVersion>,
 }

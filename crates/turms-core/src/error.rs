@@ -6,7 +6,7 @@ use std::io;
 
 use tokio::task::JoinError;
 use turms_proto::revision::{UnknownVersionError, UnsupportedFeatureError};
-use turms_proto::session::{OpenError, RequestError, SessionError};
+use turms_proto::session::OpenError;
 use turms_proto::types::{Base64Error, MissingCapabilityError, SkillEntryError, ToolFailedError};
 use turms_proto::uri_template::TemplateError;
 use turms_proto::{CanonicalError, DecodeError, EncodeError, ErrorObject, MessageError, SyntaxError};
@@ -197,11 +197,9 @@ __into_error! {
     Other: PeerError,
     Other: RegisterError,
     Other: RegistryError,
-    Other: RequestError,
     Other: ServiceCallError,
     Other: ServiceError,
     Other: ServiceNameError,
-    Other: SessionError,
     Other: SkillEntryError,
     Other: StoreError,
     Other: SyntaxError,

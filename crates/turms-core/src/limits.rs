@@ -10,7 +10,7 @@ use turms_proto::{DEFAULT_BATCH_LIMIT, Lines};
 #[non_exhaustive]
 pub struct Limits {
     /// Maximum length of a message in bytes. Default: 16 MiB. A longer one is discarded: if it is a response, its request fails with
-    /// [`RequestError::TooLong`](turms_proto::session::RequestError::TooLong); if it is a request, it is refused. Over HTTP the body of a
+    /// [`PeerError::TooLarge`](crate::PeerError::TooLarge); if it is a request, it is refused. Over HTTP the body of a
     /// request also has a limit of its own.
     pub max_message_bytes: usize,
     /// Maximum number of messages in a batch. Default: 100.

@@ -1,11 +1,11 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use bytestring::ByteString;
-use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::method::{Method, NotificationMethod};
 use turms_proto::session::{RequestError, RequestOptions, SessionError};
-use turms_proto::{EncodeError, Notification, RawJson};
+use turms_proto::{EncodeError, ErrorObject, MethodName, Notification, RawJson, format_duration};
 
 /// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -21,7 +21,7 @@ pub trait PeerTransport: Send + Sync + 'static {
     /// Sends a request and waits for its response.
     fn request(
         &self,
-        method: ByteString,
+        method: MethodName,
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>>;
@@ -31,15 +31,35 @@ pub trait PeerTransport: Send + Sync + 'static {
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// There is no connection, or it is closed.
+    /// There is no connection, it is not open yet, or it is closed. The request was not sent.
     #[error("connection closed")]
     Closed,
-    /// The session does not allow the request.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// The request was sent and failed.
-    #[error(transparent)]
-    Request(#[from] RequestError),
+    /// The connection closed while the request was waiting for its response.
+    #[error("connection closed before the response")]
+    ClosedBeforeResponse,
+    /// The revision has no requests of servers.
+    #[error("a server cannot send requests in this revision of the protocol")]
+    NoServerRequests,
+    /// The peer responded with an error.
+    #[error("error response")]
+    ErrorResponse(#[source] Box<ErrorObject>),
+    /// The response is not valid JSON-RPC, or does not belong to the request.
+    #[error("invalid response: {0}")]
+    InvalidResponse(String),
+    /// The response was longer than the limit, so it was not read. The request may have run.
+    #[error(
+        "response is longer than the limit of {limit} bytes: raise max_message_bytes of the connector or of the connection"
+    )]
+    TooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// No response and no progress within the timeout.
+    #[error("no response within {} (timeout)", format_duration(*.0))]
+    TimedOut(Duration),
+    /// No response within the maximum duration, which progress does not extend.
+    #[error("no response within {} (max_duration)", format_duration(*.0))]
+    MaxDuration(Duration),
     /// The transport could not deliver the request or its response. The channel is still open, and the next request may succeed.
     #[error("{}", if *sent { "connection closed before the response" } else { "the request could not be sent" })]
     Unreachable {
@@ -63,12 +83,48 @@ pub enum PeerError {
 crate::__internal::debug_error! {
     PeerError {
         Closed,
-        Session(error),
-        Request(error),
+        ClosedBeforeResponse,
+        NoServerRequests,
+        ErrorResponse(error),
+        InvalidResponse(problem),
+        TooLarge { limit },
+        TimedOut(limit),
+        MaxDuration(limit),
         Unreachable { sent, source },
         Unauthorized(source),
         Encode(error),
         Decode(error),
+    }
+}
+
+impl PeerError {
+    /// Returns `true` if the peer did not respond in time.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::TimedOut(_) | Self::MaxDuration(_))
+    }
+}
+
+impl From<RequestError> for PeerError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Peer(error) => Self::ErrorResponse(error),
+            RequestError::Invalid(problem) => Self::InvalidResponse(problem),
+            RequestError::TooLong { limit } => Self::TooLarge { limit },
+            RequestError::TimedOut(limit) => Self::TimedOut(limit),
+            RequestError::MaxDuration(limit) => Self::MaxDuration(limit),
+            RequestError::Closed => Self::ClosedBeforeResponse,
+            other => Self::InvalidResponse(other.to_string()),
+        }
+    }
+}
+
+impl From<SessionError> for PeerError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::NoServerRequests => Self::NoServerRequests,
+            _ => Self::Closed,
+        }
     }
 }
 
@@ -137,7 +193,7 @@ impl Peer {
     /// If the request cannot be sent, or the response is an error or does not arrive.
     pub async fn request_raw(
         &self,
-        method: impl Into<ByteString>,
+        method: impl Into<MethodName>,
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> Result<RawJson, PeerError> {
@@ -157,7 +213,7 @@ impl Peer {
         options: RequestOptions,
     ) -> Result<M::Result, PeerError> {
         let params = RawJson::encode(params)?;
-        let result = self.request_raw(ByteString::from_static(M::NAME), Some(params), options).await?;
+        let result = self.request_raw(MethodName::from_static(M::NAME), Some(params), options).await?;
         Ok(result.decode()?)
     }
 }

@@ -1,8 +1,7 @@
 use std::sync::Arc;
 
-use bytestring::ByteString;
-use turms_proto::Notification;
 use turms_proto::method::Method;
+use turms_proto::{MethodName, Notification};
 
 use crate::context::CallContext;
 use crate::payload::Payload;
@@ -14,7 +13,7 @@ use crate::service_error::ServiceError;
 #[non_exhaustive]
 pub struct Request {
     /// The method.
-    pub method: ByteString,
+    pub method: MethodName,
     /// The parameters.
     pub params: Payload,
 }
@@ -23,11 +22,11 @@ impl Request {
     /// Creates a request of a typed method. The parameters are not encoded.
     #[must_use]
     pub fn new<M: Method>(params: M::Params) -> Self {
-        Self { method: ByteString::from_static(M::NAME), params: Payload::new(params) }
+        Self { method: MethodName::from_static(M::NAME), params: Payload::new(params) }
     }
 
     /// Creates a request with any method name.
-    pub fn raw(method: impl Into<ByteString>, params: impl Into<Payload>) -> Self {
+    pub fn raw(method: impl Into<MethodName>, params: impl Into<Payload>) -> Self {
         Self { method: method.into(), params: params.into() }
     }
 }

@@ -41,6 +41,7 @@ pub mod header;
 mod json;
 pub mod jsonrpc;
 pub mod method;
+mod method_name;
 mod object;
 pub mod revision;
 pub mod session;
@@ -65,6 +66,7 @@ pub use self::jsonrpc::{
     DEFAULT_BATCH_LIMIT, Envelope, Envelopes, ErrorCode, ErrorObject, Incoming, LineTooLong, Lines, Message,
     MessageError, MessageErrorKind, Notification, ProgressToken, Request, RequestId, Response,
 };
+pub use self::method_name::MethodName;
 pub use self::revision::{Ability, ProtocolVersion};
 
 #[cfg(doctest)]

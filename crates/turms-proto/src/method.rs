@@ -18,7 +18,7 @@ pub trait Method {
 }
 
 /// A notification of MCP.
-pub trait Notification {
+pub trait NotificationMethod {
     /// The method name.
     const NAME: &'static str;
     /// Parameters of the notification.
@@ -48,7 +48,7 @@ macro_rules! notification {
         #[non_exhaustive]
         pub struct $Name;
 
-        impl $crate::method::Notification for $Name {
+        impl $crate::method::NotificationMethod for $Name {
             const NAME: &'static str = $name;
             type Params = $Params;
         }

@@ -15,18 +15,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
-use bytestring::ByteString;
 use tracing::Level;
 use turms_core::{CallResult, ErrorOrigin, Request, ServiceError};
 use turms_proto::method::Method as _;
 use turms_proto::types::{CallTool, CallToolParams, CallToolResult, GetPrompt, ReadResource};
-use turms_proto::{ErrorCode, RawJson, RequestId};
+use turms_proto::{ErrorCode, MethodName, RawJson, RequestId};
 use turms_schema::shortened;
 
 /// The fields of the events of a call.
 #[derive(Debug)]
 pub(crate) struct CallLog {
-    method: ByteString,
+    method: MethodName,
     item: ItemName,
     session: Option<u64>,
     id: Option<RequestId>,
@@ -101,16 +100,16 @@ impl CallLog {
     }
 
     /// Same as [`CallLog::of_request`], for a notification.
-    pub(crate) fn of_notification(method: &ByteString, cx: &turms_core::CallContext) -> Option<Self> {
+    pub(crate) fn of_notification(method: &MethodName, cx: &turms_core::CallContext) -> Option<Self> {
         is_wanted().then(|| Self::new(method.clone(), ItemName::Unknown, cx))
     }
 
     /// Same as [`CallLog::of_request`], for a tool call.
     pub(crate) fn of_tool(name: &str, cx: &turms_core::CallContext) -> Option<Self> {
-        is_wanted().then(|| Self::new(ByteString::from_static(CallTool::NAME), ItemName::Name(name.to_owned()), cx))
+        is_wanted().then(|| Self::new(MethodName::from_static(CallTool::NAME), ItemName::Name(name.to_owned()), cx))
     }
 
-    fn new(method: ByteString, item: ItemName, cx: &turms_core::CallContext) -> Self {
+    fn new(method: MethodName, item: ItemName, cx: &turms_core::CallContext) -> Self {
         let session = cx.session().map(|session| session.serial());
         Self { method, item, session, id: cx.id().cloned() }
     }

@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 use turms_core::__internal::{debug_error, error_chain, random_id};
 use turms_core::store::{StoreError, TaskAnswer};
 use turms_core::{CallContext, CancellationToken, Peer, PeerError, Principal};
-use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::method::{Method, NotificationMethod};
 use turms_proto::revision::{Translate as _, UnsupportedFeatureError, lower_elicitation};
-use turms_proto::session::{RequestError, RequestOptions};
+use turms_proto::session::RequestOptions;
 use turms_proto::types::{
     ClientCapabilities, ClientCapability, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit,
     ElicitAction, ElicitParams, ElicitResult, EmptyParams, Implementation, InputRequest, ListRoots, ListRootsResult,
@@ -443,7 +443,7 @@ impl Context {
                 None => response.await,
                 Some(limit) => tokio::time::timeout(limit, response)
                     .await
-                    .unwrap_or_else(|_| Err(PeerError::Request(RequestError::TimedOut(limit)).into())),
+                    .unwrap_or_else(|_| Err(PeerError::TimedOut(limit).into())),
             };
         }
         let Some(rounds) = self.rounds() else {
@@ -481,7 +481,7 @@ impl Context {
             let decoded = match running.ask(key, request.clone()).await?.ok_or(InputError::TaskEnded)? {
                 TaskAnswer::Given(answer) => answer.decode::<M::Result>(),
                 TaskAnswer::Refused(error) => {
-                    return Err(PeerError::Request(RequestError::Peer(Box::new(error))).into());
+                    return Err(PeerError::ErrorResponse(Box::new(error)).into());
                 }
                 _ => return Err(PeerError::Closed.into()),
             };
@@ -573,7 +573,7 @@ impl InputError {
     #[must_use]
     pub fn error_response(&self) -> Option<&ErrorObject> {
         match self {
-            Self::Peer(PeerError::Request(RequestError::Peer(error))) => Some(error),
+            Self::Peer(PeerError::ErrorResponse(error)) => Some(error),
             _ => None,
         }
     }
@@ -581,14 +581,13 @@ impl InputError {
     /// Returns `true` if the client did not respond in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        let Self::Peer(PeerError::Request(error)) = self else { return false };
-        matches!(error, RequestError::TimedOut(_) | RequestError::MaxDuration(_))
+        matches!(self, Self::Peer(error) if error.is_timeout())
     }
 }
 
 fn peer_message(error: &PeerError) -> String {
     match error {
-        PeerError::Request(RequestError::Peer(error)) => format!("the client responded with an error: {error}"),
+        PeerError::ErrorResponse(error) => format!("the client responded with an error: {error}"),
         error => error_chain(error),
     }
 }

@@ -381,7 +381,7 @@ impl Server {
     }
 
     /// Forwards the `tracing` events of handlers to their callers as log messages. The subscriber needs the
-    /// [`ForwardTracing`](crate::ForwardTracing) layer. Default: off.
+    /// [`ForwardTracing`](crate::ForwardTracing) layer (feature `tracing-subscriber-0_3`). Default: off.
     pub fn forward_tracing(mut self) -> Self {
         self.settings.forward_tracing = true;
         self

@@ -292,11 +292,10 @@ pub(crate) fn try_notify(session: &SessionCore, notification: Notification) {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use bytestring::ByteString;
     use turms_core::{BoxFuture, ClientRecord, Peer, PeerError, PeerTransport};
-    use turms_proto::RawJson;
     use turms_proto::session::RequestOptions;
     use turms_proto::types::{ClientCapabilities, Implementation};
+    use turms_proto::{MethodName, RawJson};
 
     use super::*;
     use crate::server::Server;
@@ -318,7 +317,7 @@ mod tests {
 
         fn request(
             &self,
-            _: ByteString,
+            _: MethodName,
             _: Option<RawJson>,
             _: RequestOptions,
         ) -> BoxFuture<'_, Result<RawJson, PeerError>> {

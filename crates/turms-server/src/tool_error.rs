@@ -6,7 +6,6 @@ use std::fmt;
 use turms_core::__internal::error_chain;
 use turms_core::{InsufficientScopeError, PeerError, ServiceError};
 use turms_proto::ErrorObject;
-use turms_proto::session::RequestError;
 use turms_proto::types::CallToolResult;
 
 use crate::context::InputError;
@@ -79,7 +78,7 @@ impl ToolError {
                 };
             }
             // An error response of the peer belongs to a request of this server, not to the call.
-            if error.is::<PeerError>() || error.is::<RequestError>() {
+            if error.is::<PeerError>() {
                 return None;
             }
         }

@@ -14,9 +14,9 @@ use turms_core::{
     CallContext, Connection, ConnectionHandle, HandshakeError, Limits, NotifyFuture, Payload, PeerError, Request,
     ResponseFuture, Service,
 };
-use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::method::{Method, NotificationMethod};
 use turms_proto::revision::Translate;
-use turms_proto::session::{ClientOptions, Negotiated, RequestError, RequestOptions, VersionChoice};
+use turms_proto::session::{ClientOptions, Negotiated, RequestOptions, VersionChoice};
 use turms_proto::types::{
     CallTool, CallToolParams, CallToolResult, ClientCapabilities, CreateMessage, CreateMessageParams,
     CreateMessageResult, Elicit, ElicitParams, ElicitResult, ElicitationCapability, Implementation, InputRequest,
@@ -175,7 +175,7 @@ impl TestError {
 impl From<PeerError> for TestError {
     fn from(error: PeerError) -> Self {
         match error {
-            PeerError::Request(RequestError::Peer(error)) => Self::Server(error),
+            PeerError::ErrorResponse(error) => Self::Server(error),
             error => Self::Peer(error),
         }
     }

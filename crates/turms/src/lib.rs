@@ -78,6 +78,8 @@
 //! | `oauth-proxy` | | an authorization server in front of a provider without dynamic registration; enables `oauth-server` |
 //! | `testing` | | `testing::TestClient`, for unit tests of servers; enables `client` |
 //! | `skills` | | skills: served by servers; listed, read and verified by clients |
+//! | `rustls-0_23` | | `ws::WsConnector::tls_config`, with a type of rustls 0.23 |
+//! | `tracing-subscriber-0_3` | | `server::ForwardTracing`, a layer for tracing-subscriber 0.3 |
 //! | `anyhow` | | `ToolError` finds protocol errors inside an `anyhow::Error` |
 //!
 //! # Your own types
@@ -189,7 +191,7 @@ pub mod oauth {
 /// [`Method`](crate::types::Method).
 pub mod types {
     #[doc(inline)]
-    pub use turms_proto::method::{Method, Notification as NotificationMethod};
+    pub use turms_proto::method::{Method, NotificationMethod};
     #[doc(inline)]
     pub use turms_proto::revision::{Translate, UnknownVersionError, UnsupportedFeatureError};
     #[doc(inline)]
@@ -251,9 +253,7 @@ pub mod transport {
         PeerError, PeerTransport, ServerUrl, TransportInfo, TransportKind, UrlTransport,
     };
     #[doc(inline)]
-    pub use turms_proto::session::{
-        ClientOptions, Dialect, Negotiated, OpenError, RequestError, RequestOptions, SessionError,
-    };
+    pub use turms_proto::session::{ClientOptions, Dialect, Negotiated, OpenError, RequestOptions};
 }
 
 /// A registry of services by name: register, call, notify, list and check them.

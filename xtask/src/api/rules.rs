@@ -35,30 +35,15 @@ struct Exception {
 
 const EXCEPTIONS: &[Exception] = &[
     Exception {
-        name: "bytestring::ByteString",
-        items: 20,
-        reason: "until `MethodName` and other types of ours replace it",
-    },
-    Exception {
         name: "http_body::Body",
         items: 7,
         reason: "HTTP services receive and return bodies; there is no other trait",
     },
     Exception { name: "http_body_util::Full", items: 1, reason: "the body of the responses of authorization servers" },
-    Exception { name: "hyper::Error", items: 1, reason: "until HTTP errors of WebSocket are a source only" },
     Exception { name: "hyper::Incoming", items: 1, reason: "the body that a tower service is served with" },
-    Exception { name: "rustls::ClientConfig", items: 1, reason: "until it requires the feature `rustls-0_23`" },
-    Exception {
-        name: "tracing_core::Subscriber",
-        items: 1,
-        reason: "until `ForwardTracing` requires the feature `tracing-subscriber-0_3`",
-    },
-    Exception {
-        name: "tracing_subscriber::Layer",
-        items: 1,
-        reason: "until `ForwardTracing` requires the feature `tracing-subscriber-0_3`",
-    },
-    Exception { name: "rustls::Error", items: 1, reason: "until TLS errors of WebSocket are a source only" },
+    Exception { name: "rustls::ClientConfig", items: 1, reason: "requires the feature `rustls-0_23`" },
+    Exception { name: "tracing_core::Subscriber", items: 1, reason: "requires the feature `tracing-subscriber-0_3`" },
+    Exception { name: "tracing_subscriber::Layer", items: 1, reason: "requires the feature `tracing-subscriber-0_3`" },
 ];
 
 /// The error that all others convert into.

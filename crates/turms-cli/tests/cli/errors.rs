@@ -316,7 +316,7 @@ fn an_unsupported_revision() {
         r#"{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":"2099-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}}"#,
     )]);
     let output = turms(["tools", "--", "sh", "-c", &future]).run();
-    output.fails(5, &["the server speaks 2099-01-01", "hint: the server and this command have no common revision"]);
+    output.fails(5, &["the server supports 2099-01-01", "hint: the server and this command have no common revision"]);
     turms(["tools", "demo", "--protocol", "2023-01-01"]).run().fails(2, &["not a protocol revision", "2025-11-25"]);
 }
 

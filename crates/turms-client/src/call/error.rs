@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use turms_core::__internal::debug_error;
 use turms_core::{CloseInfo, ConnectError, PeerError};
-use turms_proto::session::{RequestError, SessionError};
 use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion, format_duration};
 
 /// Error of a call.
@@ -243,24 +242,19 @@ impl CallError {
     pub(crate) fn of_peer(target: impl fmt::Display, error: PeerError) -> Self {
         let (kind, delivery) = match error {
             PeerError::Closed => (CallErrorKind::Closed(ClosedCause::NotConnected(None)), Delivery::NotSent),
-            PeerError::Session(SessionError::Closed | SessionError::NotReady) => {
-                (CallErrorKind::Closed(ClosedCause::NotConnected(None)), Delivery::NotSent)
-            }
-            PeerError::Session(error) => (CallErrorKind::Encode(error.to_string()), Delivery::NotSent),
-            PeerError::Request(RequestError::Peer(error)) => (CallErrorKind::ErrorResponse(*error), Delivery::Answered),
-            PeerError::Request(RequestError::TimedOut(after)) => {
-                (CallErrorKind::Timeout(TimeoutCause::Response(after)), Delivery::Unknown)
-            }
-            PeerError::Request(RequestError::MaxDuration(after)) => {
+            error @ PeerError::NoServerRequests => (CallErrorKind::Encode(error.to_string()), Delivery::NotSent),
+            PeerError::ErrorResponse(error) => (CallErrorKind::ErrorResponse(*error), Delivery::Answered),
+            PeerError::TimedOut(after) => (CallErrorKind::Timeout(TimeoutCause::Response(after)), Delivery::Unknown),
+            PeerError::MaxDuration(after) => {
                 (CallErrorKind::Timeout(TimeoutCause::MaxDuration(after)), Delivery::Unknown)
             }
-            PeerError::Request(RequestError::TooLong { limit }) => {
+            PeerError::TooLarge { limit } => {
                 (CallErrorKind::Decode(DecodeCause::TooLarge { limit }), Delivery::Unknown)
             }
-            PeerError::Request(RequestError::Closed) => {
+            PeerError::ClosedBeforeResponse => {
                 (CallErrorKind::Closed(ClosedCause::Lost(CloseInfo::new())), Delivery::Unknown)
             }
-            PeerError::Request(RequestError::Invalid(problem)) => {
+            PeerError::InvalidResponse(problem) => {
                 (CallErrorKind::Decode(DecodeCause::Invalid(DecodeError::custom(problem))), Delivery::Answered)
             }
             PeerError::Unreachable { sent, source } => {
@@ -484,7 +478,7 @@ mod tests {
 
     #[test]
     fn an_error_says_what_failed_on_what_and_whether_it_may_have_run() {
-        let timeout = PeerError::Request(RequestError::TimedOut(Duration::from_secs(30)));
+        let timeout = PeerError::TimedOut(Duration::from_secs(30));
         let error = CallError::of_peer("tools/call \"add\"", timeout);
         assert_eq!(error.to_string(), "tools/call \"add\": no response within 30 s; the call may have run");
         assert!(error.is_timeout() && error.may_have_run());
@@ -493,7 +487,7 @@ mod tests {
         assert_eq!(error.to_string(), "tools/call \"add\": not connected to the server");
         assert!(error.is_disconnected() && !error.may_have_run());
 
-        let error = CallError::of_peer("ping", PeerError::Request(RequestError::TooLong { limit: 1000 }));
+        let error = CallError::of_peer("ping", PeerError::TooLarge { limit: 1000 });
         assert_eq!(
             error.to_string(),
             "ping: the response is larger than 1000 bytes; raise max_message_bytes of the connector or of the \
@@ -521,7 +515,7 @@ mod tests {
         assert!(open.is_retriable() && !open.is_unauthorized());
 
         assert!(CallError::of_peer("ping", PeerError::Closed).is_retriable());
-        let sent = CallError::of_peer("ping", PeerError::Request(RequestError::TimedOut(Duration::from_secs(30))));
+        let sent = CallError::of_peer("ping", PeerError::TimedOut(Duration::from_secs(30)));
         assert!(!sent.is_retriable());
 
         let several = CallErrorKind::NoServer(NoServerCause::Several);
@@ -551,7 +545,7 @@ mod tests {
         );
         let fields = format!("{:#?}", dead("no such program"));
         assert!(fields.starts_with("CallError {\n    target: \"ping\",\n    kind: Closed("), "{fields}");
-        let slow = CallError::of_peer("ping", PeerError::Request(RequestError::TimedOut(Duration::from_secs(1))));
+        let slow = CallError::of_peer("ping", PeerError::TimedOut(Duration::from_secs(1)));
         let error = CallError::of_servers("ping", vec![("a".into(), dead("gone")), ("b".into(), slow)]);
         assert!(!error.is_disconnected() && !error.is_timeout() && error.may_have_run());
     }

@@ -3,7 +3,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use bytestring::ByteString;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::{CancellationToken, Payload};
@@ -15,7 +14,7 @@ use turms_proto::types::{
     MultiRound, Outcome, Ping, ReadDirectory, ReadDirectoryParams, ReadResource, ReadResourceParams, ResourceParams,
     TaskParams, UpdateTask, UpdateTaskParams,
 };
-use turms_proto::{EncodeError, Object, RawJson};
+use turms_proto::{EncodeError, MethodName, Object, RawJson};
 
 use super::decode::{self, Decode};
 use super::error::{CallError, CallErrorKind, DecodeCause};
@@ -25,7 +24,7 @@ use crate::tool_index::ToolIndex;
 /// A request in the newest revision. It is cloned for each attempt.
 #[derive(Clone)]
 pub(crate) struct CallRequest {
-    pub(crate) method: ByteString,
+    pub(crate) method: MethodName,
     pub(crate) params: CallParams,
     pub(crate) options: CallOptions,
     pub(crate) decode: Decode,
@@ -60,7 +59,7 @@ impl CallRequest {
         M::Params: Clone,
     {
         Self {
-            method: ByteString::from_static(M::NAME),
+            method: MethodName::from_static(M::NAME),
             params: CallParams::Typed(Arc::new(params)),
             options: CallOptions::default(),
             decode,
@@ -70,7 +69,7 @@ impl CallRequest {
     }
 
     /// Creates a request with any method name.
-    pub(crate) fn raw(method: ByteString, params: RawJson) -> Self {
+    pub(crate) fn raw(method: MethodName, params: RawJson) -> Self {
         let params = CallParams::Json(params);
         let (options, cancellation) = (CallOptions::default(), CancellationToken::new());
         Self { method, params, options, decode: decode::raw, cancellation, generation: None }

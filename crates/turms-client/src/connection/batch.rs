@@ -4,16 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytestring::ByteString;
 use futures_util::FutureExt as _;
 use futures_util::future::Shared;
 use parking_lot::Mutex;
 use tokio::sync::SetOnce;
 use turms_core::{BoxFuture, OutgoingRequest, Payload, PeerError};
-use turms_proto::Ability;
 use turms_proto::method::Method as _;
 use turms_proto::session::RequestOptions;
 use turms_proto::types::{EmptyParams, Ping};
+use turms_proto::{Ability, MethodName};
 
 use super::state::{Connected, ServerShared};
 
@@ -144,7 +143,7 @@ async fn accepts_batches(shared: &ServerShared, connected: &Connected) -> bool {
     }
     let options = RequestOptions::default().timeout(shared.settings.timeouts.timeout);
     let ping =
-        || OutgoingRequest::new(ByteString::from_static(Ping::NAME), Payload::new(EmptyParams::new())).options(options);
+        || OutgoingRequest::new(MethodName::from_static(Ping::NAME), Payload::new(EmptyParams::new())).options(options);
     let probe = async || {
         let batch = connected.channel.call_batch(vec![ping(), ping()]);
         if !connected.control.info().is_ordered {
@@ -167,7 +166,7 @@ mod tests {
     use crate::connection::tests::shared;
 
     fn discover(connected: &Connected) -> OutgoingRequest {
-        let request = OutgoingRequest::new(ByteString::from_static(Discover::NAME), Payload::new(EmptyParams::new()));
+        let request = OutgoingRequest::new(MethodName::from_static(Discover::NAME), Payload::new(EmptyParams::new()));
         request.meta(connected.metadata())
     }
 

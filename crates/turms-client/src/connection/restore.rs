@@ -1,14 +1,13 @@
 //! Restores the desired state on a new connection: the log level and the resource subscriptions. Listen streams
 //! (2026-07-28) are opened again by their own tasks.
 
-use bytestring::ByteString;
 use futures_util::future::join_all;
 use std::time::Duration;
 use turms_core::{OutgoingRequest, Payload};
-use turms_proto::Ability;
 use turms_proto::method::Method;
 use turms_proto::session::RequestOptions;
 use turms_proto::types::{ResourceParams, SetLevel, SetLevelParams, Subscribe};
+use turms_proto::{Ability, MethodName};
 
 use super::state::{Connected, ServerShared};
 
@@ -32,7 +31,7 @@ pub(super) async fn restore(shared: &ServerShared, connected: &Connected) {
 async fn request<M: Method>(connected: &Connected, params: M::Params) {
     let options = RequestOptions::default().timeout(RESTORE_TIMEOUT);
     let request =
-        OutgoingRequest::new(ByteString::from_static(M::NAME), Payload::new(params)).options(options).background();
+        OutgoingRequest::new(MethodName::from_static(M::NAME), Payload::new(params)).options(options).background();
     if let Err(error) = connected.channel.call_in_time(request).await {
         tracing::warn!(target: "turms::client", method = M::NAME, %error, "could not be restored after reconnecting");
     }

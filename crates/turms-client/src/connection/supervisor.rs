@@ -1,14 +1,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytestring::ByteString;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use turms_core::{CloseInfo, ConnectError, OutgoingRequest, Payload, PeerError};
-use turms_proto::method::{Method as _, Notification as NotificationMethod};
-use turms_proto::session::{ConnectionStatus, RequestError, RequestOptions};
+use turms_proto::method::{Method as _, NotificationMethod};
+use turms_proto::session::{ConnectionStatus, RequestOptions};
 use turms_proto::types::{Discover, EmptyParams, Ping, RootsListChanged};
-use turms_proto::{Ability, Notification};
+use turms_proto::{Ability, MethodName, Notification};
 
 use super::open::open;
 use super::state::{Connected, ConnectionState, ServerShared};
@@ -243,9 +242,9 @@ async fn check_health(shared: &ServerShared, connected: &Connected, check: Optio
         tokio::time::sleep(check.interval).await;
         let options = RequestOptions::default().timeout(check.timeout);
         let method = if connected.version().has(Ability::Ping) { Ping::NAME } else { Discover::NAME };
-        let probe = OutgoingRequest::new(ByteString::from_static(method), Payload::new(EmptyParams::new()));
+        let probe = OutgoingRequest::new(MethodName::from_static(method), Payload::new(EmptyParams::new()));
         match connected.channel.call_in_time(probe.meta(connected.metadata()).options(options).background()).await {
-            Err(PeerError::Request(RequestError::TimedOut(_)) | PeerError::Unreachable { .. }) => {
+            Err(PeerError::TimedOut(_) | PeerError::Unreachable { .. }) => {
                 failures += 1;
                 shared.incoming.events.publish(&Event::Unhealthy { failures });
                 if failures >= check.max_failures {
@@ -253,7 +252,7 @@ async fn check_health(shared: &ServerShared, connected: &Connected, check: Optio
                 }
             }
             // The connection closed: the channel reports the reason.
-            Err(PeerError::Closed | PeerError::Session(_) | PeerError::Request(RequestError::Closed)) => {
+            Err(PeerError::Closed | PeerError::ClosedBeforeResponse) => {
                 return std::future::pending().await;
             }
             // An error response also shows that the server is alive.
@@ -272,7 +271,7 @@ async fn notify_roots(roots: Option<&mut watch::Receiver<u64>>, connected: &Conn
         return std::future::pending().await;
     };
     while roots.changed().await.is_ok() {
-        let changed = Notification::raw(ByteString::from_static(RootsListChanged::NAME), None);
+        let changed = Notification::raw(MethodName::from_static(RootsListChanged::NAME), None);
         let _ = connected.channel.notify(changed).await;
     }
     std::future::pending().await

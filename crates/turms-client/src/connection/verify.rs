@@ -1,11 +1,10 @@
 //! Verification of a remembered protocol revision by the first response.
 
-use bytestring::ByteString;
 use turms_core::{CloseInfo, OutgoingRequest, Payload, PeerError};
 use turms_proto::method::Method as _;
-use turms_proto::session::{RequestError, RequestOptions};
+use turms_proto::session::RequestOptions;
 use turms_proto::types::{Discover, DiscoverResult, EmptyParams};
-use turms_proto::{Ability, ErrorCode};
+use turms_proto::{Ability, ErrorCode, MethodName};
 
 use super::state::{Connected, ServerShared};
 use crate::call::CallRequest;
@@ -35,13 +34,13 @@ pub(super) async fn failure(shared: &ServerShared, connected: &Connected, call: 
 
 async fn probe(shared: &ServerShared, connected: &Connected) {
     let options = RequestOptions::default().timeout(shared.settings.probe_timeout);
-    let probe = OutgoingRequest::new(ByteString::from_static(Discover::NAME), Payload::new(EmptyParams::new()));
+    let probe = OutgoingRequest::new(MethodName::from_static(Discover::NAME), Payload::new(EmptyParams::new()));
     let response = connected.channel.call_in_time(probe.meta(connected.metadata()).options(options)).await;
     // A failure of the transport or of the server says nothing about the revision. Silence does so on a pipe, not over HTTP.
     let undecided = match &response {
-        Err(PeerError::Request(RequestError::Peer(error))) => !is_of_older_server(error.code),
+        Err(PeerError::ErrorResponse(error)) => !is_of_older_server(error.code),
         Err(PeerError::Unreachable { .. } | PeerError::Unauthorized(_)) => true,
-        Err(PeerError::Request(RequestError::TimedOut(_))) => !connected.control.info().is_ordered,
+        Err(PeerError::TimedOut(_)) => !connected.control.info().is_ordered,
         _ => false,
     };
     if undecided {

@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytestring::ByteString;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use turms_core::Payload;
-use turms_proto::Ability;
 use turms_proto::method::Method as _;
 use turms_proto::revision::Translate;
 use turms_proto::types::{
@@ -19,6 +17,7 @@ use turms_proto::types::{
     ListResourcesResult, ListSkills, ListSkillsResult, ListTools, ListToolsResult, Outcome, ReadResource,
     ReadResourceResult,
 };
+use turms_proto::{Ability, MethodName};
 
 use super::CallService;
 use crate::call::{CallError, CallOutput, CallRequest};
@@ -130,7 +129,7 @@ pub(crate) struct ResponseCache {
 /// The key of a cached response: the method, and the URI or the parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
-    method: ByteString,
+    method: MethodName,
     params: String,
 }
 

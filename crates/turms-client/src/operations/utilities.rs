@@ -1,8 +1,7 @@
-use bytestring::ByteString;
 use serde::Serialize;
-use turms_proto::method::Notification as NotificationMethod;
+use turms_proto::method::NotificationMethod;
 use turms_proto::types::{EmptyResult, LoggingLevel};
-use turms_proto::{DecodeError, Notification, RawJson};
+use turms_proto::{DecodeError, MethodName, Notification, RawJson};
 
 use crate::call::error::CallErrorKind;
 use crate::call::request::object;
@@ -49,7 +48,7 @@ impl Client {
     pub fn request_raw(&self, method: impl Into<String>, params: impl Serialize) -> Call<RawJson> {
         let method = method.into();
         let params = object(&params, &method);
-        let call = params.map(|params| CallRequest::raw(ByteString::from(method), params.unwrap_or_default().into()));
+        let call = params.map(|params| CallRequest::raw(MethodName::from(method), params.unwrap_or_default().into()));
         Call::new(self, call, |call, output| {
             output.payload(call)?.into_raw().map_err(|error| call.invalid(DecodeError::custom(error)))
         })

@@ -64,7 +64,7 @@ async fn a_client_of_the_newest_revision_refuses_an_older_server() {
     for peer in [&NODE_HANDSHAKE, &PYTHON_HANDSHAKE] {
         assert_eq!(
             refusal(VersionChoice::Only(V2026_07_28), peer, None).await,
-            "the server speaks only older revisions, and this client was told to speak 2026-07-28"
+            "the server supports only older revisions, and this client is set to 2026-07-28"
         );
     }
 }
@@ -79,7 +79,7 @@ async fn a_client_of_older_revisions_refuses_a_stateless_server() {
     for (choice, ours) in both {
         assert_eq!(
             refusal(choice, &NODE_STATELESS, Some("--stateless-only")).await,
-            format!("no common protocol version: the server speaks 2026-07-28, this client {ours}")
+            format!("no common protocol version: the server supports 2026-07-28, this client {ours}")
         );
     }
 }

@@ -157,7 +157,7 @@ async fn a_server_without_a_handshake_response_is_a_timeout() {
     let error = refused(builder().probe_timeout(SHORT).handshake_timeout(SHORT), &odd).await;
 
     assert!(error.is_timeout(), "{error:?}");
-    assert_eq!(error.to_string(), "the server did not answer within the handshake timeout");
+    assert_eq!(error.to_string(), "no response to the handshake within its timeout");
     odd.assert_gone();
 }
 

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytestring::ByteString;
 use futures_util::future::join_all;
 use tokio::sync::{mpsc, oneshot, watch};
 use turms_proto::session::{
     ConnectionStats, ConnectionStatus, Negotiated, OpenError, RequestError, RequestOptions, SessionError,
 };
-use turms_proto::{Notification, RawJson};
+use turms_proto::{MethodName, Notification, RawJson};
 
 use crate::channel::{DropCause, ObservedCall, OutgoingRequest};
 use crate::payload::Payload;
@@ -34,7 +33,7 @@ pub(super) enum ConnectionCommand {
 /// A request to the peer, with its waiting caller.
 #[derive(Debug)]
 pub(super) struct PendingRequest {
-    pub(super) method: ByteString,
+    pub(super) method: MethodName,
     pub(super) params: Option<RawJson>,
     pub(super) options: RequestOptions,
     pub(super) caller: WaitingCaller,
@@ -215,7 +214,7 @@ pub enum HandshakeError {
     #[error(transparent)]
     Refused(OpenError),
     /// The connection closed during the handshake.
-    #[error("connection closed before it was open")]
+    #[error("connection closed during the handshake")]
     Closed,
 }
 
@@ -231,7 +230,7 @@ impl PeerTransport for ConnectionHandle {
 
     fn request(
         &self,
-        method: ByteString,
+        method: MethodName,
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {

@@ -14,12 +14,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytestring::ByteString;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use turms_proto::types::{CallToolParams, Meta};
-use turms_proto::{ErrorObject, Notification, Object, RawJson};
+use turms_proto::{ErrorObject, MethodName, Notification, Object, RawJson};
 
 use super::{RegisterError, Registration, ServiceCallError, ServiceName, ServiceRegistry};
 use crate::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
@@ -234,7 +233,7 @@ struct ContractService {
 }
 
 /// The method and parameters of a notification or call.
-type Received = (ByteString, Option<RawJson>);
+type Received = (MethodName, Option<RawJson>);
 
 impl ContractService {
     fn new() -> (Self, mpsc::UnboundedReceiver<Received>) {

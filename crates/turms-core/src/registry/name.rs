@@ -24,8 +24,8 @@ impl ServiceName {
     ///
     /// # Errors
     /// If it is empty, too long, or has a character that is not allowed.
-    pub fn new(name: impl Into<ByteString>) -> Result<Self, ServiceNameError> {
-        let name = name.into();
+    pub fn new(name: impl Into<String>) -> Result<Self, ServiceNameError> {
+        let name = ByteString::from(name.into());
         match name.len() {
             0 => return Err(ServiceNameError::Empty),
             len if len > Self::MAX_LEN => return Err(ServiceNameError::TooLong { len }),

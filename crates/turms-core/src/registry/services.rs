@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use bytestring::ByteString;
 use turms_proto::method::Method;
 use turms_proto::types::Meta;
-use turms_proto::{DecodeError, Notification};
+use turms_proto::{DecodeError, MethodName, Notification};
 
 use super::{
     LocalRegistry, RegisterError, Registration, Registry, RegistryError, ServiceCallError, ServiceCallOptions,
@@ -77,7 +76,7 @@ impl ServiceRegistry {
     /// If the name is taken or invalid, or the registry cannot be reached.
     pub fn register(
         &self,
-        name: impl Into<ByteString>,
+        name: impl Into<String>,
         service: impl Service,
     ) -> BoxFuture<'static, Result<Registration, RegisterError>> {
         match ServiceName::new(name) {
@@ -92,7 +91,7 @@ impl ServiceRegistry {
     pub fn call<'a>(
         &'a self,
         name: &'a str,
-        method: impl Into<ByteString>,
+        method: impl Into<MethodName>,
         params: impl Into<Payload>,
     ) -> ServiceCall<'a> {
         self.prepare(name, Request::raw(method, params), Ok)

@@ -6,18 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use bytestring::ByteString;
 use futures_util::future::join_all;
 use tokio::sync::watch;
-use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::method::{Method, NotificationMethod};
 use turms_proto::revision::{discover_of_initialize, initialize_of_meta, newest_common};
-use turms_proto::session::{
-    ConnectionStats, Dialect, Negotiated, OpenError, RelatedRequest, RequestError, RequestOptions,
-};
+use turms_proto::session::{ConnectionStats, Dialect, Negotiated, OpenError, RelatedRequest, RequestOptions};
 use turms_proto::types::{
     Discover, DiscoverResult, EmptyParams, Initialize, InitializeResult, Initialized, Meta, RequestMeta, key,
 };
-use turms_proto::{Ability, Notification, ProtocolVersion, RawJson, RequestId};
+use turms_proto::{Ability, MethodName, Notification, ProtocolVersion, RawJson, RequestId};
 
 use crate::channel::{
     Channel, ChannelControl, CloseInfo, ConnectContext, ConnectError, Connector, ObservedCall, OpenChannel,
@@ -163,11 +160,11 @@ impl LocalChannel {
         let params = initialize_of_meta(meta, self.client.dialect.version());
         let response = self.send(OutgoingRequest::new(Initialize::NAME, Payload::new(params))).await;
         let response = response.map_err(|error| match error {
-            PeerError::Request(RequestError::Peer(error)) => OpenError::Refused(error),
+            PeerError::ErrorResponse(error) => OpenError::Refused(error),
             other => OpenError::Invalid(other.to_string()),
         })?;
         let result: InitializeResult = response.take().map_err(|error| OpenError::Invalid(error.to_string()))?;
-        self.send_notification(Notification::raw(ByteString::from_static(Initialized::NAME), None)).await;
+        self.send_notification(Notification::raw(MethodName::from_static(Initialized::NAME), None)).await;
         Ok(discover_of_initialize(result))
     }
 
@@ -199,13 +196,13 @@ impl LocalState {
         tokio::select! {
             biased;
             outcome = &mut call => Ok(outcome),
-            _ = open.wait_for(|open| !open) => Err(PeerError::Request(RequestError::Closed)),
+            _ = open.wait_for(|open| !open) => Err(PeerError::ClosedBeforeResponse),
         }
     }
 }
 
 fn to_peer_error(error: ServiceError) -> PeerError {
-    PeerError::Request(RequestError::Peer(Box::new(error.into_object())))
+    PeerError::ErrorResponse(Box::new(error.into_object()))
 }
 
 impl fmt::Debug for LocalChannel {
@@ -330,7 +327,7 @@ impl PeerTransport for LocalClient {
 
     fn request(
         &self,
-        method: ByteString,
+        method: MethodName,
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
@@ -379,7 +376,7 @@ mod tests {
     }
 
     fn notification() -> Notification {
-        Notification::raw(ByteString::from_static("notifications/test"), None)
+        Notification::raw(MethodName::from_static("notifications/test"), None)
     }
 
     #[tokio::test(start_paused = true)]
@@ -388,7 +385,7 @@ mod tests {
         let limit = Duration::from_secs(1);
         let options = RequestOptions::default().timeout(None).max_timeout(limit);
         let error = channel.peer.request_raw("test", None, options).await.unwrap_err();
-        assert!(matches!(error, PeerError::Request(RequestError::MaxDuration(reached)) if reached == limit), "{error}");
+        assert!(matches!(error, PeerError::MaxDuration(reached) if reached == limit), "{error}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -403,7 +400,7 @@ mod tests {
             channel.close().await;
         };
         let (pending, ()) = tokio::join!(pending, close);
-        assert!(matches!(pending, Err(PeerError::Request(RequestError::Closed))), "{pending:?}");
+        assert!(matches!(pending, Err(PeerError::ClosedBeforeResponse)), "{pending:?}");
         assert!(matches!(channel.peer.notify_raw(notification()).await, Err(PeerError::Closed)));
         assert!(!channel.peer.try_notify_raw(notification()));
         let later = channel.peer.request_raw("test", None, options).await;

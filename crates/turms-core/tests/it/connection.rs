@@ -15,7 +15,7 @@ use turms_core::{
     CallContext, Connection, ConnectionHandle, Limits, NotifyFuture, OutgoingRequest, Payload, Peer, PeerError,
     Request, ResponseFuture, Service,
 };
-use turms_proto::session::{ClientOptions, ConnectionStatus, Dialect, RequestError, RequestOptions, VersionChoice};
+use turms_proto::session::{ClientOptions, ConnectionStatus, Dialect, RequestOptions, VersionChoice};
 use turms_proto::types::{
     ClientCapabilities, DiscoverResult, Implementation, InitializeResult, ServerCapabilities, key,
 };
@@ -152,7 +152,7 @@ async fn request(peer: Peer, version: ProtocolVersion, method: &'static str) -> 
 
 fn error_of(response: Result<RawJson, PeerError>) -> ErrorObject {
     match response {
-        Err(PeerError::Request(RequestError::Peer(error))) => *error,
+        Err(PeerError::ErrorResponse(error)) => *error,
         other => panic!("{other:?}"),
     }
 }
@@ -395,7 +395,7 @@ async fn the_handshake_times_out() {
     let (connection, client) = Connection::client(near.0, near.1, client_options, Limits::default());
     tokio::spawn(connection.run(ClientService::default()));
     let failure = tokio::time::timeout(Duration::from_secs(60), client.opened()).await.unwrap().unwrap_err();
-    assert_eq!(failure.to_string(), "the server did not answer within the handshake timeout");
+    assert_eq!(failure.to_string(), "no response to the handshake within its timeout");
 }
 
 /// With pipes rather than memory, because they break as those of a process do.
@@ -471,7 +471,7 @@ async fn a_peer_that_never_stops_sending_does_not_block_timeouts() {
     });
     let options = RequestOptions::default().timeout(Duration::from_millis(50));
     let response = within("a timeout", handle.peer().request_raw("test/echo", None, options)).await;
-    assert!(matches!(response, Err(PeerError::Request(RequestError::TimedOut(_)))), "{response:?}");
+    assert!(matches!(response, Err(PeerError::TimedOut(_))), "{response:?}");
     sending.abort();
 }
 

@@ -8,7 +8,7 @@ use turms_core::{
     CallContext, ConnectContext, Connector, Limits, NotifyFuture, OpenChannel, OutgoingRequest, Payload, PeerError,
     Request, ResponseFuture, Service,
 };
-use turms_proto::session::{ClientOptions, Dialect, RequestError, RequestOptions};
+use turms_proto::session::{ClientOptions, Dialect, RequestOptions};
 use turms_proto::types::{ClientCapabilities, Implementation};
 use turms_proto::{ErrorObject, Notification, ProtocolVersion};
 use turms_testkit::within;
@@ -44,7 +44,7 @@ async fn request(server: &OpenChannel) -> Result<Payload, PeerError> {
 
 fn assert_too_long(outcome: Result<Payload, PeerError>) {
     match outcome {
-        Err(error @ PeerError::Request(RequestError::TooLong { limit: LIMIT })) => {
+        Err(error @ PeerError::TooLarge { limit: LIMIT }) => {
             let message = error.to_string();
             assert!(message.contains("limit of 1000 bytes") && message.contains("max_message_bytes"), "{message}");
         }

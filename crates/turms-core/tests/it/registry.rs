@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
-use bytestring::ByteString;
 use turms_core::registry::{
     LocalRegistry, RegisterError, Registration, Registry, RegistryError, ServiceCallError, ServiceCallOptions,
     ServiceName, ServiceRegistry, contract,
 };
 use turms_core::{BoxFuture, CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
 use turms_proto::types::{CallTool, CallToolParams, CallToolResult, Meta, Outcome, Ping};
-use turms_proto::{ErrorObject, Notification, RawJson};
+use turms_proto::{ErrorObject, MethodName, Notification, RawJson};
 
 /// A service made of a function.
 struct FunctionService<F>(F);
@@ -140,7 +139,7 @@ fn a_call_allocates_one_future_in_addition_to_that_of_the_service() {
     let services = ServiceRegistry::local();
     let _echo = register(&services, "echo", echo());
     let params = || Payload::json(RawJson::default());
-    let method = ByteString::from_static("a");
+    let method = MethodName::from_static("a");
     let allocations = allocation_counter::measure(|| {
         now(services.call("echo", method, params())).unwrap();
     });

@@ -8,7 +8,6 @@ use http::StatusCode;
 use turms_core::__internal::error_chain;
 use turms_core::PeerError;
 use turms_proto::format_duration;
-use turms_proto::session::RequestError;
 
 use crate::authorize::AuthorizeError;
 use crate::challenge::Challenge;
@@ -200,8 +199,8 @@ impl From<EventTooLong> for HttpError {
 impl From<HttpError> for PeerError {
     fn from(error: HttpError) -> Self {
         match error {
-            HttpError::TimedOut(after) => Self::Request(RequestError::TimedOut(after)),
-            HttpError::TooLarge(limit) => Self::Request(RequestError::TooLong { limit }),
+            HttpError::TimedOut(after) => Self::TimedOut(after),
+            HttpError::TooLarge(limit) => Self::TooLarge { limit },
             error @ (HttpError::Authorize { .. } | HttpError::Unauthorized { .. }) => {
                 Self::Unauthorized(Arc::new(error))
             }
@@ -210,7 +209,7 @@ impl From<HttpError> for PeerError {
                 Self::Unreachable { sent: !error.is_unsent(), source: Arc::new(error) }
             }
             // The server has responded: a retry would have the same result.
-            error => Self::Request(RequestError::Invalid(error.to_string())),
+            error => Self::InvalidResponse(error.to_string()),
         }
     }
 }

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bytestring::ByteString;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -79,7 +78,7 @@ impl RequestHeaders {
 /// Parameters with members that are mirrored.
 enum MirroredParams<'a> {
     Call(&'a CallToolParams),
-    Other { name: ByteString, params: Cow<'a, RawJson> },
+    Other { name: String, params: Cow<'a, RawJson> },
 }
 
 impl<'a> MirroredParams<'a> {
@@ -96,7 +95,7 @@ impl<'a> MirroredParams<'a> {
                 Cow::Owned(RawJson::parse(String::from_utf8(text).ok()?).ok()?)
             }
         };
-        Some(Self::Other { name: params.member(member)?.text()?, params })
+        Some(Self::Other { name: params.member(member)?.text()?.into_owned(), params })
     }
 
     fn name(&self) -> &str {

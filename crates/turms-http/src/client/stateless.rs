@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use bytes::Bytes;
-use bytestring::ByteString;
 use futures_util::future::join_all;
 use http::HeaderMap;
 use tokio::sync::Notify;
@@ -16,11 +15,12 @@ use turms_core::{
     Payload, Peer, PeerError, Service, TransportInfo,
 };
 use turms_proto::jsonrpc::encode;
-use turms_proto::method::{Method as _, Notification as _};
-use turms_proto::session::{ConnectionStats, Dialect, RelatedRequest, RequestError, RequestOptions};
+use turms_proto::method::{Method as _, NotificationMethod as _};
+use turms_proto::session::{ConnectionStats, Dialect, RelatedRequest, RequestOptions};
 use turms_proto::types::{CallTool, Cancelled, ListTools, Meta, key};
 use turms_proto::{
-    EncodeError, ErrorCode, Incoming, Message, Notification, Object, ProtocolVersion, RawJson, RequestId, Response,
+    EncodeError, ErrorCode, Incoming, Message, MethodName, Notification, Object, ProtocolVersion, RawJson, RequestId,
+    Response,
 };
 
 use super::endpoint::{HttpEndpoint, RequestScope};
@@ -96,7 +96,7 @@ impl StatelessChannel {
         let outcome = tokio::select! {
             biased;
             outcome = self.call(&call) => outcome,
-            () = self.close_signal.closed() => Err(PeerError::Request(RequestError::Closed)),
+            () = self.close_signal.closed() => Err(PeerError::ClosedBeforeResponse),
         };
         counted.finish(outcome).map(Payload::json)
     }
@@ -104,7 +104,7 @@ impl StatelessChannel {
     async fn call(&self, call: &StatelessCall) -> Result<RawJson, PeerError> {
         let outcome = self.send_call(call).await;
         let mismatched = |error: &PeerError| match error {
-            PeerError::Request(RequestError::Peer(error)) => error.code == ErrorCode::HEADER_MISMATCH,
+            PeerError::ErrorResponse(error) => error.code == ErrorCode::HEADER_MISMATCH,
             _ => false,
         };
         if &*call.method == CallTool::NAME && outcome.as_ref().is_err_and(mismatched) {
@@ -128,7 +128,7 @@ impl StatelessChannel {
                 params.insert_raw("cursor", cursor);
             }
             let list = StatelessCall {
-                method: ByteString::from_static(ListTools::NAME),
+                method: MethodName::from_static(ListTools::NAME),
                 params: Payload::json(params.into()),
                 meta: call.merged_meta(),
                 wants_progress: false,
@@ -158,7 +158,7 @@ impl StatelessChannel {
                 decode_response(Incoming::decode(body, 1), &sent)
             }
             HttpReply::Events(events) => Box::pin(self.read_events(*events, &sent)).await,
-            HttpReply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
+            HttpReply::Refused(_, error) => Err(PeerError::ErrorResponse(error)),
             HttpReply::Nothing => Err(HttpError::Message("empty body".to_owned()).into()),
         }?;
         if &*call.method == ListTools::NAME {
@@ -222,7 +222,7 @@ impl StatelessChannel {
         let clock = CallClock::from(RequestOptions::default());
         let scope = RequestScope::stream(std::slice::from_ref(&clock));
         match clock.run(self.post(body.into(), headers, scope)).await?? {
-            HttpReply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
+            HttpReply::Refused(_, error) => Err(PeerError::ErrorResponse(error)),
             _ => Ok(()),
         }
     }
@@ -236,9 +236,9 @@ fn decode_response(
     match incoming {
         Ok(Incoming::One(Message::Response(Response { id, outcome, .. }))) => match outcome {
             // An error about an unreadable request may have no id. There is only one request, so the error is for it.
-            Err(error) if id.is_none() => Err(PeerError::Request(RequestError::Peer(Box::new(error)))),
+            Err(error) if id.is_none() => Err(PeerError::ErrorResponse(Box::new(error))),
             _ if id.as_ref() != Some(&sent.id) => invalid_message("it is for another request"),
-            outcome => outcome.map_err(|error| PeerError::Request(RequestError::Peer(Box::new(error)))),
+            outcome => outcome.map_err(|error| PeerError::ErrorResponse(Box::new(error))),
         },
         Ok(Incoming::One(_)) => invalid_message("it is not a response"),
         Ok(Incoming::Batch(_)) => invalid_message("it is a batch"),
@@ -248,7 +248,7 @@ fn decode_response(
 
 /// A call that can be sent more than once.
 struct StatelessCall {
-    method: ByteString,
+    method: MethodName,
     params: Payload,
     /// Protocol metadata to be merged into the `_meta` of the parameters.
     meta: Option<Meta>,

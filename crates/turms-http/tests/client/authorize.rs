@@ -144,7 +144,7 @@ async fn rejecting(reply: Reply) -> FakeHttpServer {
 
 #[tokio::test]
 async fn the_message_of_a_rejection_is_shown() {
-    let text = "this server does not answer for the host \"vm\"";
+    let text = "this server does not serve the host \"vm\"";
     let error = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32600, "message": text } });
     for reply in [Reply::json(403, &error), Reply::text(403, "text/plain", text)] {
         let server = rejecting(reply).await;
@@ -560,7 +560,7 @@ async fn timeouts_do_not_run_while_the_authorizer_works() {
     assert_eq!(begun.elapsed(), 6 * MINUTE);
     // A server that does not respond still times out.
     let error = client.channel.call_in_time(outgoing("ping", &json!({}))).await.unwrap_err();
-    assert!(matches!(error, PeerError::Request(RequestError::TimedOut(_))), "{error:?}");
+    assert!(matches!(error, PeerError::TimedOut(_)), "{error:?}");
     assert_eq!(begun.elapsed(), 7 * MINUTE + Duration::from_secs(30));
     // Each call of a batch has its own clock.
     let batch = client.channel.call_batch(vec![outgoing("ping", &json!({})), outgoing("tools/list", &json!({}))]);
@@ -686,6 +686,6 @@ async fn messages_of_http_sse_wait_for_the_authorizer() {
     // One minute each for the stream, `initialize`, `notifications/initialized`, and the call.
     assert_eq!(begun.elapsed(), 4 * MINUTE);
     let error = client.channel.call_in_time(OutgoingRequest::new("tools/list", raw(&json!({})))).await.unwrap_err();
-    assert!(matches!(error, PeerError::Request(RequestError::TimedOut(_))), "{error:?}");
+    assert!(matches!(error, PeerError::TimedOut(_)), "{error:?}");
     assert_eq!(begun.elapsed(), 5 * MINUTE + Duration::from_secs(30));
 }

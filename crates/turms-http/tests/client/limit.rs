@@ -21,7 +21,7 @@ async fn a_response_larger_than_the_limit_is_not_read() {
             message.contains("longer than the limit of 1000 bytes") && message.contains("max_message_bytes"),
             "{message}"
         );
-        assert!(matches!(error, PeerError::Request(RequestError::TooLong { limit: 1000 })), "{error:?}");
+        assert!(matches!(error, PeerError::TooLarge { limit: 1000 }), "{error:?}");
     }
 }
 

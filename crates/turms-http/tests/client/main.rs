@@ -22,7 +22,7 @@ use turms_core::{
     OutgoingRequest, Payload, PeerError, Request, ResponseFuture, Service,
 };
 use turms_http::HttpConnector;
-use turms_proto::session::{ClientOptions, Dialect, RequestError};
+use turms_proto::session::{ClientOptions, Dialect};
 use turms_proto::types::{ClientCapabilities, Implementation, Meta, ProgressParams, RequestMeta};
 use turms_proto::{Notification, ProtocolVersion, RawJson};
 

@@ -1,6 +1,6 @@
 //! Sessions: headers of requests, expiry, server requests, cancellation and batches.
 
-use turms_proto::session::{RequestError, RequestOptions};
+use turms_proto::session::RequestOptions;
 
 use super::*;
 
@@ -61,7 +61,7 @@ async fn an_expired_session_closes_the_channel_and_can_be_renewed() {
         assert!(ended.renewable && ended.to_string().contains("ended the session"), "{ended}");
         // The other call may have run.
         let lost = within("a response", other).await.unwrap().unwrap_err();
-        assert!(matches!(lost, PeerError::Request(RequestError::Closed)), "{lost:?}");
+        assert!(matches!(lost, PeerError::ClosedBeforeResponse), "{lost:?}");
         assert!(matches!(send_request(&client, "ping", &json!({})).await, Err(PeerError::Closed)));
         client.control.close().await;
         assert!(!server.methods().contains(&"DELETE".to_owned()));
@@ -77,7 +77,7 @@ async fn a_missing_method_does_not_end_the_session() {
     .await;
     let client = connect(&server).await;
     let error = send_request(&client, "nowhere", &json!({})).await.unwrap_err();
-    assert!(matches!(error, PeerError::Request(RequestError::Peer(_))), "{error:?}");
+    assert!(matches!(error, PeerError::ErrorResponse(_)), "{error:?}");
     send_request(&client, "ping", &json!({})).await.unwrap();
 }
 
@@ -171,7 +171,7 @@ async fn cancellation_is_sent_to_the_server() {
     let request =
         outgoing("tools/call", &json!({})).options(RequestOptions::default().timeout(Duration::from_millis(50)));
     let error = client.channel.call_in_time(request).await.unwrap_err();
-    assert!(matches!(error, PeerError::Request(RequestError::TimedOut(_))), "{error:?}");
+    assert!(matches!(error, PeerError::TimedOut(_)), "{error:?}");
     let notification = server.wait_for("notifications/cancelled", 2).await;
     assert_eq!(notification.body["params"]["reason"], "timed out");
     let stats = client.control.stats();

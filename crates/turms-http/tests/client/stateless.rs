@@ -1,7 +1,7 @@
 //! Requests without a session.
 
 use turms_proto::Notification;
-use turms_proto::session::{RequestError, RequestOptions};
+use turms_proto::session::RequestOptions;
 
 use super::*;
 
@@ -69,7 +69,7 @@ async fn a_call_without_a_response_times_out() {
     let client = connect_stateless(&server).await;
     let soon = RequestOptions::default().timeout(Duration::from_millis(50));
     let error = client.channel.call_in_time(outgoing("tools/call", &json!({})).options(soon)).await.unwrap_err();
-    assert!(matches!(error, PeerError::Request(RequestError::TimedOut(_))), "{error:?}");
+    assert!(matches!(error, PeerError::TimedOut(_)), "{error:?}");
     server.wait_until_left().await;
 }
 
@@ -96,7 +96,7 @@ async fn a_notification_handler_does_not_block_the_timeout() {
     let soon = RequestOptions::default().timeout(Duration::from_millis(50));
     let call = client.channel.call_in_time(outgoing("tools/call", &json!({})).options(soon));
     let error = within("the timeout", call).await.unwrap_err();
-    assert!(matches!(error, PeerError::Request(RequestError::TimedOut(_))), "{error:?}");
+    assert!(matches!(error, PeerError::TimedOut(_)), "{error:?}");
     server.wait_until_left().await;
 }
 

@@ -86,7 +86,7 @@ async fn a_session_may_expire_before_its_stream_is_resumed() {
     let client = connect(&server).await;
     let error = send_request(&client, "tools/call", &json!({})).await.unwrap_err();
     // The call was accepted, so it may have run and must not be repeated.
-    assert!(matches!(error, PeerError::Request(RequestError::Closed)), "{error:?}");
+    assert!(matches!(error, PeerError::ClosedBeforeResponse), "{error:?}");
     assert!(client.control.closed().await.renewable);
 }
 

@@ -37,7 +37,7 @@ impl Object {
     ///
     /// # Errors
     /// If the text is not a valid JSON object.
-    pub fn parse(text: impl Into<ByteString>) -> Result<Self, SyntaxError> {
+    pub fn parse(text: impl Into<String>) -> Result<Self, SyntaxError> {
         let value = RawJson::parse(text)?;
         value.as_object().ok_or(SyntaxError { offset: 0, kind: super::SyntaxErrorKind::UnexpectedCharacter })
     }

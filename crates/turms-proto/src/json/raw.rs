@@ -43,8 +43,8 @@ impl RawJson {
     ///
     /// # Errors
     /// If the text is not valid JSON. The error contains the position.
-    pub fn parse(text: impl Into<ByteString>) -> Result<Self, SyntaxError> {
-        let text = text.into();
+    pub fn parse(text: impl Into<String>) -> Result<Self, SyntaxError> {
+        let text = ByteString::from(text.into());
         let line_breaks = scanner::check(&text)?;
         let trimmed = text.slice_ref(text.trim_matches([' ', '\t', '\n', '\r']));
         Ok(Self::trusted(on_one_line(trimmed, line_breaks)))
@@ -160,7 +160,16 @@ impl RawJson {
 
     /// Returns the decoded string, if the value is one. It is copied only if it has escapes.
     #[must_use]
-    pub fn text(&self) -> Option<ByteString> {
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        let inside = self.text.strip_prefix('"')?.strip_suffix('"')?;
+        if memchr::memchr(b'\\', inside.as_bytes()).is_some() {
+            return self.decode::<String>().ok().map(Cow::Owned);
+        }
+        Some(Cow::Borrowed(inside))
+    }
+
+    /// Returns the decoded string like [`text`](Self::text), and shares the buffer.
+    pub(crate) fn shared_text(&self) -> Option<ByteString> {
         let inside = self.text.strip_prefix('"')?.strip_suffix('"')?;
         if memchr::memchr(b'\\', inside.as_bytes()).is_some() {
             return self.decode::<String>().ok().map(Into::into);
@@ -174,7 +183,7 @@ impl RawJson {
         if string::is_plain(inside.as_bytes()) {
             return Some(self.text.slice_ref(inside));
         }
-        self.part(value).text()
+        self.part(value).shared_text()
     }
 
     /// Wraps text that is known to be one JSON value on one line.
@@ -453,7 +462,7 @@ mod tests {
 
     #[test]
     fn a_string_is_the_text_between_its_quotes() {
-        let text = |json: &str| RawJson::parse(json.to_owned()).unwrap().text();
+        let text = |json: &str| RawJson::parse(json.to_owned()).unwrap().text().map(Cow::into_owned);
         assert_eq!(text(r#""add""#).as_deref(), Some("add"));
         assert_eq!(text(r#""""#).as_deref(), Some(""));
         assert_eq!(text(r#""a\u0062\"""#).as_deref(), Some("ab\""));

@@ -6,6 +6,8 @@ mod error;
 mod id;
 mod lines;
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use bytestring::ByteString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -14,10 +16,11 @@ pub use self::envelope::{Envelope, Envelopes, MessageError, MessageErrorKind};
 pub use self::error::{ErrorCode, ErrorObject};
 pub use self::id::{ProgressToken, RequestId};
 pub use self::lines::{LineTooLong, Lines};
+use crate::MethodName;
 use crate::json::layout::ParamsLayout;
 use crate::json::scanner::LineBreaks;
 use crate::json::{EncodeError, RawJson, SyntaxError, SyntaxErrorKind, on_one_line};
-use crate::method::{Method, Notification as NotificationMethod};
+use crate::method::{Method, NotificationMethod};
 use crate::revision::{method_info, unexpected_batch};
 
 /// Default maximum number of messages in a batch.
@@ -42,7 +45,7 @@ pub struct Request {
     /// Id of the request; the response has the same.
     pub id: RequestId,
     /// Name of the method.
-    pub method: ByteString,
+    pub method: MethodName,
     /// The parameters, a JSON object.
     pub params: Option<RawJson>,
 }
@@ -52,7 +55,7 @@ pub struct Request {
 #[non_exhaustive]
 pub struct Notification {
     /// Name of the method.
-    pub method: ByteString,
+    pub method: MethodName,
     /// The parameters, a JSON object.
     pub params: Option<RawJson>,
 }
@@ -136,13 +139,13 @@ impl Message {
         let raw = |part: &str| RawJson::trusted(on_one_line(text.slice_ref(part), line_breaks));
         // Joining lines keeps the length of the text, so the offsets in the layout stay valid.
         let params_of = |part: &str| RawJson::with_layout(on_one_line(text.slice_ref(part), line_breaks), layout);
-        let name = |method: std::borrow::Cow<'_, str>| match method {
+        let name = |method: Cow<'_, str>| match method {
             // The static name of a known method does not keep the buffer alive and is cheap to clone.
-            std::borrow::Cow::Borrowed(method) => match method_info(method) {
-                Some(known) => ByteString::from_static(known.name),
-                None => text.slice_ref(method),
+            Cow::Borrowed(method) => match method_info(method) {
+                Some(known) => MethodName::from_static(known.name),
+                None => MethodName::shared(text.slice_ref(method)),
             },
-            std::borrow::Cow::Owned(method) => method.into(),
+            Cow::Owned(method) => method.into(),
         };
         match envelope {
             Envelope::Request { id, method, params } => {
@@ -159,7 +162,7 @@ impl Message {
 
 impl Request {
     /// Creates a request of any method, also of one unknown to this crate.
-    pub fn raw(id: impl Into<RequestId>, method: impl Into<ByteString>, params: Option<RawJson>) -> Self {
+    pub fn raw(id: impl Into<RequestId>, method: impl Into<MethodName>, params: Option<RawJson>) -> Self {
         Self { id: id.into(), method: method.into(), params }
     }
 
@@ -168,7 +171,7 @@ impl Request {
     /// # Errors
     /// If the parameters cannot be encoded as JSON.
     pub fn new<M: Method>(id: impl Into<RequestId>, params: &M::Params) -> Result<Self, EncodeError> {
-        Ok(Self::raw(id, ByteString::from_static(M::NAME), Some(RawJson::encode(params)?)))
+        Ok(Self::raw(id, MethodName::from_static(M::NAME), Some(RawJson::encode(params)?)))
     }
 
     /// Decodes the parameters.
@@ -192,7 +195,7 @@ impl Request {
 
 impl Notification {
     /// Creates a notification of any method, also of one unknown to this crate.
-    pub fn raw(method: impl Into<ByteString>, params: Option<RawJson>) -> Self {
+    pub fn raw(method: impl Into<MethodName>, params: Option<RawJson>) -> Self {
         Self { method: method.into(), params }
     }
 
@@ -201,7 +204,7 @@ impl Notification {
     /// # Errors
     /// If the parameters cannot be encoded as JSON.
     pub fn new<N: NotificationMethod>(params: &N::Params) -> Result<Self, EncodeError> {
-        Ok(Self::raw(ByteString::from_static(N::NAME), Some(RawJson::encode(params)?)))
+        Ok(Self::raw(MethodName::from_static(N::NAME), Some(RawJson::encode(params)?)))
     }
 
     /// Decodes the parameters.
@@ -248,10 +251,10 @@ impl Response {
     }
 }
 
-fn detach(method: &mut ByteString, params: &mut Option<RawJson>) {
+fn detach(method: &mut MethodName, params: &mut Option<RawJson>) {
     // The names of known methods are static.
     if method_info(method).is_none() {
-        *method = ByteString::from(&**method);
+        *method = MethodName::from(method.as_str());
     }
     if let Some(params) = params {
         *params = params.detached();

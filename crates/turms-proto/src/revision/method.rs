@@ -3,7 +3,7 @@
 use super::ProtocolVersion::{self, *};
 use super::VersionRange;
 use super::message::{Translation, TranslationStep};
-use crate::method::{Method, Notification};
+use crate::method::{Method, NotificationMethod};
 use crate::types;
 
 /// Direction of a method.
@@ -69,7 +69,7 @@ const fn task_request<M: Method>(direction: Direction, span: VersionRange) -> Me
     MethodInfo { name: M::NAME, kind: MethodKind::Request, direction, span, translation }
 }
 
-const fn notification<N: Notification>(direction: Direction, span: VersionRange) -> MethodInfo {
+const fn notification<N: NotificationMethod>(direction: Direction, span: VersionRange) -> MethodInfo {
     let translation = Translation { params: TranslationStep::apply::<N::Params>, result: TranslationStep::skip };
     MethodInfo { name: N::NAME, kind: MethodKind::Notification, direction, span, translation }
 }

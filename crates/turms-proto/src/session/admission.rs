@@ -80,7 +80,7 @@ impl Admission {
                 request.method
             ))),
             (_, Some(_)) if self.pending_initialize.is_some() => {
-                Err(ErrorObject::invalid_request("wait for the answer to initialize"))
+                Err(ErrorObject::invalid_request("wait for the response to initialize"))
             }
             (_, Some(version)) if is_foreign(request, version) => Err(ErrorObject::method_not_found(&request.method)),
             (_, Some(version)) => Ok(version),
@@ -140,7 +140,7 @@ impl VersionClaim {
         let (meta, version) = (meta.as_object()?, version?);
         let read = || {
             let version = meta.part(version);
-            let version = match version.text() {
+            let version = match version.shared_text() {
                 Some(version) => version,
                 None => {
                     let decoded = version.decode::<String>();

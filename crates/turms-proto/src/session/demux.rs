@@ -1,6 +1,6 @@
 use crate::Notification;
 use crate::RequestId;
-use crate::method::Notification as _;
+use crate::method::NotificationMethod as _;
 use crate::types::{Progress, ProgressParams, key};
 
 /// The request that a notification belongs to.

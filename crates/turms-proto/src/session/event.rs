@@ -128,10 +128,10 @@ impl Negotiated {
 #[non_exhaustive]
 pub enum RequestError {
     /// The peer responded with an error.
-    #[error("the peer answered with an error")]
+    #[error("error response")]
     Peer(#[source] Box<ErrorObject>),
     /// The response is invalid.
-    #[error("the peer's answer is not valid: {0}")]
+    #[error("invalid response: {0}")]
     Invalid(String),
     /// The response was longer than the limit, so it was not read. The request may have run.
     #[error(
@@ -148,7 +148,7 @@ pub enum RequestError {
     #[error("no response within {} (max_duration)", format_duration(*.0))]
     MaxDuration(Duration),
     /// The connection is closed.
-    #[error("the connection was closed before the answer came")]
+    #[error("connection closed before the response")]
     Closed,
 }
 
@@ -171,7 +171,7 @@ impl RequestError {
 #[non_exhaustive]
 pub enum OpenError {
     /// The client and server have no common revision.
-    #[error("no common protocol version: the server speaks {}, this client {}", list(theirs), list(ours))]
+    #[error("no common protocol version: the server supports {}, this client {}", list(theirs), list(ours))]
     NoCommonVersion {
         /// Versions that the server supports.
         theirs: Vec<String>,
@@ -179,7 +179,7 @@ pub enum OpenError {
         ours: Vec<String>,
     },
     /// The server does not support `server/discover`, and the client options forbid the handshake.
-    #[error("the server speaks only older revisions, and this client was told to speak {}", list(ours))]
+    #[error("the server supports only older revisions, and this client is set to {}", list(ours))]
     OnlyOlder {
         /// Versions that the client supports.
         ours: Vec<String>,
@@ -188,16 +188,16 @@ pub enum OpenError {
         refusal: Option<Box<ErrorObject>>,
     },
     /// The server rejected the handshake.
-    #[error("the server refused the handshake")]
+    #[error("the server rejected the handshake")]
     Refused(#[source] Box<ErrorObject>),
     /// The response to the handshake is invalid.
-    #[error("the server's answer to the handshake is not valid: {0}")]
+    #[error("invalid response to the handshake: {0}")]
     Invalid(String),
     /// The server did not respond in time.
-    #[error("the server did not answer within the handshake timeout")]
+    #[error("no response to the handshake within its timeout")]
     TimedOut,
     /// The connection closed first.
-    #[error("the connection was closed before it was open")]
+    #[error("connection closed during the handshake")]
     Closed,
 }
 

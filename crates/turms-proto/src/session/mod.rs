@@ -41,8 +41,6 @@ mod stats;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use bytestring::ByteString;
-
 use self::admission::Admission;
 pub use self::admission::{VersionClaim, missing_meta, unsupported_version};
 pub use self::demux::RelatedRequest;
@@ -58,12 +56,12 @@ use crate::jsonrpc::{
     ErrorObject, Incoming, LineTooLong, Message, MessageError, MessageErrorKind, Notification, Request, RequestId,
     Response, encode,
 };
-use crate::method::{Method as _, Notification as _};
+use crate::method::{Method as _, NotificationMethod as _};
 use crate::revision::unexpected_batch;
 use crate::types::{
     Cancelled, CancelledParams, Initialize, Initialized, Listen, Meta, Ping, Progress, ProgressParams, RequestMeta, key,
 };
-use crate::{Ability, Object, ProtocolVersion, RawJson};
+use crate::{Ability, MethodName, Object, ProtocolVersion, RawJson};
 
 /// ConnectionStatus of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -245,7 +243,7 @@ impl<T> Session<T> {
     /// If the connection does not allow requests in its current state.
     pub fn request(
         &mut self,
-        method: impl Into<ByteString>,
+        method: impl Into<MethodName>,
         params: Option<RawJson>,
         options: RequestOptions,
         owner: T,
@@ -275,7 +273,7 @@ impl<T> Session<T> {
     /// If the connection is closed.
     pub fn notify(
         &mut self,
-        method: impl Into<ByteString>,
+        method: impl Into<MethodName>,
         params: Option<RawJson>,
     ) -> Result<Notification, SessionError> {
         if self.status == ConnectionStatus::Closed {
@@ -783,7 +781,7 @@ impl<T> Session<T> {
                 let options = RequestOptions::default().timeout(timeout);
                 let id = self.pending.insert(RequestOwner::Opening(kind), RequestKind::Handshake, options, now);
                 self.stats.requests_sent += 1;
-                let request = Request::raw(id, ByteString::from_static(kind.method()), Some(params));
+                let request = Request::raw(id, MethodName::from_static(kind.method()), Some(params));
                 self.send(Message::Request(request));
             }
             OpeningStep::Wait => {}
@@ -796,7 +794,7 @@ impl<T> Session<T> {
                 self.stats.timed_out += self.pending.remove_all(|owner| matches!(owner, RequestOwner::Opening(_)));
                 if let Some(method) = notification {
                     self.stats.notifications_sent += 1;
-                    self.send(Message::Notification(Notification::raw(ByteString::from_static(method), None)));
+                    self.send(Message::Notification(Notification::raw(MethodName::from_static(method), None)));
                 }
                 self.events.push_back(Event::Opened(opened));
             }

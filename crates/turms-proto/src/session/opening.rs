@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Dialect, Negotiated, OpenError, RequestError};
 use crate::jsonrpc::{ErrorCode, ErrorObject};
-use crate::method::{Method, Notification as _};
+use crate::method::{Method, NotificationMethod as _};
 use crate::revision::{Translate as _, discover_of_initialize, initialize_of_meta, newest_common};
 use crate::types::{
     ClientCapabilities, Discover, DiscoverResult, EmptyParams, Implementation, Initialize, InitializeResult,

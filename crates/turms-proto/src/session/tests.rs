@@ -270,10 +270,7 @@ fn a_version_choice_excludes_other_versions() {
     let mut pair = Pair::new(options().choice(VersionChoice::Stateless), &[V2025_11_25]);
     pair.open();
     let Err(error) = &pair.opened[0] else { panic!() };
-    assert_eq!(
-        error.to_string(),
-        "the server speaks only older revisions, and this client was told to speak 2026-07-28"
-    );
+    assert_eq!(error.to_string(), "the server supports only older revisions, and this client is set to 2026-07-28");
 
     let mut pair = Pair::new(options().choice(VersionChoice::Handshake), &ProtocolVersion::ALL);
     pair.open();
@@ -282,12 +279,12 @@ fn a_version_choice_excludes_other_versions() {
     let mut pair = Pair::new(options().choice(VersionChoice::Only(V2025_03_26)), &[V2025_11_25]);
     pair.open();
     let Err(error) = &pair.opened[0] else { panic!() };
-    assert_eq!(error.to_string(), "no common protocol version: the server speaks 2025-11-25, this client 2025-03-26");
+    assert_eq!(error.to_string(), "no common protocol version: the server supports 2025-11-25, this client 2025-03-26");
 
     let mut pair = Pair::new(options().choice(VersionChoice::Handshake), &[V2026_07_28]);
     pair.open();
     let Err(error) = &pair.opened[0] else { panic!() };
-    assert!(error.to_string().starts_with("no common protocol version: the server speaks 2026-07-28"), "{error}");
+    assert!(error.to_string().starts_with("no common protocol version: the server supports 2026-07-28"), "{error}");
 }
 
 #[test]

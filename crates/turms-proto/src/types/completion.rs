@@ -72,7 +72,7 @@ impl Serialize for Reference {
 impl<'de> Deserialize<'de> for Reference {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = RawJson::deserialize(deserializer)?;
-        let kind = value.member("type").and_then(|kind| kind.text());
+        let kind = value.member("type").and_then(|kind| kind.shared_text());
         match kind.as_deref() {
             Some("ref/prompt") => value.decode().map(Self::Prompt).map_err(D::Error::custom),
             Some("ref/resource") => value.decode().map(Self::Resource).map_err(D::Error::custom),

@@ -338,7 +338,7 @@ fields!(
 impl<'de> Deserialize<'de> for Field {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let object = Object::deserialize(deserializer)?;
-        let kind = object.get("type").and_then(|kind| kind.text());
+        let kind = object.get("type").and_then(|kind| kind.shared_text());
         let has = |name| object.contains(name);
         let field = match kind.as_deref() {
             Some("boolean") => object.decode().map(Self::Boolean),

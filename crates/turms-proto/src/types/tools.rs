@@ -170,6 +170,7 @@ pub struct CallToolParams {
 impl CallToolParams {
     /// Returns the name and arguments of a call that has only these and `_meta`, as most calls do. They share the
     /// buffer of `params`. Returns `None` for other or invalid parameters, which need to be decoded in full.
+    #[doc(hidden)]
     #[must_use]
     pub fn plain(params: &RawJson) -> Option<(ByteString, Option<Object>)> {
         let [name, arguments, meta] = params.call_members()?;

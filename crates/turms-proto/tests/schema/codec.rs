@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::method::{Method, NotificationMethod};
 use turms_proto::types::{
     self, CallToolParams, Content, CreateMessageResult, ElicitResult, Field, Implementation, InputResponses,
     ListRootsResult, ListToolsResult, Meta, PaginatedParams, TextContent, UrlElicitationRequired, key,

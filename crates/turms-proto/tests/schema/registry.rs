@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use turms_proto::method::{Method, Notification};
+use turms_proto::method::{Method, NotificationMethod};
 use turms_proto::revision::Translate;
 use turms_proto::{ErrorObject, Object, ProgressToken, RawJson, RequestId, types};
 
@@ -126,7 +126,7 @@ pub(crate) static ROWS: &[Row] = &[
     typed::<types::ModelHint>("ModelHint"),
     typed::<types::ModelPreferences>("ModelPreferences"),
     row("MultiSelectEnumSchema", codec::field).translates::<types::Field>(),
-    envelope("Notification", codec::message),
+    envelope("NotificationMethod", codec::message),
     row("NotificationMetaObject", codec::meta).translates::<types::Meta>(),
     typed::<types::EmptyParams>("NotificationParams"),
     typed::<types::NumberField>("NumberSchema"),
@@ -232,7 +232,7 @@ const fn request<M: Method>(name: &'static str) -> Row {
     envelope(name, codec::request::<M>)
 }
 
-const fn notification<N: Notification>(name: &'static str) -> Row {
+const fn notification<N: NotificationMethod>(name: &'static str) -> Row {
     envelope(name, codec::notification::<N>)
 }
 
@@ -382,7 +382,7 @@ impl Row {
             _ if !self.wrap => Vec::new(),
             name if name.starts_with("JSONRPC") || name.ends_with("Response") || name.ends_with("Error") => Vec::new(),
             name if name.ends_with("Request") => vec![version, ("id", Json::integer(1))],
-            name if name.ends_with("Notification") => vec![version],
+            name if name.ends_with("NotificationMethod") => vec![version],
             name => panic!("{name}: only requests and notifications can be wrapped"),
         }
     }

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use bytestring::ByteString;
 use turms_core::{CallResult, InsufficientScopeError, Payload, ServiceError};
-use turms_proto::method::{Method as _, Notification as _};
+use turms_proto::method::{Method as _, NotificationMethod as _};
 use turms_proto::revision::tag_subscription;
 use turms_proto::types::{
     Acknowledged, AcknowledgedParams, Listen, ListenParams, Meta, ServerCapabilities, SubscriptionFilter,
     SubscriptionsListenResult,
 };
-use turms_proto::{ErrorObject, RawJson};
+use turms_proto::{ErrorObject, MethodName, RawJson};
 
 use super::resource::ResourceLookup;
 use super::{Router, find_resource, is_hidden};
@@ -100,10 +99,10 @@ async fn send_changes(
     let gone = |_| ErrorObject::internal("the client has disconnected");
     let acknowledged = AcknowledgedParams::new(filter);
     let params = RawJson::encode(&acknowledged).map_err(|error| crate::respond::encode_error(&error))?;
-    let tagged = |params: Option<&RawJson>, method: ByteString| {
+    let tagged = |params: Option<&RawJson>, method: MethodName| {
         turms_proto::Notification::raw(method, Some(tag_subscription(params, &id)))
     };
-    let acknowledgement = tagged(Some(&params), ByteString::from_static(Acknowledged::NAME));
+    let acknowledgement = tagged(Some(&params), MethodName::from_static(Acknowledged::NAME));
     context.peer().notify_raw(acknowledgement).await.map_err(gone)?;
     let shutdown = handle.shutdown_token();
     loop {

@@ -30,8 +30,8 @@ pub(crate) use self::tool::{ToolRequest, finish};
 use crate::call_log::CallLog;
 use crate::catalog::{Catalog, CatalogList, meta_for};
 use crate::context::Context;
+use crate::current_call::with_current_call;
 use crate::extension;
-use crate::forward;
 use crate::handle::ServerHandle;
 use crate::input::{InputRequestState, InputRounds, RoundEnd};
 use crate::layered::LayerStack;
@@ -186,7 +186,7 @@ impl Router {
             },
         };
         match traced {
-            Some(context) => forward::with_current_call(context, call),
+            Some(context) => with_current_call(context, call),
             None => call,
         }
     }

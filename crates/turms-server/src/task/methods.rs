@@ -8,7 +8,7 @@ use turms_core::store::{StoreError, TaskAnswer, TaskRecord};
 use turms_core::{CallResult, Payload, Peer, PeerError, ServiceError};
 use turms_proto::method::Method as _;
 use turms_proto::revision::{core_task, core_task_result};
-use turms_proto::session::{RequestError, RequestOptions};
+use turms_proto::session::RequestOptions;
 use turms_proto::types::{
     CancelTask, CoreTask, Cursor, EmptyResult, GetCoreTaskResult, GetTask, InputRequest, ListCoreTasks,
     ListTasksResult, Meta, PaginatedParams, ResultType, TaskParams, TaskStatus, UpdateTask, UpdateTaskParams,
@@ -193,10 +193,8 @@ impl InputRequestClaim {
         let Some(question) = question else { return Ok(()) };
         let answer = match ask(&peer, question, &self.id).await {
             Ok(answer) => TaskAnswer::Given(answer),
-            Err(PeerError::Request(RequestError::Peer(error))) => TaskAnswer::Refused(*error),
-            Err(PeerError::Request(error)) if error.is_timeout() => {
-                TaskAnswer::Refused(ErrorObject::internal(PeerError::Request(error).to_string()))
-            }
+            Err(PeerError::ErrorResponse(error)) => TaskAnswer::Refused(*error),
+            Err(error) if error.is_timeout() => TaskAnswer::Refused(ErrorObject::internal(error.to_string())),
             // Another connection may send it later.
             Err(error) => return Err(ErrorObject::internal(format!("the input request could not be sent: {error}"))),
         };

@@ -3,15 +3,14 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bytestring::ByteString;
 use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 use turms_core::__internal::PanicGuard;
 use turms_core::store::{StoreError, TaskAnswer, TaskRecord, TaskStore};
-use turms_proto::method::Notification as NotificationMethod;
+use turms_proto::method::NotificationMethod;
 use turms_proto::revision::core_task;
 use turms_proto::types::{CoreTaskStatus, InputRequest, Meta, Task, TaskStatus};
-use turms_proto::{Ability, ErrorObject, Notification, Object, RawJson};
+use turms_proto::{Ability, ErrorObject, MethodName, Notification, Object, RawJson};
 
 use super::{edit_record, end_record, task_store_error, with_related_task};
 use crate::context::Context;
@@ -78,7 +77,7 @@ impl RunningTask {
         let Some(session) = self.session.as_ref().and_then(Weak::upgrade) else { return };
         if let Ok(params) = Object::encode(params) {
             let params = with_related_task(params, self.id()).into();
-            let notification = Notification::raw(ByteString::from_static(N::NAME), Some(params));
+            let notification = Notification::raw(MethodName::from_static(N::NAME), Some(params));
             let _ = session.peer().notify_raw(notification).await;
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 use tokio::sync::mpsc;
-use turms_proto::method::Notification;
+use turms_proto::method::NotificationMethod;
 use turms_proto::types::{EmptyParams, ListTools, PaginatedParams, key};
 use turms_proto::{Ability, ErrorCode, Object, ProtocolVersion};
 use turms_server::{Component, Context, ExtensionBuilder, Router, Server, ServerExtension, Tool};
@@ -64,7 +64,7 @@ impl ServerExtension for Echo {
 
 struct Ring;
 
-impl Notification for Ring {
+impl NotificationMethod for Ring {
     const NAME: &'static str = "notifications/echo/ring";
     type Params = EmptyParams;
 }

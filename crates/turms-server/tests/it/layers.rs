@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytestring::ByteString;
 use parking_lot::Mutex;
 use serde_json::json;
 use turms_core::layer::{Layer, Next, from_fn};
@@ -12,7 +11,7 @@ use turms_core::{
 };
 use turms_proto::session::RequestOptions;
 use turms_proto::types::*;
-use turms_proto::{ErrorObject, Notification, Object, ProtocolVersion, RawJson};
+use turms_proto::{ErrorObject, MethodName, Notification, Object, ProtocolVersion, RawJson};
 use turms_server::{Args, Context, InputError, Prompt, Resource, ResourceUri, Server, Tool};
 use turms_testkit::test_client::{Script, TestClient};
 use turms_testkit::tools::{Add, Name};
@@ -154,7 +153,7 @@ impl PeerTransport for RecordedPeer {
 
     fn request(
         &self,
-        method: ByteString,
+        method: MethodName,
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {

@@ -90,7 +90,7 @@ impl PeerTransport for Asked {
 
     fn request(
         &self,
-        _: bytestring::ByteString,
+        _: turms_proto::MethodName,
         _: Option<RawJson>,
         _: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {

@@ -2,12 +2,11 @@
 
 use std::sync::Weak;
 
-use bytestring::ByteString;
 use turms_core::__internal::{dispatch, dispatch_notification, too_many_in_flight};
 use turms_core::{BoxFuture, CallContext, ObservedCall, OutgoingRequest, Payload, Peer, PeerError, PeerTransport};
 use turms_proto::session::{Call, Event, RequestOptions, Session, Ticket};
 use turms_proto::types::{Meta, Progress};
-use turms_proto::{ErrorObject, Incoming, Message, MessageError, Notification, RawJson, RequestId};
+use turms_proto::{ErrorObject, Incoming, Message, MessageError, MethodName, Notification, RawJson, RequestId};
 
 use super::outgoing::wait_closed;
 use super::shared::{ResponseWaiter, SessionShared, SessionTask, now};
@@ -173,7 +172,7 @@ impl PeerTransport for ChannelPeer {
 
     fn request(
         &self,
-        method: ByteString,
+        method: MethodName,
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use http::StatusCode;
 use tokio::sync::{oneshot, watch};
 use turms_core::{CallClock, CloseInfo, DropCause, OutgoingRequest, PeerError};
-use turms_proto::session::{RequestError, RequestOptions, Session};
+use turms_proto::session::{RequestOptions, Session};
 use turms_proto::{
     DEFAULT_BATCH_LIMIT, ErrorCode, ErrorObject, Incoming, Message, Notification, RawJson, RequestId, Response, header,
 };
@@ -164,7 +164,7 @@ impl SessionShared {
         let clock = CallClock::new(Some(RequestOptions::DEFAULT_TIMEOUT), None);
         let scope = RequestScope::stream(std::slice::from_ref(&clock));
         match clock.run(self.exchange(body, scope)).await?.inspect_err(|error| self.close_if_expired(error))? {
-            HttpReply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
+            HttpReply::Refused(_, error) => Err(PeerError::ErrorResponse(error)),
             HttpReply::Nothing | HttpReply::Json(_) | HttpReply::Events(_) => Ok(()),
         }
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use http::HeaderValue;
 use tokio::sync::{Notify, oneshot};
 use turms_core::{InboundStream, PeerError};
-use turms_proto::session::RequestError;
 use turms_proto::{DEFAULT_BATCH_LIMIT, RequestId, header};
 
 use super::super::endpoint::RequestScope;
@@ -50,7 +49,7 @@ pub(super) async fn read_responses(
 /// Converts an error after the server has accepted the request: it may have run.
 fn after_acceptance(error: PeerError) -> PeerError {
     match error {
-        PeerError::Closed => PeerError::Request(RequestError::Closed),
+        PeerError::Closed => PeerError::ClosedBeforeResponse,
         PeerError::Unreachable { source, .. } | PeerError::Unauthorized(source) => {
             PeerError::Unreachable { sent: true, source }
         }

@@ -34,7 +34,7 @@ pub enum AccessDenied {
     #[error("the origin {0:?} may not use this server")]
     Origin(String),
     /// The host is not allowed.
-    #[error("this server does not answer for the host {0:?}")]
+    #[error("this server does not serve the host {0:?}")]
     Host(String),
 }
 

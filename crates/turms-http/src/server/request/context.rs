@@ -3,14 +3,13 @@
 use std::any::{Any, TypeId};
 use std::sync::{Arc, OnceLock};
 
-use bytestring::ByteString;
 use http::HeaderValue;
 use http::{Extensions, HeaderMap, Uri};
 use turms_core::__internal::RequestInfo;
 use turms_core::{BoxFuture, ErrorOrigin, PeerError, PeerTransport, Principal, Remote, ServiceError};
 use turms_proto::header::{HeaderLookup, ParamHeaders};
 use turms_proto::session::RequestOptions;
-use turms_proto::{ErrorCode, ErrorObject, Notification, Object, RawJson};
+use turms_proto::{ErrorCode, ErrorObject, MethodName, Notification, Object, RawJson};
 
 use super::RequestHead;
 use crate::server::PeerAddress;
@@ -127,7 +126,7 @@ impl PeerTransport for HttpRequestInfo {
 
     fn request(
         &self,
-        method: ByteString,
+        method: MethodName,
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {

@@ -8,7 +8,7 @@ use turms_core::__internal::{dispatch, is_random_id, random_id};
 use turms_core::store::{SessionRecord, StoreError};
 use turms_core::{BoxFuture, CallContext, CloseReason, Payload, Peer, Principal, Request};
 use turms_proto::header::{HeaderLookup, LAST_EVENT_ID, SESSION_ID};
-use turms_proto::method::{Method as _, Notification as _};
+use turms_proto::method::{Method as _, NotificationMethod as _};
 use turms_proto::session::Dialect;
 use turms_proto::types::{Initialize, Initialized};
 use turms_proto::{Ability, ErrorObject, Incoming, Message, Notification, ProtocolVersion, RawJson, RequestId};

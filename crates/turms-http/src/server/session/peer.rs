@@ -6,11 +6,10 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
-use bytestring::ByteString;
 use tokio::sync::oneshot;
 use turms_core::{BoxFuture, PeerError, PeerTransport};
 use turms_proto::session::{Event, RequestError, RequestOptions};
-use turms_proto::{Message, Notification, RawJson, RequestId};
+use turms_proto::{Message, MethodName, Notification, RawJson, RequestId};
 
 use super::event_stream::StreamKind;
 use super::{HttpSession, HttpSessionState, deliver};
@@ -91,7 +90,7 @@ impl SessionPeer {
 
     async fn send_request(
         &self,
-        method: ByteString,
+        method: MethodName,
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> Result<RawJson, PeerError> {
@@ -130,7 +129,7 @@ impl PeerTransport for SessionPeer {
 
     fn request(
         &self,
-        method: ByteString,
+        method: MethodName,
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
@@ -143,7 +142,7 @@ impl HttpSession {
     fn send_request(
         &self,
         route: &MessageRoute,
-        method: ByteString,
+        method: MethodName,
         params: Option<RawJson>,
         options: RequestOptions,
         reply: super::Waiter,

@@ -5,10 +5,9 @@ use std::future::poll_fn;
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytes::Bytes;
-use bytestring::ByteString;
 use turms_core::{BoxFuture, PeerError, PeerTransport};
 use turms_proto::session::{RequestOptions, SessionError};
-use turms_proto::{Notification, RawJson};
+use turms_proto::{MethodName, Notification, RawJson};
 
 use crate::server::sync::Mutex;
 use crate::sse;
@@ -112,7 +111,7 @@ impl PeerTransport for NotificationQueue {
 
     fn request(
         &self,
-        _: ByteString,
+        _: MethodName,
         _: Option<RawJson>,
         _: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {

@@ -41,7 +41,7 @@ impl PeerTransport for Slow {
 
     fn request(
         &self,
-        _: bytestring::ByteString,
+        _: turms_proto::MethodName,
         _: Option<RawJson>,
         _: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {

@@ -8,7 +8,7 @@ use turms_loom::{block_on, model, spawn};
 use super::*;
 
 fn notification(params: &str) -> Notification {
-    Notification::raw(ByteString::from_static("notifications/x"), Some(RawJson::string(params)))
+    Notification::raw(MethodName::from_static("notifications/x"), Some(RawJson::string(params)))
 }
 
 /// Creates a full queue.
