@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, format_ident, quote};
 use syn::ext::IdentExt as _;
+use syn::token::Paren;
 use syn::{Attribute, Generics, Ident, LitStr, Path, Type, WherePredicate, parse_quote};
 
 use crate::generics::{self, mentions};
@@ -35,8 +36,19 @@ impl Argument {
         for attribute in self.attributes.iter().filter(|attribute| attribute.path().is_ident("serde")) {
             // Other entries are parsed, and reported if they are wrong, by the derive.
             let _ = attribute.parse_nested_meta(|meta| {
+                let is_rename = meta.path.is_ident("rename");
+                if meta.input.peek(Paren) {
+                    // `rename(serialize = "..", deserialize = "..")`: the name in requests is the second.
+                    return meta.parse_nested_meta(|part| {
+                        let value: LitStr = part.value()?.parse()?;
+                        if is_rename && part.path.is_ident("deserialize") {
+                            name = value.value();
+                        }
+                        Ok(())
+                    });
+                }
                 let value = meta.value().and_then(|value| value.parse::<LitStr>());
-                if let (true, Ok(value)) = (meta.path.is_ident("rename"), value) {
+                if let (true, Ok(value)) = (is_rename, value) {
                     name = value.value();
                 }
                 Ok(())
@@ -165,6 +177,22 @@ mod tests {
         let arguments: Vec<Argument> = types.iter().enumerate().map(argument).collect();
         let arguments: Vec<&Argument> = arguments.iter().collect();
         ArgumentStruct::new(&parse_quote!(::turms), &format_ident!("show_all"), &arguments, generics).unwrap()
+    }
+
+    #[test]
+    fn the_name_in_requests_follows_serde() {
+        let argument = |attribute: Attribute| Argument {
+            ident: format_ident!("r#type"),
+            ty: parse_quote!(String),
+            attributes: vec![attribute],
+            header: None,
+            completer: None,
+        };
+        let name = |attribute| argument(attribute).wire_name();
+        assert_eq!(name(parse_quote!(#[schemars(length(min = 1))])), "type");
+        assert_eq!(name(parse_quote!(#[serde(default, rename = "kind")])), "kind");
+        assert_eq!(name(parse_quote!(#[serde(rename(serialize = "a", deserialize = "b"))])), "b");
+        assert_eq!(name(parse_quote!(#[serde(bound(deserialize = "T: A"), rename = "kind")])), "kind");
     }
 
     #[test]
