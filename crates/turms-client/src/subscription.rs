@@ -427,7 +427,7 @@ async fn start(
     let listening = run_stream(shared.clone(), filter, forward, first);
     let task = tokio::spawn(async move { _ = shutdown.run_until_cancelled_owned(listening).await });
     let task = AbortOnDropHandle::new(task);
-    let acknowledged = clock.run(acknowledged).await.map_err(|error| CallError::of_peer(Listen::NAME, error.into()))?;
+    let acknowledged = clock.run(acknowledged).await.map_err(|error| CallError::of_peer(Listen::NAME, error))?;
     match acknowledged {
         Ok(acknowledged) => acknowledged.map(|filter| (task, filter)),
         Err(_) => Err(CallError::not_connected(Listen::NAME, None)),

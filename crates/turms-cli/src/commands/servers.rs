@@ -51,7 +51,7 @@ fn object(server: &ConfiguredServer) -> serde_json::Value {
     };
     json!({
         "name": server.name,
-        "place": server.file,
+        "file": server.file,
         "kind": kind,
         "target": server.target(),
         "enabled": server.is_enabled(),
