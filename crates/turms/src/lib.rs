@@ -208,6 +208,8 @@ pub mod types {
 /// JSON-RPC: messages, ids and error codes.
 pub mod jsonrpc {
     #[doc(inline)]
+    pub use turms_proto::MethodName;
+    #[doc(inline)]
     pub use turms_proto::jsonrpc::{
         ErrorCode, ErrorObject, Message, MessageError, MessageErrorKind, Notification, ProgressToken, Request,
         RequestId, Response,

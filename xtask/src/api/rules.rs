@@ -69,6 +69,8 @@ const HIDDEN: &[&str] = &[
     // Converted inside the crates into a public error.
     "turms_http::client::dial_options::DialOptionsError",
     "turms_http::sse::EventTooLong",
+    "turms_proto::session::event::RequestError",
+    "turms_proto::session::event::SessionError",
 ];
 
 /// Enums, and structs with public fields only, that have no `#[non_exhaustive]`: adding to them is a breaking change. Each has
