@@ -10,9 +10,10 @@ use turms_core::{
 use turms_proto::method::{Method, NotificationMethod};
 use turms_proto::revision::{Translate, task_of_core};
 use turms_proto::types::{
-    Acknowledged, CoreTaskStatus, CreateMessage, Elicit, ElicitationComplete, EmptyResult, InputRequest, ListRoots,
-    Log, LogMessage, LoggingLevel, Meta, Ping, Progress, ProgressParams, PromptListChanged, ResourceListChanged,
-    ResourceUpdated, Task, TaskChanged, ToolListChanged,
+    CoreTaskStatusNotification, CreateMessage, Elicit, ElicitationCompleteNotification, EmptyResult, InputRequest,
+    ListRoots, LogMessage, LoggingLevel, LoggingMessageNotification, Meta, Ping, ProgressNotification, ProgressParams,
+    PromptListChangedNotification, ResourceListChangedNotification, ResourceUpdatedNotification,
+    SubscriptionsAcknowledgedNotification, Task, TaskNotification, ToolListChangedNotification,
 };
 use turms_proto::{DecodeError, ErrorObject, Notification};
 
@@ -44,42 +45,42 @@ impl IncomingHandler {
     /// Invalidates caches and publishes the event of a notification.
     pub(crate) fn on_notification(&self, notification: Notification) {
         let event = match &*notification.method {
-            ToolListChanged::NAME => {
+            ToolListChangedNotification::NAME => {
                 self.forget(&notification);
                 Event::ToolsChanged
             }
-            PromptListChanged::NAME => {
+            PromptListChangedNotification::NAME => {
                 self.forget(&notification);
                 Event::PromptsChanged
             }
-            ResourceListChanged::NAME => {
+            ResourceListChangedNotification::NAME => {
                 self.forget(&notification);
                 Event::ResourcesChanged
             }
-            ResourceUpdated::NAME => match notification.params::<ResourceUpdated>() {
+            ResourceUpdatedNotification::NAME => match notification.params::<ResourceUpdatedNotification>() {
                 Ok(params) => {
                     self.cache.invalidate(Changed::Resource(&params.uri));
                     Event::ResourceUpdated { uri: params.uri }
                 }
                 Err(_) => Event::Notification(Arc::new(notification)),
             },
-            Log::NAME => match notification.params::<Log>() {
+            LoggingMessageNotification::NAME => match notification.params::<LoggingMessageNotification>() {
                 Ok(message) => return self.on_log(message),
                 Err(_) => Event::Notification(Arc::new(notification)),
             },
-            Progress::NAME => match notification.params::<Progress>() {
+            ProgressNotification::NAME => match notification.params::<ProgressNotification>() {
                 Ok(params) => return self.on_progress(params),
                 Err(_) => Event::Notification(Arc::new(notification)),
             },
-            ElicitationComplete::NAME => match notification.params::<ElicitationComplete>() {
+            ElicitationCompleteNotification::NAME => match notification.params::<ElicitationCompleteNotification>() {
                 Ok(params) => Event::ElicitationComplete { id: params.elicitation_id },
                 Err(_) => Event::Notification(Arc::new(notification)),
             },
-            TaskChanged::NAME | CoreTaskStatus::NAME => match task_of(&notification) {
+            TaskNotification::NAME | CoreTaskStatusNotification::NAME => match task_of(&notification) {
                 Some(task) => Event::TaskUpdated(Arc::new(task)),
                 None => Event::Notification(Arc::new(notification)),
             },
-            Acknowledged::NAME => return,
+            SubscriptionsAcknowledgedNotification::NAME => return,
             _ => {
                 self.extensions.iter().for_each(|extension| extension.on_notification(&notification));
                 Event::Notification(Arc::new(notification))
@@ -97,14 +98,14 @@ impl IncomingHandler {
     /// Invalidates the caches that a notification affects.
     pub(crate) fn forget(&self, notification: &Notification) {
         match &*notification.method {
-            ToolListChanged::NAME => {
+            ToolListChangedNotification::NAME => {
                 self.tools.forget();
                 self.cache.invalidate(Changed::Tools);
             }
-            PromptListChanged::NAME => self.cache.invalidate(Changed::Prompts),
-            ResourceListChanged::NAME => self.cache.invalidate(Changed::Resources),
-            ResourceUpdated::NAME => {
-                if let Ok(params) = notification.params::<ResourceUpdated>() {
+            PromptListChangedNotification::NAME => self.cache.invalidate(Changed::Prompts),
+            ResourceListChangedNotification::NAME => self.cache.invalidate(Changed::Resources),
+            ResourceUpdatedNotification::NAME => {
+                if let Ok(params) = notification.params::<ResourceUpdatedNotification>() {
                     self.cache.invalidate(Changed::Resource(&params.uri));
                 }
             }
@@ -206,7 +207,7 @@ impl Service for IncomingHandler {
 
     fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
         let unhandled = match cx.extension::<ObservedCall>() {
-            Some(call) if &*notification.method == Log::NAME => call.notification(notification),
+            Some(call) if &*notification.method == LoggingMessageNotification::NAME => call.notification(notification),
             _ => Err(notification),
         };
         if let Err(notification) = unhandled {
@@ -225,8 +226,10 @@ impl fmt::Debug for IncomingHandler {
 /// Returns the task of a notification, in the form of the extension of 2026-07-28.
 pub(crate) fn task_of(notification: &Notification) -> Option<Task> {
     match &*notification.method {
-        TaskChanged::NAME => notification.params::<TaskChanged>().ok(),
-        CoreTaskStatus::NAME => Some(task_of_core(notification.params::<CoreTaskStatus>().ok()?, None)),
+        TaskNotification::NAME => notification.params::<TaskNotification>().ok(),
+        CoreTaskStatusNotification::NAME => {
+            Some(task_of_core(notification.params::<CoreTaskStatusNotification>().ok()?, None))
+        }
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use turms_core::{CallContext, CancellationToken, Peer};
 use turms_proto::method::NotificationMethod as _;
-use turms_proto::types::{Implementation, Meta, Progress, key};
+use turms_proto::types::{Implementation, Meta, ProgressNotification, key};
 use turms_proto::{MethodName, Notification, Object, RawJson};
 
 /// The context of a request of a server: which server sent it, its metadata and its cancellation.
@@ -89,7 +89,7 @@ impl RequestProgress {
         if let Some(total) = total.into() {
             let _ = params.insert("total", &total);
         }
-        let method = MethodName::from_static(Progress::NAME);
+        let method = MethodName::from_static(ProgressNotification::NAME);
         let _ = self.peer.notify_raw(Notification::raw(method, Some(params.into()))).await;
     }
 }

@@ -9,10 +9,11 @@ use turms_proto::method::{Method, NotificationMethod};
 use turms_proto::revision::{raise_result, tag_subscription};
 use turms_proto::session::RequestOptions;
 use turms_proto::types::{
-    Acknowledged, AcknowledgedParams, ClientCapabilities, ClientCapability, CreateMessage, Discover, DiscoverResult,
-    Elicit, ListRoots, Listen, Log, Meta, Outcome, Ping, Progress, ProgressParams, PromptListChanged,
-    ResourceListChanged, ResourceParams, ResourceUpdated, SetLevel, SetLevelParams, Subscribe,
-    SubscriptionsListenResult, ToolListChanged, Unsubscribe, key,
+    AcknowledgedParams, ClientCapabilities, ClientCapability, CreateMessage, Discover, DiscoverResult, Elicit,
+    ListRoots, Listen, LoggingMessageNotification, Meta, Outcome, Ping, ProgressNotification, ProgressParams,
+    PromptListChangedNotification, ResourceListChangedNotification, ResourceParams, ResourceUpdatedNotification,
+    SetLevel, SetLevelParams, Subscribe, SubscriptionsAcknowledgedNotification, SubscriptionsListenResult,
+    ToolListChangedNotification, Unsubscribe, key,
 };
 use turms_proto::{
     Ability, DecodeError, ErrorObject, MethodName, Notification, Object, ProtocolVersion, RawJson, RequestId,
@@ -115,7 +116,10 @@ fn options_of(cx: &CallContext) -> CallOptions {
         let peer = cx.peer().clone();
         options.on_progress = Some(Arc::new(move |progress: &ProgressParams| {
             if let Some(progress) = with_token(progress, &token) {
-                let _ = peer.try_notify_raw(Notification::raw(MethodName::from_static(Progress::NAME), Some(progress)));
+                let _ = peer.try_notify_raw(Notification::raw(
+                    MethodName::from_static(ProgressNotification::NAME),
+                    Some(progress),
+                ));
             }
         }));
     }
@@ -140,7 +144,9 @@ impl CallObserver for CallerObserver {
     fn notification(&self, notification: Notification) -> Result<(), Notification> {
         let Self(cx) = self;
         let level = match &*notification.method {
-            Log::NAME => notification.params::<Log>().map(|message| message.level),
+            LoggingMessageNotification::NAME => {
+                notification.params::<LoggingMessageNotification>().map(|message| message.level)
+            }
             _ => return Err(notification),
         };
         if level.is_ok_and(|level| cx.log_enabled(level)) {
@@ -221,7 +227,7 @@ async fn forward_changes(mut subscription: Subscription, cx: &CallContext) -> Re
         Notification::raw(notification.method, Some(params))
     };
     let acknowledged = AcknowledgedParams::new(subscription.acknowledged().clone());
-    let acknowledged = Notification::new::<Acknowledged>(&acknowledged);
+    let acknowledged = Notification::new::<SubscriptionsAcknowledgedNotification>(&acknowledged);
     let acknowledged = acknowledged.map_err(|error| ErrorObject::internal(error.to_string()))?;
     cx.peer().notify_raw(tagged(acknowledged)).await.map_err(closed)?;
     while let Some(change) = subscription.next().await {
@@ -237,11 +243,11 @@ async fn forward_changes(mut subscription: Subscription, cx: &CallContext) -> Re
 /// task.
 fn notification_of(change: &Change) -> Option<Notification> {
     let method = match change {
-        Change::ToolList => ToolListChanged::NAME,
-        Change::PromptList => PromptListChanged::NAME,
-        Change::ResourceList => ResourceListChanged::NAME,
+        Change::ToolList => ToolListChangedNotification::NAME,
+        Change::PromptList => PromptListChangedNotification::NAME,
+        Change::ResourceList => ResourceListChangedNotification::NAME,
         Change::Resource { uri } => {
-            return Notification::new::<ResourceUpdated>(&ResourceParams::new(uri)).ok();
+            return Notification::new::<ResourceUpdatedNotification>(&ResourceParams::new(uri)).ok();
         }
         Change::Task { .. } => return None,
     };

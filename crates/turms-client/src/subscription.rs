@@ -18,8 +18,9 @@ use turms_core::{CallClock, CallObserver, OutgoingRequest, Payload};
 use turms_proto::method::{Method, NotificationMethod};
 use turms_proto::session::RequestOptions;
 use turms_proto::types::{
-    Acknowledged, Listen, ListenParams, LoggingLevel, PromptListChanged, ResourceListChanged, ResourceUpdated,
-    ServerCapabilities, SubscriptionFilter, TaskChanged, TaskStatus, ToolListChanged,
+    Listen, ListenParams, LoggingLevel, PromptListChangedNotification, ResourceListChangedNotification,
+    ResourceUpdatedNotification, ServerCapabilities, SubscriptionFilter, SubscriptionsAcknowledgedNotification,
+    TaskNotification, TaskStatus, ToolListChangedNotification,
 };
 use turms_proto::{Ability, DecodeError, MethodName, Notification};
 
@@ -139,7 +140,9 @@ pub(crate) async fn listen(shared: &Arc<ServerShared>, filter: SubscriptionFilte
     let forward = move |notification: Notification, is_first: bool| {
         match &*notification.method {
             // Changed lists become events only on request: see `request_list_changes`.
-            ResourceUpdated::NAME | TaskChanged::NAME if is_first => incoming.on_notification(notification.clone()),
+            ResourceUpdatedNotification::NAME | TaskNotification::NAME if is_first => {
+                incoming.on_notification(notification.clone())
+            }
             _ => incoming.forget(&notification),
         }
         if let Some(change) = change_of(&notification) {
@@ -392,7 +395,7 @@ impl ListenStreams {
     }
 
     fn is_first(&self, number: u64, notification: &Notification) -> bool {
-        if !matches!(&*notification.method, ResourceUpdated::NAME | TaskChanged::NAME) {
+        if !matches!(&*notification.method, ResourceUpdatedNotification::NAME | TaskNotification::NAME) {
             return true;
         }
         !self.0.lock().open.range(..number).any(|(_, filter)| is_wanted(filter, notification))
@@ -595,7 +598,7 @@ struct ListenObserver {
 
 impl CallObserver for ListenObserver {
     fn notification(&self, notification: Notification) -> Result<(), Notification> {
-        if &*notification.method == Acknowledged::NAME {
+        if &*notification.method == SubscriptionsAcknowledgedNotification::NAME {
             self.acknowledged(&notification);
         } else if is_wanted(&self.wanted, &notification) {
             let is_first = self.shared.listen_streams.is_first(self.number, &notification);
@@ -610,7 +613,7 @@ impl CallObserver for ListenObserver {
 
 impl ListenObserver {
     fn acknowledged(&self, notification: &Notification) {
-        let Ok(params) = notification.params::<Acknowledged>() else { return };
+        let Ok(params) = notification.params::<SubscriptionsAcknowledgedNotification>() else { return };
         if let Some(excess) = excess(&params.notifications, &self.wanted) {
             let _ = self.refuse.try_send(excess);
             return;
@@ -626,13 +629,15 @@ impl ListenObserver {
 /// Returns `true` if the filter asks for this notification, or filters do not apply to its method.
 fn is_wanted(filter: &SubscriptionFilter, notification: &Notification) -> bool {
     match &*notification.method {
-        ToolListChanged::NAME => filter.tools_list_changed == Some(true),
-        PromptListChanged::NAME => filter.prompts_list_changed == Some(true),
-        ResourceListChanged::NAME => filter.resources_list_changed == Some(true),
-        ResourceUpdated::NAME => notification.params::<ResourceUpdated>().is_ok_and(|updated| {
-            filter.resource_subscriptions.iter().flatten().any(|wanted| is_within(&updated.uri, wanted))
-        }),
-        TaskChanged::NAME => task_of(notification)
+        ToolListChangedNotification::NAME => filter.tools_list_changed == Some(true),
+        PromptListChangedNotification::NAME => filter.prompts_list_changed == Some(true),
+        ResourceListChangedNotification::NAME => filter.resources_list_changed == Some(true),
+        ResourceUpdatedNotification::NAME => {
+            notification.params::<ResourceUpdatedNotification>().is_ok_and(|updated| {
+                filter.resource_subscriptions.iter().flatten().any(|wanted| is_within(&updated.uri, wanted))
+            })
+        }
+        TaskNotification::NAME => task_of(notification)
             .is_some_and(|task| filter.task_ids.iter().flatten().any(|wanted| *wanted == task.task_id)),
         _ => true,
     }
@@ -661,11 +666,13 @@ fn excess(acknowledged: &SubscriptionFilter, filter: &SubscriptionFilter) -> Opt
 
 fn change_of(notification: &Notification) -> Option<Change> {
     Some(match &*notification.method {
-        ToolListChanged::NAME => Change::ToolList,
-        PromptListChanged::NAME => Change::PromptList,
-        ResourceListChanged::NAME => Change::ResourceList,
-        ResourceUpdated::NAME => Change::Resource { uri: notification.params::<ResourceUpdated>().ok()?.uri },
-        TaskChanged::NAME => {
+        ToolListChangedNotification::NAME => Change::ToolList,
+        PromptListChangedNotification::NAME => Change::PromptList,
+        ResourceListChangedNotification::NAME => Change::ResourceList,
+        ResourceUpdatedNotification::NAME => {
+            Change::Resource { uri: notification.params::<ResourceUpdatedNotification>().ok()?.uri }
+        }
+        TaskNotification::NAME => {
             let task = task_of(notification)?;
             Change::Task { id: task.task_id, status: task.status }
         }

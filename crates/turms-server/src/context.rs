@@ -14,7 +14,7 @@ use turms_proto::session::RequestOptions;
 use turms_proto::types::{
     ClientCapabilities, ClientCapability, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit,
     ElicitAction, ElicitParams, ElicitResult, EmptyParams, Implementation, InputRequest, ListRoots, ListRootsResult,
-    LogMessage, LoggingLevel, Meta, Progress as ProgressNotification, ProgressParams, Root,
+    LogMessage, LoggingLevel, Meta, ProgressNotification, ProgressParams, Root,
 };
 use turms_proto::{Ability, DecodeError, ErrorObject, ProgressToken, ProtocolVersion, RawJson, RequestId};
 

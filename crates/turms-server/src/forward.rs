@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context as SubscriberContext, Layer};
-use turms_proto::types::{Log, LogMessage, LoggingLevel};
+use turms_proto::types::{LogMessage, LoggingLevel, LoggingMessageNotification};
 use turms_proto::{Notification, RawJson};
 
 use crate::context::Context;
@@ -43,7 +43,7 @@ fn forward(event: &Event<'_>, context: &Context) {
     let mut fields = EventFields::default();
     event.record(&mut fields);
     let message = LogMessage::new(level, fields.into_data()).logger(event.metadata().target());
-    if let Ok(notification) = Notification::new::<Log>(&message) {
+    if let Ok(notification) = Notification::new::<LoggingMessageNotification>(&message) {
         // Never waits: the message is dropped if the client's queue is full.
         let _ = context.peer().try_notify_raw(notification);
     }

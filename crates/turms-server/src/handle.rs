@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use serde::Serialize;
 use turms_core::{CallContext, ClientRecord, SessionHandle, Shutdown};
-use turms_proto::types::{Log, LogMessage, LoggingLevel};
+use turms_proto::types::{LogMessage, LoggingLevel, LoggingMessageNotification};
 use turms_proto::{Notification, RawJson};
 use turms_schema::DEFAULT_MAX_VALIDATION_STEPS;
 
@@ -170,7 +170,7 @@ impl ServerHandle {
     /// the log messages of their requests: see [`Context::log`](crate::Context::log).
     pub fn log(&self, level: LoggingLevel, data: impl Serialize) {
         let Ok(data) = RawJson::encode(&data) else { return };
-        let Ok(notification) = Notification::new::<Log>(&LogMessage::new(level, data)) else {
+        let Ok(notification) = Notification::new::<LoggingMessageNotification>(&LogMessage::new(level, data)) else {
             return;
         };
         for handle in self.0.subscriptions.sessions() {

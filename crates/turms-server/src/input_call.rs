@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use turms_core::BoxFuture;
 use turms_proto::Number;
-use turms_proto::types::{Log, LogMessage, ProgressParams};
+use turms_proto::types::{LogMessage, LoggingMessageNotification, ProgressParams};
 
 use crate::context::{Context, InputError};
 
@@ -107,7 +107,7 @@ impl<'a> IntoFuture for LogCall<'a> {
         let Self { context, message } = self;
         Box::pin(async move {
             if let Some(message) = message {
-                context.send_notification::<Log>(&message).await;
+                context.send_notification::<LoggingMessageNotification>(&message).await;
             }
         })
     }

@@ -8,7 +8,8 @@ use tokio::sync::Notify;
 use turms_core::{CallContext, SessionHandle};
 use turms_proto::Notification;
 use turms_proto::types::{
-    PromptListChanged, ResourceListChanged, ResourceParams, ResourceUpdated, SubscriptionFilter, ToolListChanged,
+    PromptListChangedNotification, ResourceListChangedNotification, ResourceParams, ResourceUpdatedNotification,
+    SubscriptionFilter, ToolListChangedNotification,
 };
 
 use crate::session::SessionCore;
@@ -53,10 +54,10 @@ impl Change {
         use turms_proto::types::EmptyParams;
         let empty = EmptyParams::new();
         let made = match self {
-            Self::Tools => Notification::new::<ToolListChanged>(&empty),
-            Self::Prompts => Notification::new::<PromptListChanged>(&empty),
-            Self::Resources => Notification::new::<ResourceListChanged>(&empty),
-            Self::Resource(uri) => Notification::new::<ResourceUpdated>(&ResourceParams::new(uri.as_str())),
+            Self::Tools => Notification::new::<ToolListChangedNotification>(&empty),
+            Self::Prompts => Notification::new::<PromptListChangedNotification>(&empty),
+            Self::Resources => Notification::new::<ResourceListChangedNotification>(&empty),
+            Self::Resource(uri) => Notification::new::<ResourceUpdatedNotification>(&ResourceParams::new(uri.as_str())),
         };
         made.ok()
     }

@@ -1,7 +1,7 @@
 use turms::client::Change;
 use turms::types::{
-    NotificationMethod as _, PromptListChanged, ResourceListChanged, ResourceParams, ResourceUpdated,
-    SubscriptionFilter, ToolListChanged,
+    NotificationMethod as _, PromptListChangedNotification, ResourceListChangedNotification, ResourceParams,
+    ResourceUpdatedNotification, SubscriptionFilter, ToolListChangedNotification,
 };
 
 use crate::args::ListenArgs;
@@ -32,10 +32,12 @@ fn print(session: &CliSession, change: &Change) -> CliResult {
         return session.printer.line(show::change(change));
     }
     match change {
-        Change::ToolList => print_notification(session, ToolListChanged::NAME, None),
-        Change::PromptList => print_notification(session, PromptListChanged::NAME, None),
-        Change::ResourceList => print_notification(session, ResourceListChanged::NAME, None),
-        Change::Resource { uri } => print_notification(session, ResourceUpdated::NAME, Some(ResourceParams::new(uri))),
+        Change::ToolList => print_notification(session, ToolListChangedNotification::NAME, None),
+        Change::PromptList => print_notification(session, PromptListChangedNotification::NAME, None),
+        Change::ResourceList => print_notification(session, ResourceListChangedNotification::NAME, None),
+        Change::Resource { uri } => {
+            print_notification(session, ResourceUpdatedNotification::NAME, Some(ResourceParams::new(uri)))
+        }
         _ => Ok(()),
     }
 }

@@ -1,5 +1,5 @@
 use turms::client::Event;
-use turms::types::{Ability, Log, LogMessage, NotificationMethod as _};
+use turms::types::{Ability, LogMessage, LoggingMessageNotification, NotificationMethod as _};
 
 use crate::args::LogArgs;
 use crate::error::{CliError, CliResult, ExitStatus};
@@ -42,7 +42,7 @@ fn unsupported_revision() -> CliError {
 
 fn print(session: &CliSession, message: &LogMessage) -> CliResult {
     if session.printer.is_json() {
-        let notification = serde_json::json!({ "method": Log::NAME, "params": message });
+        let notification = serde_json::json!({ "method": LoggingMessageNotification::NAME, "params": message });
         return session.printer.json(&notification);
     }
     session.printer.line(show::log(message))

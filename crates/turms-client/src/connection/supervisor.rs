@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use turms_core::{CloseInfo, ConnectError, OutgoingRequest, Payload, PeerError};
 use turms_proto::method::{Method as _, NotificationMethod};
 use turms_proto::session::{ConnectionStatus, RequestOptions};
-use turms_proto::types::{Discover, EmptyParams, Ping, RootsListChanged};
+use turms_proto::types::{Discover, EmptyParams, Ping, RootsListChangedNotification};
 use turms_proto::{Ability, MethodName, Notification};
 
 use super::open::open;
@@ -271,7 +271,7 @@ async fn notify_roots(roots: Option<&mut watch::Receiver<u64>>, connected: &Conn
         return std::future::pending().await;
     };
     while roots.changed().await.is_ok() {
-        let changed = Notification::raw(MethodName::from_static(RootsListChanged::NAME), None);
+        let changed = Notification::raw(MethodName::from_static(RootsListChangedNotification::NAME), None);
         let _ = connected.channel.notify(changed).await;
     }
     std::future::pending().await

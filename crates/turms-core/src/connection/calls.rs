@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Dialect, Event, ResponseAction, Ticket};
-use turms_proto::types::{Listen, Meta, Progress, ProgressParams};
+use turms_proto::types::{Listen, Meta, ProgressNotification, ProgressParams};
 use turms_proto::{ErrorObject, Incoming, LineTooLong, Message, Notification, ProtocolVersion, RequestId, Response};
 
 use super::handle::{ConnectionCommand, PendingRequest, SessionCommand, WaitingCaller};
@@ -208,7 +208,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         match self.protocol.owner(id).and_then(WaitingCaller::observer) {
             Some(observer) => observer.progress(params),
             None => {
-                if let Ok(notification) = Notification::new::<Progress>(params) {
+                if let Ok(notification) = Notification::new::<ProgressNotification>(params) {
                     self.handle_notification(notification, service, task);
                 }
             }

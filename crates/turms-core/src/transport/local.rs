@@ -12,7 +12,8 @@ use turms_proto::method::{Method, NotificationMethod};
 use turms_proto::revision::{discover_of_initialize, initialize_of_meta, newest_common};
 use turms_proto::session::{ConnectionStats, Dialect, Negotiated, OpenError, RelatedRequest, RequestOptions};
 use turms_proto::types::{
-    Discover, DiscoverResult, EmptyParams, Initialize, InitializeResult, Initialized, Meta, RequestMeta, key,
+    Discover, DiscoverResult, EmptyParams, Initialize, InitializeResult, InitializedNotification, Meta, RequestMeta,
+    key,
 };
 use turms_proto::{Ability, MethodName, Notification, ProtocolVersion, RawJson, RequestId};
 
@@ -164,7 +165,7 @@ impl LocalChannel {
             other => OpenError::Invalid(other.to_string()),
         })?;
         let result: InitializeResult = response.take().map_err(|error| OpenError::Invalid(error.to_string()))?;
-        self.send_notification(Notification::raw(MethodName::from_static(Initialized::NAME), None)).await;
+        self.send_notification(Notification::raw(MethodName::from_static(InitializedNotification::NAME), None)).await;
         Ok(discover_of_initialize(result))
     }
 

@@ -17,7 +17,7 @@ use turms_core::{
 use turms_proto::jsonrpc::encode;
 use turms_proto::method::{Method as _, NotificationMethod as _};
 use turms_proto::session::{ConnectionStats, Dialect, RelatedRequest, RequestOptions};
-use turms_proto::types::{CallTool, Cancelled, ListTools, Meta, key};
+use turms_proto::types::{CallTool, CancelledNotification, ListTools, Meta, key};
 use turms_proto::{
     EncodeError, ErrorCode, Incoming, Message, MethodName, Notification, Object, ProtocolVersion, RawJson, RequestId,
     Response,
@@ -212,7 +212,7 @@ impl StatelessChannel {
             return Err(PeerError::Closed);
         }
         // In this era, a request is cancelled by closing its stream.
-        if &*notification.method == Cancelled::NAME {
+        if &*notification.method == CancelledNotification::NAME {
             return Ok(());
         }
         let headers = self.request_headers.headers(self.version, &notification.method, None)?;

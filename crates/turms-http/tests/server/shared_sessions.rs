@@ -12,7 +12,7 @@ use turms_core::{
     BoxFuture, CallContext, Limits, NotifyFuture, Request as Call, ResponseFuture, Service, ServiceError,
 };
 use turms_http::{HttpService, ServeHttp as _, SessionOptions};
-use turms_proto::types::{Progress, ProgressParams};
+use turms_proto::types::{ProgressNotification, ProgressParams};
 use turms_proto::{ErrorObject, Notification, ProgressToken, ProtocolVersion};
 use turms_server::{Context, Server, Tool};
 use turms_testkit::eventually;
@@ -215,7 +215,7 @@ async fn a_task_of_a_dropped_call_learns_that_the_call_is_over() {
             tokio::spawn(async move {
                 waiting.notified().await;
                 let params = ProgressParams::new(ProgressToken::from(1), 1.0).message("x".repeat(1000));
-                while cx.peer().notify::<Progress>(&params).await.is_ok() {}
+                while cx.peer().notify::<ProgressNotification>(&params).await.is_ok() {}
                 *log.lock() = Some(());
             });
             std::future::pending::<()>().await;

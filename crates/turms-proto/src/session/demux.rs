@@ -1,7 +1,7 @@
 use crate::Notification;
 use crate::RequestId;
 use crate::method::NotificationMethod as _;
-use crate::types::{Progress, ProgressParams, key};
+use crate::types::{ProgressNotification, ProgressParams, key};
 
 /// The request that a notification belongs to.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,8 +17,8 @@ impl RelatedRequest {
     /// Returns the request that a notification names; `None` if it names none that can be read.
     #[must_use]
     pub fn of(notification: &Notification) -> Option<Self> {
-        if &*notification.method == Progress::NAME {
-            return notification.params::<Progress>().ok().map(Self::Progress);
+        if &*notification.method == ProgressNotification::NAME {
+            return notification.params::<ProgressNotification>().ok().map(Self::Progress);
         }
         let id = notification.params.as_ref()?.meta()?.member(key::SUBSCRIPTION_ID)?;
         id.decode().ok().map(Self::Subscription)

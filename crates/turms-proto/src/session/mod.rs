@@ -59,7 +59,8 @@ use crate::jsonrpc::{
 use crate::method::{Method as _, NotificationMethod as _};
 use crate::revision::unexpected_batch;
 use crate::types::{
-    Cancelled, CancelledParams, Initialize, Initialized, Listen, Meta, Ping, Progress, ProgressParams, RequestMeta, key,
+    CancelledNotification, CancelledParams, Initialize, InitializedNotification, Listen, Meta, Ping,
+    ProgressNotification, ProgressParams, RequestMeta, key,
 };
 use crate::{Ability, MethodName, Object, ProtocolVersion, RawJson};
 
@@ -670,9 +671,9 @@ impl<T> Session<T> {
     fn receive_notification(&mut self, notification: Notification, now: Instant) {
         self.stats.notifications_received += 1;
         match &*notification.method {
-            Cancelled::NAME => self.receive_cancelled(&notification, now),
-            Progress::NAME => self.receive_progress(notification, now),
-            Initialized::NAME => {
+            CancelledNotification::NAME => self.receive_cancelled(&notification, now),
+            ProgressNotification::NAME => self.receive_progress(notification, now),
+            InitializedNotification::NAME => {
                 if self.agreed.is_some() && self.status == ConnectionStatus::Initializing {
                     self.status = ConnectionStatus::Ready;
                 }
@@ -695,7 +696,7 @@ impl<T> Session<T> {
     }
 
     fn receive_cancelled(&mut self, notification: &Notification, now: Instant) {
-        let params = notification.params::<Cancelled>().unwrap_or_default();
+        let params = notification.params::<CancelledNotification>().unwrap_or_default();
         let Some(id) = params.request_id else {
             self.stats.ignored += 1;
             return;
@@ -822,7 +823,7 @@ impl<T> Session<T> {
     fn notify_cancelled(&mut self, id: &RequestId, reason: Option<&str>) {
         let mut params = CancelledParams::new().request_id(id.clone());
         params.reason = reason.map(str::to_owned);
-        if let Ok(notification) = Notification::new::<Cancelled>(&params) {
+        if let Ok(notification) = Notification::new::<CancelledNotification>(&params) {
             self.stats.notifications_sent += 1;
             self.send(Message::Notification(notification));
         }

@@ -8,7 +8,7 @@ use crate::method::{Method, NotificationMethod as _};
 use crate::revision::{Translate as _, discover_of_initialize, initialize_of_meta, newest_common};
 use crate::types::{
     ClientCapabilities, Discover, DiscoverResult, EmptyParams, Implementation, Initialize, InitializeResult,
-    Initialized, Meta, RequestMeta,
+    InitializedNotification, Meta, RequestMeta,
 };
 use crate::{Ability, Object, ProtocolVersion, RawJson};
 
@@ -403,7 +403,7 @@ impl Opening {
                     .supported_versions
                     .extend(self.discovered.take().into_iter().flat_map(|it| it.supported_versions));
                 let opened = Negotiated { dialect: Dialect::Handshake(version), server: Some(server) };
-                OpeningStep::Open { opened: Box::new(opened), notification: Some(Initialized::NAME) }
+                OpeningStep::Open { opened: Box::new(opened), notification: Some(InitializedNotification::NAME) }
             }
             None => self.no_common_version(vec![answer.protocol_version]),
         }

@@ -25,5 +25,5 @@ pub struct CancelledParams {
 
 notification!(
     /// `notifications/cancelled`.
-    Cancelled = "notifications/cancelled", CancelledParams
+    CancelledNotification = "notifications/cancelled", CancelledParams
 );

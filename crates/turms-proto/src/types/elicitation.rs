@@ -218,7 +218,7 @@ method!(
 
 notification!(
     /// `notifications/elicitation/complete`, only in 2025-11-25.
-    ElicitationComplete = "notifications/elicitation/complete", ElicitationCompleteParams
+    ElicitationCompleteNotification = "notifications/elicitation/complete", ElicitationCompleteParams
 );
 
 #[cfg(test)]

@@ -154,7 +154,7 @@ method!(
 
 notification!(
     /// `notifications/initialized`, until 2025-11-25.
-    Initialized = "notifications/initialized", EmptyParams
+    InitializedNotification = "notifications/initialized", EmptyParams
 );
 
 #[cfg(test)]

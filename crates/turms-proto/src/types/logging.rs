@@ -69,5 +69,5 @@ method!(
 
 notification!(
     /// `notifications/message`.
-    Log = "notifications/message", LogMessage
+    LoggingMessageNotification = "notifications/message", LogMessage
 );

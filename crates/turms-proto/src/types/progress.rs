@@ -30,5 +30,5 @@ pub struct ProgressParams {
 
 notification!(
     /// `notifications/progress`.
-    Progress = "notifications/progress", ProgressParams
+    ProgressNotification = "notifications/progress", ProgressParams
 );

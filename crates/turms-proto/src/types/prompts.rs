@@ -185,7 +185,7 @@ method!(
 
 notification!(
     /// `notifications/prompts/list_changed`.
-    PromptListChanged = "notifications/prompts/list_changed", EmptyParams
+    PromptListChangedNotification = "notifications/prompts/list_changed", EmptyParams
 );
 
 #[cfg(test)]

@@ -268,12 +268,12 @@ method!(
 
 notification!(
     /// `notifications/resources/list_changed`.
-    ResourceListChanged = "notifications/resources/list_changed", EmptyParams
+    ResourceListChangedNotification = "notifications/resources/list_changed", EmptyParams
 );
 
 notification!(
     /// `notifications/resources/updated`.
-    ResourceUpdated = "notifications/resources/updated", ResourceParams
+    ResourceUpdatedNotification = "notifications/resources/updated", ResourceParams
 );
 
 #[cfg(test)]

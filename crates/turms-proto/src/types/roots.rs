@@ -43,5 +43,5 @@ method!(
 
 notification!(
     /// `notifications/roots/list_changed`, until 2025-11-25.
-    RootsListChanged = "notifications/roots/list_changed", EmptyParams
+    RootsListChangedNotification = "notifications/roots/list_changed", EmptyParams
 );

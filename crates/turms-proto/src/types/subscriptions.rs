@@ -99,5 +99,5 @@ method!(
 
 notification!(
     /// `notifications/subscriptions/acknowledged`.
-    Acknowledged = "notifications/subscriptions/acknowledged", AcknowledgedParams
+    SubscriptionsAcknowledgedNotification = "notifications/subscriptions/acknowledged", AcknowledgedParams
 );

@@ -118,7 +118,7 @@ method!(
 
 notification!(
     /// `notifications/tasks` of the extension.
-    TaskChanged = "notifications/tasks", Task
+    TaskNotification = "notifications/tasks", Task
 );
 
 /// Request to run as a task (2025-11-25).
@@ -222,5 +222,5 @@ method!(
 
 notification!(
     /// `notifications/tasks/status` of 2025-11-25.
-    CoreTaskStatus = "notifications/tasks/status", CoreTask
+    CoreTaskStatusNotification = "notifications/tasks/status", CoreTask
 );

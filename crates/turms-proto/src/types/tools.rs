@@ -354,7 +354,7 @@ method!(
 
 notification!(
     /// `notifications/tools/list_changed`.
-    ToolListChanged = "notifications/tools/list_changed", EmptyParams
+    ToolListChangedNotification = "notifications/tools/list_changed", EmptyParams
 );
 
 #[cfg(test)]

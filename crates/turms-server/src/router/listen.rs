@@ -6,8 +6,8 @@ use turms_core::{CallResult, InsufficientScopeError, Payload, ServiceError};
 use turms_proto::method::{Method as _, NotificationMethod as _};
 use turms_proto::revision::tag_subscription;
 use turms_proto::types::{
-    Acknowledged, AcknowledgedParams, Listen, ListenParams, Meta, ServerCapabilities, SubscriptionFilter,
-    SubscriptionsListenResult,
+    AcknowledgedParams, Listen, ListenParams, Meta, ServerCapabilities, SubscriptionFilter,
+    SubscriptionsAcknowledgedNotification, SubscriptionsListenResult,
 };
 use turms_proto::{ErrorObject, MethodName, RawJson};
 
@@ -102,7 +102,7 @@ async fn send_changes(
     let tagged = |params: Option<&RawJson>, method: MethodName| {
         turms_proto::Notification::raw(method, Some(tag_subscription(params, &id)))
     };
-    let acknowledgement = tagged(Some(&params), MethodName::from_static(Acknowledged::NAME));
+    let acknowledgement = tagged(Some(&params), MethodName::from_static(SubscriptionsAcknowledgedNotification::NAME));
     context.peer().notify_raw(acknowledgement).await.map_err(gone)?;
     let shutdown = handle.shutdown_token();
     loop {

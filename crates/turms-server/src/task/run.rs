@@ -9,7 +9,7 @@ use turms_core::__internal::PanicGuard;
 use turms_core::store::{StoreError, TaskAnswer, TaskRecord, TaskStore};
 use turms_proto::method::NotificationMethod;
 use turms_proto::revision::core_task;
-use turms_proto::types::{CoreTaskStatus, InputRequest, Meta, Task, TaskStatus};
+use turms_proto::types::{CoreTaskStatusNotification, InputRequest, Meta, Task, TaskStatus};
 use turms_proto::{Ability, ErrorObject, MethodName, Notification, Object, RawJson};
 
 use super::{edit_record, end_record, task_store_error, with_related_task};
@@ -191,7 +191,7 @@ impl RunningTask {
     fn notify_status(&self, record: &TaskRecord) {
         let Some(session) = self.session.as_ref().and_then(Weak::upgrade) else { return };
         let core = core_task(&record.task);
-        if let Ok(notification) = Notification::new::<CoreTaskStatus>(&core) {
+        if let Ok(notification) = Notification::new::<CoreTaskStatusNotification>(&core) {
             try_notify(&session, notification);
         }
     }

@@ -5,7 +5,7 @@ use std::task::Poll;
 use turms_core::BoxFuture;
 use turms_core::store::{StoreError, TaskRecord};
 use turms_proto::Notification;
-use turms_proto::types::{Task, TaskChanged};
+use turms_proto::types::{Task, TaskNotification};
 
 use super::{TaskManager, is_owned};
 use crate::context::Context;
@@ -47,7 +47,7 @@ impl TaskWatch {
 
     /// Waits for the next change and returns its notification.
     pub(crate) async fn next(&mut self) -> Option<Notification> {
-        Notification::new::<TaskChanged>(&self.next_change().await).ok()
+        Notification::new::<TaskNotification>(&self.next_change().await).ok()
     }
 
     async fn next_change(&mut self) -> Task {

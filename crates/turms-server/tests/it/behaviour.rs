@@ -293,12 +293,12 @@ async fn progress_and_logs_are_sent_on_request() {
     everywhere(|client, _, _| async move {
         client.request_with_progress::<CallTool>(&CallToolParams::new("steps")).await.unwrap();
         for step in 1..=3 {
-            let report = client.expect_notification::<Progress>().await;
+            let report = client.expect_notification::<ProgressNotification>().await;
             assert_eq!((report.progress.as_f64(), report.total.unwrap().as_f64()), (f64::from(step), 3.0));
             assert_eq!(report.message.is_some(), client.version().has(Ability::ProgressMessages));
         }
         if client.version().has(Ability::SessionLogLevel) {
-            let message = client.expect_notification::<Log>().await;
+            let message = client.expect_notification::<LoggingMessageNotification>().await;
             assert_eq!((message.level, message.data.as_str()), (LoggingLevel::Info, r#"{"step":1}"#));
             client.request::<SetLevel>(&SetLevelParams::new(LoggingLevel::Error)).await.unwrap();
             let before = client.notifications().len();

@@ -183,12 +183,12 @@ async fn a_layer_of_the_server_sees_every_message_in_both_directions() {
     let ann = || ElicitResult::accept(json!({ "name": "Ann" })).unwrap();
     let script = Script::new().elicit(move |_| ann()).roots([]);
     let client = TestClient::connect_with(&router, ProtocolVersion::V2025_11_25, script).await;
-    client.notify::<RootsListChanged>(&EmptyParams::new()).await.unwrap();
+    client.notify::<RootsListChangedNotification>(&EmptyParams::new()).await.unwrap();
     within("the notification", counters.reaches("notifications/roots/list_changed", 1)).await;
     let called = client.request_with_progress::<CallTool>(&CallToolParams::new("greet")).await.unwrap();
     let Outcome::Complete(result) = called else { panic!("{called:?}") };
     assert_eq!(result.text(), "Ann");
-    client.expect_notification::<Progress>().await;
+    client.expect_notification::<ProgressNotification>().await;
     let expected = [
         "request initialize",
         "notification notifications/initialized",

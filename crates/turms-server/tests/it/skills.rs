@@ -9,7 +9,8 @@ use serde_json::json;
 use turms_proto::skill::digest;
 use turms_proto::types::{
     CacheScope, GetSkill, GetSkillParams, ListResources, ListSkills, PaginatedParams, ReadDirectory,
-    ReadDirectoryParams, ReadResource, ReadResourceParams, ReadResourceResult, ResourceContents, ResourceListChanged,
+    ReadDirectoryParams, ReadResource, ReadResourceParams, ReadResourceResult, ResourceContents,
+    ResourceListChangedNotification,
 };
 use turms_proto::{Ability, ErrorCode, ProtocolVersion};
 use turms_server::{Router, Server, Skill, Skills};
@@ -279,7 +280,7 @@ async fn a_reload_applies_all_changes_and_a_failed_one_applies_none() {
     fs::remove_dir_all(folder.0.join("b")).unwrap();
     assert_eq!(client.request::<ListSkills>(&PaginatedParams::new()).await.unwrap().skills[1].name().unwrap(), "b");
     skills.reload().unwrap();
-    client.expect_notification::<ResourceListChanged>().await;
+    client.expect_notification::<ResourceListChangedNotification>().await;
     let list = client.request::<ListSkills>(&PaginatedParams::new()).await.unwrap();
     let seen: Vec<_> = list.skills.iter().map(|skill| (skill.name().unwrap(), skill.files().unwrap().len())).collect();
     assert_eq!(seen, [("a".to_owned(), 2), ("c".to_owned(), 1)]);

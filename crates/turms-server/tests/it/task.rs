@@ -322,9 +322,9 @@ async fn an_older_client_receives_the_progress_of_a_task() {
     let params = CallToolParams::new("loud").task(TaskRequest::new());
     let Outcome::CoreTask(created) = client.request_with_progress::<CallTool>(&params).await.unwrap() else { panic!() };
     let related = |meta: Option<Meta>| meta.unwrap().get(key::RELATED_TASK).unwrap().decode::<RelatedTask>().unwrap();
-    let progress = client.expect_notification::<Progress>().await;
+    let progress = client.expect_notification::<ProgressNotification>().await;
     assert_eq!(related(progress.meta).task_id, created.task.task_id);
-    let message = client.expect_notification::<Log>().await;
+    let message = client.expect_notification::<LoggingMessageNotification>().await;
     assert_eq!(related(message.meta).task_id, created.task.task_id);
 }
 
@@ -348,10 +348,10 @@ async fn a_listen_stream_reports_the_status_of_a_task() {
         let client = client.clone();
         async move { client.request::<Listen>(&ListenParams::new(filter)).await }
     });
-    let acknowledged = client.expect_notification::<Acknowledged>().await.notifications;
+    let acknowledged = client.expect_notification::<SubscriptionsAcknowledgedNotification>().await.notifications;
     assert_eq!(acknowledged.task_ids, Some(vec![task.task_id.clone()]));
     stage.go.add_permits(1);
-    let told = client.expect_notification::<TaskChanged>().await;
+    let told = client.expect_notification::<TaskNotification>().await;
     assert_eq!((told.status, text(&told).as_str()), (TaskStatus::Completed, "done"));
     assert!(told.meta.unwrap().subscription_id().unwrap().is_some());
     listening.abort();
@@ -466,7 +466,7 @@ async fn older_clients_request_their_tasks() {
     assert_eq!(result.decode::<CallToolResult>().unwrap().text(), "done");
     let core = client.request::<GetCoreTask>(&TaskParams::new(&*task.task_id)).await.unwrap();
     assert_eq!((core.status, core.ttl, core.poll_interval), (TaskStatus::Completed, Some(60_000), Some(20)));
-    assert_eq!(client.expect_notification::<CoreTaskStatus>().await.status, TaskStatus::Completed);
+    assert_eq!(client.expect_notification::<CoreTaskStatusNotification>().await.status, TaskStatus::Completed);
     // A task is created even for a result that is available at once, if the client requests one.
     begin(&client, "quick").await;
     let error = client.request::<CancelCoreTask>(&TaskParams::new(&*task.task_id)).await.unwrap_err();

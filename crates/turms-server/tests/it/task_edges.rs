@@ -292,7 +292,7 @@ async fn a_duplicate_task_id_in_a_filter_is_acknowledged_once() {
         let client = client.clone();
         async move { client.request::<Listen>(&ListenParams::new(filter)).await }
     });
-    let acknowledged = client.expect_notification::<Acknowledged>().await.notifications;
+    let acknowledged = client.expect_notification::<SubscriptionsAcknowledgedNotification>().await.notifications;
     assert_eq!(acknowledged.task_ids, Some(vec![id]));
     listening.abort();
 }

@@ -25,7 +25,8 @@ use turms_proto::session::{
     VersionChoice,
 };
 use turms_proto::types::{
-    ClientCapabilities, DiscoverResult, Implementation, InitializeResult, Progress, ProgressParams, ServerCapabilities,
+    ClientCapabilities, DiscoverResult, Implementation, InitializeResult, ProgressNotification, ProgressParams,
+    ServerCapabilities,
 };
 use turms_proto::{ErrorObject, Incoming, Message, Notification, ProtocolVersion, RawJson, RequestId, Response};
 
@@ -231,7 +232,7 @@ impl FuzzPeer {
     fn report_progress(&mut self, index: usize) {
         let Some(call) = self.calls.get(index) else { return };
         let params = ProgressParams::new(call.request.id.clone(), 1);
-        let notification = Notification::new::<Progress>(&params).expect("a token and a number are JSON");
+        let notification = Notification::new::<ProgressNotification>(&params).expect("a token and a number are JSON");
         self.send(&Message::Notification(notification));
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use turms_client::{CallErrorKind, Delivery, UnsupportedCause};
-use turms_proto::types::{EmptyParams, RootsListChanged};
+use turms_proto::types::{EmptyParams, RootsListChangedNotification};
 use turms_proto::{Ability, ErrorCode, ProtocolVersion, RawJson};
 
 use crate::behaviour::reach::everywhere;
@@ -65,7 +65,7 @@ async fn any_notification_can_be_sent() {
         client.reaches("rung", 2).await;
         client.notify_raw("fixture/unheard", None).await.unwrap();
         if client.version <= ProtocolVersion::LATEST_WITH_HANDSHAKE {
-            client.notify::<RootsListChanged>(&EmptyParams::new()).await.unwrap();
+            client.notify::<RootsListChangedNotification>(&EmptyParams::new()).await.unwrap();
             client.reaches("roots changed", 1).await;
         }
     })

@@ -5,7 +5,7 @@ use std::sync::Weak;
 use turms_core::__internal::{dispatch, dispatch_notification, too_many_in_flight};
 use turms_core::{BoxFuture, CallContext, ObservedCall, OutgoingRequest, Payload, Peer, PeerError, PeerTransport};
 use turms_proto::session::{Call, Event, RequestOptions, Session, Ticket};
-use turms_proto::types::{Meta, Progress};
+use turms_proto::types::{Meta, ProgressNotification};
 use turms_proto::{ErrorObject, Incoming, Message, MessageError, MethodName, Notification, RawJson, RequestId};
 
 use super::outgoing::wait_closed;
@@ -29,7 +29,7 @@ impl SessionShared {
                 Event::Progress { id, params } => match self.observer(&id) {
                     Some(observer) => observer.progress(&params),
                     None => {
-                        if let Ok(report) = Notification::new::<Progress>(&params) {
+                        if let Ok(report) = Notification::new::<ProgressNotification>(&params) {
                             self.on_notification(report, related()).await;
                         }
                     }

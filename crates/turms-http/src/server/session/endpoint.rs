@@ -10,7 +10,7 @@ use turms_core::{BoxFuture, CallContext, CloseReason, Payload, Peer, Principal, 
 use turms_proto::header::{HeaderLookup, LAST_EVENT_ID, SESSION_ID};
 use turms_proto::method::{Method as _, NotificationMethod as _};
 use turms_proto::session::Dialect;
-use turms_proto::types::{Initialize, Initialized};
+use turms_proto::types::{Initialize, InitializedNotification};
 use turms_proto::{Ability, ErrorObject, Incoming, Message, Notification, ProtocolVersion, RawJson, RequestId};
 
 use super::HttpSession;
@@ -226,7 +226,7 @@ impl HttpState {
         if dispatch(&*session.service, initialize, cx()).await.is_err() {
             return Ok(None);
         }
-        let initialized = Notification::raw(Initialized::NAME, None);
+        let initialized = Notification::raw(InitializedNotification::NAME, None);
         session.run_notification(initialized, cx()).await;
         let session = self.state.sessions.add(session, place);
         // The session may have been closed in the meantime.

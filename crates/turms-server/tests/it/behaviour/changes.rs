@@ -29,30 +29,30 @@ async fn changes_are_sent_to_subscribed_clients() {
                 .resource_subscriptions(vec!["config://app".to_owned()]);
             let listener = client.clone();
             tokio::spawn(async move { listener.request::<Listen>(&ListenParams::new(filter)).await });
-            let acknowledged = client.expect_notification::<Acknowledged>().await;
+            let acknowledged = client.expect_notification::<SubscriptionsAcknowledgedNotification>().await;
             assert_eq!(acknowledged.notifications.tools_list_changed, Some(true));
             assert!(acknowledged.meta.unwrap().subscription_id().unwrap().is_some());
         } else {
             client.request::<Subscribe>(&ResourceParams::new("config://app")).await.unwrap();
         }
         handle.add_tool(Tool::builder("late").handler_sync(|| "here")).unwrap();
-        let changed = client.expect_notification::<ToolListChanged>().await;
+        let changed = client.expect_notification::<ToolListChangedNotification>().await;
         assert_eq!(changed.meta.is_some(), stateless);
         assert_eq!(text_of(&client.call_tool("late", json!({})).await.unwrap()), "here");
         assert!(handle.remove_tool("late") && !handle.remove_tool("late"));
-        client.expect_notification::<ToolListChanged>().await;
+        client.expect_notification::<ToolListChangedNotification>().await;
         assert!(client.call_tool("late", json!({})).await.is_err());
 
         handle.notify_resource_updated("data://blob");
         handle.notify_resource_updated("config://app");
-        assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "config://app");
+        assert_eq!(client.expect_notification::<ResourceUpdatedNotification>().await.uri, "config://app");
         handle.add_prompt(Prompt::builder("p").handler_sync(|| "hi")).unwrap();
         if stateless {
             handle.notify_resource_updated("config://app");
-            client.expect_notification::<ResourceUpdated>().await;
+            client.expect_notification::<ResourceUpdatedNotification>().await;
             assert_eq!(client.notifications(), Vec::<String>::new(), "nothing outside the filter");
         } else {
-            client.expect_notification::<PromptListChanged>().await;
+            client.expect_notification::<PromptListChangedNotification>().await;
             client.request::<Unsubscribe>(&ResourceParams::new("config://app")).await.unwrap();
         }
     })
@@ -66,14 +66,14 @@ async fn a_tool_of_one_session_is_visible_only_there() {
     let session = router.handle().sessions().remove(0);
     let other = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
     session.add_tool(Tool::builder("mine").handler_sync(|| "yours")).unwrap();
-    one.expect_notification::<ToolListChanged>().await;
+    one.expect_notification::<ToolListChangedNotification>().await;
     assert_eq!(text_of(&one.call_tool("mine", json!({})).await.unwrap()), "yours");
     let names = |list: ListToolsResult| list.tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>();
     assert!(names(one.request::<ListTools>(&PaginatedParams::new()).await.unwrap()).contains(&"mine".to_owned()));
     assert!(!names(other.request::<ListTools>(&PaginatedParams::new()).await.unwrap()).contains(&"mine".to_owned()));
     assert!(other.call_tool("mine", json!({})).await.is_err());
     assert!(session.remove_tool("mine") && !session.remove_tool("mine"));
-    one.expect_notification::<ToolListChanged>().await;
+    one.expect_notification::<ToolListChangedNotification>().await;
     assert!(one.call_tool("mine", json!({})).await.is_err());
 }
 
@@ -123,7 +123,7 @@ async fn every_change_reaches_a_client_with_a_full_queue() {
         router.handle().notify_resource_updated("data://blob");
     }
     router.handle().notify_resource_updated("config://app");
-    while client.expect_notification::<ResourceUpdated>().await.uri != "config://app" {}
+    while client.expect_notification::<ResourceUpdatedNotification>().await.uri != "config://app" {}
 }
 
 #[tokio::test]
@@ -238,10 +238,10 @@ async fn tracing_events_of_a_handler_reach_its_caller() {
     for version in ProtocolVersion::ALL {
         let client = TestClient::connect_with(&router, version, person().log_level(LoggingLevel::Info)).await;
         client.call_tool("speak", json!({})).await.unwrap();
-        let first = client.expect_notification::<Log>().await;
+        let first = client.expect_notification::<LoggingMessageNotification>().await;
         assert_eq!(first.data.as_str(), r#"{"answer":42,"message":"thinking"}"#);
         assert_eq!((first.level, first.logger.as_deref()), (LoggingLevel::Info, Some("speaker")));
-        assert_eq!(client.expect_notification::<Log>().await.data.as_str(), "\"late\"");
+        assert_eq!(client.expect_notification::<LoggingMessageNotification>().await.data.as_str(), "\"late\"");
         assert_eq!(client.notifications(), Vec::<String>::new());
     }
 }
@@ -250,11 +250,13 @@ async fn tracing_events_of_a_handler_reach_its_caller() {
 async fn a_server_sends_custom_notifications_to_its_sessions() {
     let router = Server::new("s", "1").build().unwrap();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
-    router.handle().broadcast(&Notification::new::<Log>(&LogMessage::new(LoggingLevel::Alert, RawJson::NULL)).unwrap());
-    assert_eq!(client.expect_notification::<Log>().await.level, LoggingLevel::Alert);
+    router.handle().broadcast(
+        &Notification::new::<LoggingMessageNotification>(&LogMessage::new(LoggingLevel::Alert, RawJson::NULL)).unwrap(),
+    );
+    assert_eq!(client.expect_notification::<LoggingMessageNotification>().await.level, LoggingLevel::Alert);
     router.handle().log(LoggingLevel::Debug, "too low");
     router.handle().log(LoggingLevel::Error, "high enough");
-    assert_eq!(client.expect_notification::<Log>().await.data.as_str(), "\"high enough\"");
+    assert_eq!(client.expect_notification::<LoggingMessageNotification>().await.data.as_str(), "\"high enough\"");
 }
 
 #[tokio::test]
@@ -322,7 +324,7 @@ async fn hooks_are_called_for_sessions_and_shutdown_ends_them() {
         .unwrap();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_11_25).await;
     opened.notified().await;
-    client.notify::<Initialized>(&EmptyParams::new()).await.unwrap();
+    client.notify::<InitializedNotification>(&EmptyParams::new()).await.unwrap();
     assert_eq!(router.handle().sessions().len(), 1);
     router.handle().shutdown();
     closed.notified().await;

@@ -115,11 +115,11 @@ async fn the_first_item_of_a_kind_that_a_handler_adds_reaches_subscribed_clients
             let filter = SubscriptionFilter::new().prompts_list_changed(true);
             let listener = client.clone();
             tokio::spawn(async move { listener.request::<Listen>(&ListenParams::new(filter)).await });
-            let acknowledged = client.expect_notification::<Acknowledged>().await;
+            let acknowledged = client.expect_notification::<SubscriptionsAcknowledgedNotification>().await;
             assert_eq!(acknowledged.notifications.prompts_list_changed, Some(true));
         }
         client.call_tool("learn", json!({})).await.unwrap();
-        client.expect_notification::<PromptListChanged>().await;
+        client.expect_notification::<PromptListChangedNotification>().await;
         assert_eq!(client.request::<ListPrompts>(&PaginatedParams::new()).await.unwrap().prompts.len(), 1, "{version}");
     }
 }

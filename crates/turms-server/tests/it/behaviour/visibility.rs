@@ -42,7 +42,12 @@ async fn listen(client: &TestClient, uris: &[&str]) -> Vec<String> {
     let filter = SubscriptionFilter::new().resource_subscriptions(uris);
     let listener = client.clone();
     tokio::spawn(async move { listener.request::<Listen>(&ListenParams::new(filter)).await });
-    client.expect_notification::<Acknowledged>().await.notifications.resource_subscriptions.unwrap_or_default()
+    client
+        .expect_notification::<SubscriptionsAcknowledgedNotification>()
+        .await
+        .notifications
+        .resource_subscriptions
+        .unwrap_or_default()
 }
 
 #[tokio::test]
@@ -65,7 +70,7 @@ async fn a_hidden_resource_can_be_neither_subscribed_to_nor_completed() {
         for uri in ["secret://x", "secret-users://1", "open://x"] {
             router.handle().notify_resource_updated(uri);
         }
-        assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "open://x", "{version}");
+        assert_eq!(client.expect_notification::<ResourceUpdatedNotification>().await.uri, "open://x", "{version}");
         for reference in [
             json!({ "type": "ref/prompt", "name": "secret" }),
             json!({ "type": "ref/resource", "uri": "secret-users://{id}" }),
@@ -92,16 +97,16 @@ async fn updates_of_what_has_become_hidden_are_not_delivered() {
             }
         }
         router.handle().notify_resource_updated("secret://x");
-        assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "secret://x", "{version}");
+        assert_eq!(client.expect_notification::<ResourceUpdatedNotification>().await.uri, "secret://x", "{version}");
         hidden.store(true, Ordering::SeqCst);
         router.handle().notify_resource_updated("secret://x");
         router.handle().notify_resource_updated("secret-users://1");
         router.handle().notify_resource_updated("open://x");
-        assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "open://x", "{version}");
+        assert_eq!(client.expect_notification::<ResourceUpdatedNotification>().await.uri, "open://x", "{version}");
         // The removal of an item is announced.
         assert!(router.handle().remove_resource("open://x"));
         router.handle().notify_resource_updated("open://x");
-        assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "open://x", "{version}");
+        assert_eq!(client.expect_notification::<ResourceUpdatedNotification>().await.uri, "open://x", "{version}");
         assert!(client.notifications().iter().all(|method| method != "notifications/resources/updated"), "{version}");
     }
 }
