@@ -20,7 +20,7 @@ use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
 use crate::prompt::Prompt;
 use crate::resource::{Resource, ResourceEntry};
 use crate::tool::Tool;
-use crate::uri_spelling::{are_alike, normalized};
+use crate::uri_spelling::normalized;
 
 /// The tools, prompts, resources and resource templates of a server.
 #[derive(Debug, Clone, Default)]
@@ -139,8 +139,7 @@ impl Catalog {
         let normal = normalized(uri);
         match self.resources.get(&normal) {
             Some(resource) => Some((resource, BTreeMap::new())),
-            // The literals of a template may be percent-encoded differently.
-            None => self.template_at(&normal).or_else(|| self.template_at(uri)),
+            None => self.template_at(uri),
         }
     }
 
@@ -149,12 +148,12 @@ impl Catalog {
     fn template_at(&self, uri: &str) -> Option<(&Resource, BTreeMap<String, String>)> {
         let (template, variables) =
             self.templates.iter().find_map(|template| Some((template, template.variables(uri)?)))?;
-        if !self.has_encoded_uris && !uri.contains('%') {
+        // Without percent-encoding, a template takes two URIs for the same only by their parameters: these may have
+        // another order, and empty ones may lack the `=`.
+        if !self.has_encoded_uris && !uri.contains(['%', '?', ';', '&']) {
             return Some((template, variables));
         }
-        let is_same = |resource: &&Resource| {
-            are_alike(resource.uri(), uri) && template.variables(resource.uri()).as_ref() == Some(&variables)
-        };
+        let is_same = |resource: &&Resource| template.variables(resource.uri()).as_ref() == Some(&variables);
         match self.resources.iter().find(is_same) {
             Some(resource) => Some((resource, BTreeMap::new())),
             None => Some((template, variables)),

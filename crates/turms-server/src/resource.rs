@@ -1,5 +1,6 @@
 //! Resources and resource templates: their descriptions and handlers.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::fmt;
@@ -73,7 +74,12 @@ impl Resource {
         let mut fault = None;
         let definition = if uri.contains('{') {
             match UriTemplate::parse(uri.clone()) {
-                Ok(template) => ResourceEntry::Template(TemplateDefinition::new(uri.clone(), uri), template),
+                Ok(template) => {
+                    // URIs are normalized before they are matched, so the literals must be, too. Names are left as they are.
+                    let normal = UriTemplate::parse(normalized(&uri)).ok();
+                    let normal = normal.filter(|normal| normal.variables().eq(template.variables()));
+                    ResourceEntry::Template(TemplateDefinition::new(uri.clone(), uri), normal.unwrap_or(template))
+                }
                 Err(error) => {
                     fault = Some(error.to_string());
                     ResourceEntry::Resource(ResourceDefinition::new(uri.clone(), uri))
@@ -162,11 +168,7 @@ impl ResourceCore {
         let uri = params.uri;
         let variables = match &self.definition {
             ResourceEntry::Resource(_) => BTreeMap::new(),
-            // The URI may percent-encode the literals of the template differently.
-            ResourceEntry::Template(..) => {
-                let variables = self.variables(&normalized(&uri)).or_else(|| self.variables(&uri));
-                variables.ok_or_else(|| ErrorObject::resource_not_found(&uri))?
-            }
+            ResourceEntry::Template(..) => self.variables(&uri).ok_or_else(|| ErrorObject::resource_not_found(&uri))?,
         };
         context.insert_extension(ResourceUri(uri.clone()));
         let call = CallParts::new(context, Input::Texts(variables));
@@ -187,7 +189,11 @@ impl ResourceCore {
         match &self.definition {
             ResourceEntry::Resource(_) => None,
             ResourceEntry::Template(_, template) => {
-                let captures = template.matches(uri)?;
+                // The URI may percent-encode the literals of the template differently.
+                let captures = match normalized(uri) {
+                    Cow::Borrowed(uri) => template.matches(uri)?,
+                    Cow::Owned(normal) => template.matches(&normal).or_else(|| template.matches(uri))?,
+                };
                 let text = |value: &Value| value.items().join(",");
                 Some(captures.iter().map(|(name, value)| (name.to_owned(), text(value))).collect())
             }

@@ -21,12 +21,6 @@ pub(crate) fn normalized(uri: &str) -> Cow<'_, str> {
     Cow::Owned(normal)
 }
 
-/// Returns `true` if two URIs differ at most in which characters are percent-encoded. Such URIs are not always
-/// equivalent: `a%2Fb` is one segment, `a/b` is two.
-pub(crate) fn are_alike(one: &str, other: &str) -> bool {
-    decoded(one).map(|(byte, _)| byte).eq(decoded(other).map(|(byte, _)| byte))
-}
-
 /// Returns the decoded bytes of a URI, each with a flag that is `true` if the byte was percent-encoded. A `%` without
 /// two hex digits is a literal `%`.
 fn decoded(uri: &str) -> impl Iterator<Item = (u8, bool)> {
@@ -66,11 +60,5 @@ mod tests {
             assert_eq!(normalized(uri), normal, "{uri}");
             assert_eq!(normalized(&normalized(uri)), normal, "{uri}");
         }
-    }
-
-    #[test]
-    fn uris_are_alike_if_they_stand_for_the_same_bytes() {
-        assert!(are_alike("note://x!", "note://x%21") && are_alike("note://ü", "note://%C3%BC"));
-        assert!(!are_alike("note://x", "note://xx") && !are_alike("note://%2570", "note://%70"));
     }
 }

@@ -143,6 +143,73 @@ async fn an_item_is_used_only_with_its_scopes() {
     assert!(call_over_network(&router, None, "tools/call", json!({ "name": "free" })).await.is_ok());
 }
 
+/// Asserts that some URIs are those of items with scopes, and others are not.
+async fn assert_scoped(server: Server, scoped: &[&str], free: &[&str]) {
+    let router = server.build().unwrap();
+    let ann = Principal::new("ann").with_scopes(["a", "b"]);
+    for uri in scoped {
+        let params = json!({ "uri": uri });
+        match call_over_network(&router, None, "resources/read", params.clone()).await {
+            Ok(read) => panic!("{uri} is read without scopes: {read}"),
+            Err(error) => assert_forbidden(&error, uri),
+        }
+        let read = call_over_network(&router, Some(&ann), "resources/read", params).await.unwrap();
+        assert_eq!((&read["contents"][0]["text"], &read["contents"][0]["uri"]), (&json!("scoped"), &json!(uri)));
+    }
+    for uri in free {
+        let read = call_over_network(&router, None, "resources/read", json!({ "uri": uri })).await.unwrap();
+        assert_eq!(read["contents"][0]["text"], "free", "{uri}");
+    }
+}
+
+fn scoped(uri: &str) -> Resource {
+    Resource::builder(uri).scopes(["a", "b"]).handler_sync(|| "scoped")
+}
+
+fn free(uri: &str) -> Resource {
+    Resource::builder(uri).handler_sync(|| "free")
+}
+
+#[tokio::test]
+async fn a_template_does_not_serve_a_resource_with_scopes_whose_parameters_are_written_differently() {
+    let server = Server::new("s", "1")
+        .resource(scoped("memo://list?a=1&b=2"))
+        .resource(scoped("memo://flag?x="))
+        .resource(scoped("memo://parameter;x"))
+        .resource(free("memo://list{?a,b}"))
+        .resource(free("memo://flag{?x}"))
+        .resource(free("memo://parameter{;x}"));
+    let of_scoped = [
+        "memo://list?a=1&b=2",
+        "memo://list?b=2&a=1",
+        "memo://list?b=2&a=%31",
+        "memo://flag?x=",
+        "memo://flag?x",
+        "memo://parameter;x",
+        "memo://parameter;x=",
+    ];
+    let of_templates =
+        ["memo://list?a=1", "memo://list?a=2&b=1", "memo://flag?x=1", "memo://flag", "memo://parameter;x=1"];
+    assert_scoped(server, &of_scoped, &of_templates).await;
+}
+
+#[tokio::test]
+async fn a_template_does_not_serve_the_uris_of_one_with_scopes_whose_literals_are_encoded() {
+    let server = Server::new("s", "1")
+        .resource(scoped("memo://%7Eann/{name}"))
+        .resource(scoped("memo://gr\u{fc}n/%e2%82%ac/{name}"))
+        .resource(free("memo://{+path}"));
+    let of_scoped = [
+        "memo://%7Eann/x",
+        "memo://%7eann/x",
+        "memo://~ann/x",
+        "memo://~ann/%78",
+        "memo://gr\u{fc}n/\u{20ac}/x",
+        "memo://gr%c3%bcn/%E2%82%AC/x",
+    ];
+    assert_scoped(server, &of_scoped, &["memo://other/x", "memo://ann/x"]).await;
+}
+
 #[tokio::test]
 async fn a_listen_request_needs_the_scopes_of_its_resources() {
     let router = server(&Runs::default()).build().unwrap();
