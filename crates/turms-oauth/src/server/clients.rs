@@ -10,7 +10,6 @@ use http::StatusCode;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-#[cfg(feature = "dev")]
 use turms_core::__internal::random_bytes;
 
 use super::documents::Documents;
@@ -109,7 +108,7 @@ impl ServerClient {
 
     /// Returns the name that people see.
     pub(crate) fn display_name(&self) -> &str {
-        self.name.as_deref().unwrap_or(&self.id)
+        self.name.as_deref().filter(|name| !name.trim().is_empty()).unwrap_or(&self.id)
     }
 
     pub(crate) fn from_metadata(
@@ -218,6 +217,7 @@ impl Clients {
             scope: request.scope,
             jwks,
             issued: now,
+            unique: encode(random_bytes::<16>()),
         };
         let sealed = serde_json::to_vec(&registration).map_err(|_| invalid("the registration is invalid"))?;
         if sealed.len() > MAX_REGISTRATION_BYTES {
@@ -306,8 +306,11 @@ pub(crate) fn check_metadata(metadata: &ClientMetadata, schemes: &[String]) -> R
 
 /// Returns `true` for control characters, and for those that change the direction of text or cannot be seen.
 fn is_confusing(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    let is_invisible = matches!(letter,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}');
+    letter.is_control() || is_invisible
 }
 
 const ID_PREFIX: &str = "registered.";
@@ -329,6 +332,9 @@ struct Registration {
     jwks: Option<JwkSet>,
     #[serde(rename = "t")]
     issued: u64,
+    /// Random, so that nobody else can register the same metadata and get the same id and secret.
+    #[serde(rename = "u", default)]
+    unique: String,
 }
 
 impl Registration {

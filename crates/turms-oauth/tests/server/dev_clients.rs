@@ -1,5 +1,7 @@
 //! Registered clients of the development server.
 
+use std::collections::HashSet;
+
 use serde_json::json;
 use turms_oauth::dev::DevServer;
 
@@ -46,6 +48,41 @@ async fn a_registered_secret_works_with_its_method_only() {
         (400, "unauthorized_client".to_owned()),
         "nobody has approved a token for the client itself"
     );
+}
+
+#[tokio::test]
+async fn clients_with_the_same_metadata_share_neither_an_id_nor_a_secret() {
+    let server = DevServer::builder().bind("127.0.0.1:0").await.unwrap();
+    let mut agent = Agent::new();
+    let request =
+        json!({"redirect_uris": [REDIRECT], "client_name": "App", "token_endpoint_auth_method": "client_secret_post"});
+    let (mut ids, mut secrets) = (HashSet::new(), HashSet::new());
+    // Several of them register in the same second.
+    for _ in 0..10 {
+        let client = agent.post_json(server.url("/register"), &request).await.ok();
+        assert!(ids.insert(client["client_id"].to_string()), "another client has this id");
+        assert!(secrets.insert(client["client_secret"].to_string()), "another client has this secret");
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_people_cannot_read_as_it_is_written_cannot_be_registered() {
+    let server = DevServer::builder().bind("127.0.0.1:0").await.unwrap();
+    let mut agent = Agent::new();
+    for name in ["a\u{202e}b", "a\u{61c}b", "a\u{ad}b", "a\u{3164}b", "a\u{180e}b", "a\u{e0041}b", "\u{2800}"] {
+        let request = json!({"redirect_uris": [REDIRECT], "client_name": name});
+        let answer = agent.post_json(server.url("/register"), &request).await;
+        assert_eq!(answer.status, 400, "{name:?} {}", answer.text());
+    }
+    for name in ["Caf\u{e9} \u{2603}", "\u{645}\u{62a}\u{635}\u{641}\u{62d}", "\u{1f980} App"] {
+        let request = json!({"redirect_uris": [REDIRECT], "client_name": name});
+        agent.post_json(server.url("/register"), &request).await.ok();
+    }
+    let request = json!({"redirect_uris": [REDIRECT], "client_name": " \u{a0}"});
+    let client = agent.post_json(server.url("/register"), &request).await.ok();
+    let login = Login::new(client["client_id"].as_str().unwrap());
+    let text = agent.get(login.url(&server.url("/authorize"))).await.text();
+    assert!(text.contains("<strong>registered."), "a client without a visible name is shown by its id: {text}");
 }
 
 #[tokio::test]
