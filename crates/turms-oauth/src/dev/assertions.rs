@@ -116,7 +116,7 @@ impl DevState {
         if client.is_public() {
             return Err(Refusal::new("unauthorized_client", "the client has no credentials"));
         }
-        if texts(claims, "aud") != [&*core.issuer] {
+        if ![json!(core.issuer), json!([core.issuer])].iter().any(|own| claims.get("aud") == Some(own)) {
             return Err(invalid("aud is not the issuer"));
         }
         if text(claims, "client_id") != Some(&client.id) {
@@ -144,6 +144,11 @@ impl DevState {
     /// Returns the scopes and resources of a request, which are at most those of the assertion.
     fn claimed_rights(&self, request: &TokenRequest, claims: &Claims) -> Result<(Vec<String>, Vec<String>), Refusal> {
         let core = &self.core;
+        let is_text = |name: &str| claims.get(name).is_none_or(Value::is_string);
+        let is_list = |value: &Value| value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
+        if !is_text("scope") || !(is_text("resource") || claims.get("resource").is_some_and(is_list)) {
+            return Err(Refusal::invalid_grant("assertion: its rights have another form than expected"));
+        }
         let claimed = text(claims, "scope");
         let scope = request.form.get("scope").or(claimed);
         let scopes = core.check_scopes(scope, request.any_client().map(|client| &**client))?;

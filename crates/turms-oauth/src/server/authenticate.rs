@@ -8,7 +8,7 @@ use http::header::AUTHORIZATION;
 use percent_encoding::percent_decode_str;
 
 use super::Core;
-use super::claims::{date, is_current, text, texts, verified_claims};
+use super::claims::{LEEWAY, date, is_current, text, texts, verified_claims};
 use super::clients::{ClientCredential, ServerClient};
 use super::http::HttpRequest;
 use super::params::Params;
@@ -68,12 +68,12 @@ impl Core {
         if audiences.is_empty() || !audiences.iter().all(|audience| self.is_own_audience(audience)) {
             return Err(invalid("aud is not the issuer"));
         }
-        let is_short = date(&claims, "exp").is_some_and(|end| end <= now + MAX_ASSERTION_LIFETIME);
-        if !is_current(&claims, now) || !is_short {
+        let expires_at = date(&claims, "exp").filter(|end| *end <= now + MAX_ASSERTION_LIFETIME);
+        let (Some(expires_at), true) = (expires_at, is_current(&claims, now)) else {
             return Err(invalid("it is expired or valid for too long"));
-        }
+        };
         let jti = text(&claims, "jti").ok_or_else(|| invalid("jti is missing"))?;
-        if self.is_first_use(&client.id, jti, now + 2 * MAX_ASSERTION_LIFETIME, now) {
+        if self.is_first_use(&client.id, jti, expires_at + LEEWAY + 1, now) {
             Ok(())
         } else {
             Err(invalid("jti was used before"))

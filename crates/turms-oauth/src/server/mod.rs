@@ -41,7 +41,7 @@ use crate::jws::{Algorithm, SigningKey};
 use crate::metadata::AuthorizationServerMetadata;
 
 /// Maximum number of remembered ids of assertions. Further ones are refused.
-const MAX_REPLAYS: usize = 10_000;
+const MAX_REPLAYS: usize = 100_000;
 
 /// Settings that the development server and the proxy have in common.
 #[derive(Debug, Clone)]
@@ -197,9 +197,10 @@ impl Core {
 
     /// Returns the endpoint for a path.
     pub(crate) fn endpoint(&self, path: &str) -> Option<ServerEndpoint> {
+        let is_base = |rest: &str| rest.strip_suffix('/').unwrap_or(rest) == self.base;
         let is_metadata = ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"]
             .into_iter()
-            .any(|prefix| path.strip_prefix(prefix).is_some_and(|rest| rest.trim_end_matches('/') == self.base));
+            .any(|prefix| path.strip_prefix(prefix).is_some_and(is_base));
         if is_metadata {
             return Some(ServerEndpoint::Metadata);
         }

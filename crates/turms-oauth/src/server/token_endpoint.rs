@@ -218,6 +218,8 @@ impl Core {
     /// Returns the claims of an access token (RFC 9068).
     pub(crate) fn access_claims(&self, grant: &Grant, jkt: Option<&str>, now: u64) -> Claims {
         let mut claims = grant.claims.clone();
+        // Rights and the binding to a key are never those of a user.
+        claims.retain(|name, _| !["scope", "scp", "cnf"].contains(&name.as_str()));
         let mut insert = |name: &str, value: Value| claims.insert(name.to_owned(), value);
         insert("iss", json!(self.issuer));
         insert("sub", json!(grant.subject));

@@ -1,6 +1,7 @@
 //! Signing keys, access tokens and refresh tokens.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,10 @@ const MAX_FAMILIES: usize = 10_000;
 
 /// Maximum number of logins of one subject, so that a single person cannot displace the logins of others. The oldest is revoked.
 const MAX_FAMILIES_OF_SUBJECT: usize = 100;
+
+/// Maximum number of access tokens of one login that introspection and revocation know, so that a client that refreshes all the time
+/// cannot displace the tokens of others.
+const MAX_ACCESS_TOKENS_OF_LOGIN: usize = 20;
 
 /// Data of the application about a login. It is dropped with the last token of the login.
 pub(crate) type LoginData = Option<Arc<dyn Any + Send + Sync>>;
@@ -65,6 +70,8 @@ struct AccessRecord {
 pub(crate) struct RefreshRecord {
     /// Hash of the current refresh token.
     hash: [u8; 32],
+    /// Hashes of the access tokens, the oldest first.
+    access: VecDeque<[u8; 32]>,
     pub(crate) grant: Grant,
     /// Thumbprint of the key that must be used, for public clients.
     pub(crate) jkt: Option<String>,
@@ -146,7 +153,17 @@ impl Tokens {
     ) {
         let expires_at = date(&claims, "exp").unwrap_or(now);
         let record = AccessRecord { family: family.clone(), claims, _login_data: login_data };
-        self.0.lock().access.insert(sha256(token), record, expires_at, now);
+        let (hash, mut state) = (sha256(token), self.0.lock());
+        let state = &mut *state;
+        state.access.insert(hash, record, expires_at, now);
+        if let Some(login) = state.families.get_mut(family, now) {
+            login.access.push_back(hash);
+            if login.access.len() > MAX_ACCESS_TOKENS_OF_LOGIN
+                && let Some(oldest) = login.access.pop_front()
+            {
+                state.access.take(&oldest, now);
+            }
+        }
     }
 
     /// Returns the claims of an access token that is valid.
@@ -170,7 +187,7 @@ impl Tokens {
         for oldest in of_subject.iter().take((of_subject.len() + 1).saturating_sub(MAX_FAMILIES_OF_SUBJECT)) {
             state.revoke(oldest, now);
         }
-        let record = RefreshRecord { hash, grant, jkt };
+        let record = RefreshRecord { hash, access: VecDeque::new(), grant, jkt };
         state.families.insert(family.clone(), record, expires_at, now);
         token
     }
@@ -264,5 +281,40 @@ pub(crate) fn audience_claim(audiences: &[String]) -> Value {
     match audiences {
         [audience] => json!(audience),
         audiences => json!(audiences),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::default_key;
+
+    fn grant(subject: &str) -> Grant {
+        Grant {
+            client_id: "app".to_owned(),
+            subject: subject.to_owned(),
+            scopes: Vec::new(),
+            audiences: Vec::new(),
+            claims: Claims::new(),
+            login_data: None,
+            since: 0,
+        }
+    }
+
+    #[test]
+    fn a_client_that_refreshes_all_the_time_displaces_no_tokens_of_others() {
+        let tokens = Tokens::new(default_key());
+        let claims = Claims::from_iter([("exp".to_owned(), json!(100))]);
+        let issue = |family: &Family| tokens.issue_access(family, claims.clone(), None, true, 1);
+        let (ann, eve) = (Family::new(), Family::new());
+        for (family, subject) in [(&ann, "ann"), (&eve, "eve")] {
+            tokens.issue_refresh(family, grant(subject), None, Duration::from_secs(1000), 1);
+        }
+        let of_ann = issue(&ann);
+        let of_eve: Vec<Secret> = (0..2 * MAX_ACCESS_TOKENS).map(|_| issue(&eve)).collect();
+        let is_known = |token: &Secret| tokens.access_claims(token.expose(), 1).is_some();
+        assert!(is_known(&of_ann));
+        assert_eq!(of_eve.iter().filter(|token| is_known(token)).count(), MAX_ACCESS_TOKENS_OF_LOGIN);
+        assert!(of_eve.last().is_some_and(is_known), "the newest ones are known");
     }
 }

@@ -268,3 +268,29 @@ async fn tokens_may_be_verified_by_the_application() {
     assert_refused(&ask(&server, "key-of-eve").await, 401, "invalid_token", "unknown");
     assert_eq!(ask(&server, "key-in-trouble").await.status(), 503);
 }
+
+#[tokio::test]
+async fn a_verifier_that_panics_permits_nothing_and_blocks_nothing() {
+    for mount in Mount::ALL {
+        let panics = Arc::new(AtomicUsize::new(0));
+        let count = panics.clone();
+        let verify = move |token: Secret| {
+            let is_first = token.expose() == "broken" && count.fetch_add(1, Ordering::SeqCst) < 3;
+            async move {
+                assert!(!is_first, "a bug of the verifier");
+                let claims = json!({ "sub": "ann", "aud": [RESOURCE, crate::fixture::MOUNTED], "exp": now() + 600 });
+                Ok(Introspection::active(claims.as_object().unwrap().clone()))
+            }
+        };
+        let guard = TokenGuard::builder(mount.resource()).issuer(Issuer::without_identifier(verify)).build().unwrap();
+        let server = GuardedServer::start(mount, guard).await;
+        for _ in 0..3 {
+            let mut connection = server.open(bearer(whoami(), "broken")).await;
+            let response = turms_testkit::within("a response or the end", connection.try_response()).await;
+            assert!(response.is_none_or(|response| response.status() >= 500), "{mount:?}");
+            assert_eq!(ask(&server, "other").await.status(), 200, "{mount:?}");
+        }
+        assert_eq!(server.reached(), 3);
+        assert_eq!(ask(&server, "broken").await.status(), 200, "{mount:?}: the token is not blocked");
+    }
+}

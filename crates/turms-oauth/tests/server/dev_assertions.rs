@@ -150,6 +150,13 @@ async fn forged_and_foreign_identity_assertions_are_refused() {
         json!({"jti": null}),
         json!({"sub": null}),
         json!({"iss": "https://unknown.example.com"}),
+        // Rights in a form that is not understood must not count as no restriction.
+        json!({"scope": ["read"]}),
+        json!({"scope": 1}),
+        json!({"resource": {"uri": RESOURCE}}),
+        json!({"resource": [RESOURCE, 1]}),
+        json!({"resource": 1}),
+        json!({"aud": ["https://auth.example.com", 1]}),
     ] {
         let assertion = provider.mint_as(typed, with(changes.clone()));
         assert_eq!(bearer(&mut agent, &server, &assertion, &AGENT).await.error().1, "invalid_grant", "{changes}");

@@ -44,6 +44,13 @@ async fn the_metadata_is_at_every_place_where_clients_look_for_it() {
     }
     let missing = format!("{origin}/.well-known/oauth-authorization-server");
     assert_eq!(Agent::new().get(&missing).await.status, 404);
+    // Each path is counted, so there must not be endless ones.
+    let well_known = "/.well-known/oauth-authorization-server";
+    for slashes in 2..20 {
+        let path = format!("{well_known}{}", "/".repeat(slashes));
+        assert_eq!(Agent::new().get(root.url(&path)).await.status, 404, "{path}");
+        assert_eq!(root.requests(&path), 0, "{path}");
+    }
 }
 
 #[tokio::test]

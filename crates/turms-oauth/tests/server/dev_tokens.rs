@@ -31,6 +31,25 @@ fn refresh_form<'a>(client: &'a str, token: &'a Value) -> Vec<(&'a str, &'a str)
 }
 
 #[tokio::test]
+async fn claims_of_a_user_give_no_rights() {
+    let alice = DevUser::new("alice").claim("scope", "admin").claim("scp", ["admin"]).claim("cnf", json!({"jkt": "x"}));
+    let server = DevServer::builder()
+        .user(alice)
+        .client(DevClient::public("app").redirect_uri("http://127.0.0.1/callback"))
+        .scopes(["read"])
+        .auto_approve("alice")
+        .bind("127.0.0.1:0")
+        .await
+        .unwrap();
+    let mut agent = Agent::new();
+    let login = Login::new("app").with("scope", " ");
+    let code = agent.get(login.url(&server.url("/authorize"))).await.param("code").unwrap();
+    let tokens = agent.post(server.url("/token"), &login.exchange(&code)).await.ok();
+    let claims = decode(tokens["access_token"].as_str().unwrap()).1;
+    assert_eq!((claims.get("scope"), claims.get("scp"), claims.get("cnf")), (None, None, None), "{claims}");
+}
+
+#[tokio::test]
 async fn a_refresh_token_is_replaced_and_its_reuse_revokes_the_login() {
     let server = builder().bind("127.0.0.1:0").await.unwrap();
     let mut agent = Agent::new();
