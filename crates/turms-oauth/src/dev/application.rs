@@ -112,7 +112,7 @@ impl DevState {
             Ok(form) => form,
             Err(refusal) => return error_page(&refusal),
         };
-        if let Err(refusal) = self.core.sessions.check_form(request, &form) {
+        if let Err(refusal) = self.core.sessions.check_form(request, &form, &describe(authorize)) {
             return error_page(&refusal.status(StatusCode::FORBIDDEN));
         }
         if form.get("decision") != Some("approve") {
@@ -138,12 +138,11 @@ impl DevState {
         status: StatusCode,
         problem: &str,
     ) -> HttpResponse {
-        self.core.sessions.form_page(request, status, "Log in", |csrf| {
+        self.core.sessions.form_page(request, status, "Log in", &describe(authorize), |csrf| {
             format!(
-                "{}<p class=\"warning\">Development server: not for production.</p><p>{}</p>\
+                "<p class=\"warning\">Development server: not for production.</p><p>{}</p>\
                  <form method=\"post\">{csrf}{}<button name=\"decision\" value=\"approve\">Approve</button>\
                  <button name=\"decision\" value=\"deny\">Deny</button></form>",
-                describe(authorize),
                 escape(problem),
                 self.login_fields(),
             )
@@ -174,11 +173,12 @@ impl DevState {
     async fn token(&self, request: &HttpRequest) -> Result<Value, Refusal> {
         let request = self.core.token_request(request).await?;
         let grant_type = request.grant_type()?;
-        let body = self.grant(grant_type, &request)?;
-        if GRANT_TYPES.contains(&grant_type) {
+        let result = self.grant(grant_type, &request);
+        self.core.end_request(&request, &result);
+        if result.is_ok() && GRANT_TYPES.contains(&grant_type) {
             self.grants.add(grant_type);
         }
-        Ok(body)
+        result
     }
 
     /// Responds with the claims of the user of an access token.
@@ -188,9 +188,10 @@ impl DevState {
         let (bearer, dpop) = (request.authorization("Bearer"), request.authorization("DPoP"));
         let token = bearer.or(dpop).ok_or_else(invalid)?;
         let claims = self.core.tokens.access_claims(token, now).ok_or_else(invalid)?;
-        let jkt = self.core.proofs.check(request, &self.core.url("/userinfo"), Some(token), now)?;
+        let proof = self.core.proofs.check(request, &self.core.url("/userinfo"), Some(token), now)?;
+        let jkt = proof.as_ref().map(|proof| &*proof.jkt);
         let bound = claims.get("cnf").and_then(|cnf| cnf.get("jkt")).and_then(Value::as_str);
-        if bound != jkt.as_deref() || bound.is_some() != dpop.is_some() {
+        if bound != jkt || bound.is_some() != dpop.is_some() {
             return Err(invalid());
         }
         let subject = text(&claims, "sub").ok_or_else(invalid)?;

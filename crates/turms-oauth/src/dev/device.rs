@@ -56,6 +56,13 @@ struct DeviceLogin {
     interval: u64,
 }
 
+impl DeviceLogin {
+    /// Returns a description for people.
+    fn describe(&self) -> String {
+        describe_client(&self.client) + &describe_rights(&self.scopes, &self.resources)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Decision {
     Pending,
@@ -181,7 +188,7 @@ impl DevState {
             Ok(form) => form,
             Err(refusal) => return error_page(&refusal),
         };
-        if let Err(refusal) = self.core.sessions.check_form(request, &form) {
+        if let Err(refusal) = self.core.sessions.check_form(request, &form, &login.describe()) {
             return error_page(&refusal.status(StatusCode::FORBIDDEN));
         }
         if form.get("decision") != Some("approve") {
@@ -204,14 +211,12 @@ impl DevState {
         status: StatusCode,
         problem: &str,
     ) -> HttpResponse {
-        self.core.sessions.form_page(request, status, "Log in on another device", |csrf| {
+        self.core.sessions.form_page(request, status, "Log in on another device", &login.describe(), |csrf| {
             format!(
-                "{}{}<p class=\"warning\">Approve only if you have just started the login yourself, and your device shows \
+                "<p class=\"warning\">Approve only if you have just started the login yourself, and your device shows \
                  the code <code>{}</code>. Development server: not for production.</p><p>{}</p>\
                  <form method=\"post\">{csrf}{}<button name=\"decision\" value=\"approve\">Approve</button>\
                  <button name=\"decision\" value=\"deny\">Deny</button></form>",
-                describe_client(&login.client),
-                describe_rights(&login.scopes, &login.resources),
                 escape(&login.user_code),
                 escape(problem),
                 self.login_fields(),
@@ -236,7 +241,7 @@ impl DevState {
         let narrow = core.narrow(&grant, &request.form)?;
         let family = Family::new();
         let refresh_token = core.first_refresh_token(client, &grant, &family, request);
-        let jkt = request.jkt.as_deref();
+        let jkt = request.jkt();
         let issue = Issue { grant: &narrow, family: &family, jkt, refresh_token, nonce: None, is_login: true };
         Ok(core.issue(issue, request.now))
     }

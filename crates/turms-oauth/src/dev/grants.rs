@@ -63,7 +63,7 @@ impl DevState {
     /// Issues an access token without a refresh token.
     pub(super) fn issue_once(&self, grant: &Grant, request: &TokenRequest) -> Value {
         let family = Family::new();
-        let jkt = request.jkt.as_deref();
+        let jkt = request.jkt();
         let issue = Issue { grant, family: &family, jkt, refresh_token: None, nonce: None, is_login: false };
         self.core.issue(issue, request.now)
     }

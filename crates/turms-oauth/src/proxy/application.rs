@@ -65,7 +65,7 @@ impl ProxyState {
                 self.start(request, authorize, now).await
             }
             Method::GET => self.approval_page(request, &authorize),
-            Method::POST => match self.check_approval(request) {
+            Method::POST => match self.check_approval(request, &authorize) {
                 Ok(true) => {
                     let cookie = self.approvals.add(self.approval_cookie(request), &authorize, now);
                     let mut response = self.start(request, authorize, now).await;
@@ -87,21 +87,20 @@ impl ProxyState {
     }
 
     fn approval_page(&self, request: &HttpRequest, authorize: &AuthorizeRequest) -> HttpResponse {
-        self.core.sessions.form_page(request, StatusCode::OK, "Approve access", |csrf| {
+        self.core.sessions.form_page(request, StatusCode::OK, "Approve access", &describe(authorize), |csrf| {
             format!(
-                "{}<p>If you approve, you log in at <strong>{}</strong> next.</p>\
+                "<p>If you approve, you log in at <strong>{}</strong> next.</p>\
                  <form method=\"post\">{csrf}<button name=\"decision\" value=\"approve\">Approve</button>\
                  <button name=\"decision\" value=\"deny\">Deny</button></form>",
-                describe(authorize),
                 escape(self.provider.name()),
             )
         })
     }
 
     /// Returns `true` if the form approves. It must come from the page that this browser has requested.
-    fn check_approval(&self, request: &HttpRequest) -> Result<bool, Refusal> {
+    fn check_approval(&self, request: &HttpRequest, authorize: &AuthorizeRequest) -> Result<bool, Refusal> {
         let form = request.form()?;
-        self.core.sessions.check_form(request, &form)?;
+        self.core.sessions.check_form(request, &form, &describe(authorize))?;
         Ok(form.get("decision") == Some("approve"))
     }
 
@@ -163,11 +162,13 @@ impl ProxyState {
 
     async fn token(&self, request: &HttpRequest) -> Result<Value, Refusal> {
         let request = self.core.token_request(request).await?;
-        match request.grant_type()? {
+        let result = match request.grant_type()? {
             "authorization_code" => self.core.redeem_code(&request),
             "refresh_token" => self.refresh(&request).await,
             _ => Err(Refusal::new("unsupported_grant_type", "the grant type is not supported")),
-        }
+        };
+        self.core.end_request(&request, &result);
+        result
     }
 
     /// Replaces a refresh token if the provider confirms the login. If the provider cannot be reached, the refresh token stays valid.

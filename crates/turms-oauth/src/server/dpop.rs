@@ -21,6 +21,14 @@ const WINDOW: u64 = 300;
 /// Maximum number of remembered proofs. Further ones are refused.
 const MAX_PROOFS: usize = 100_000;
 
+/// A valid proof, which is remembered.
+#[derive(Clone)]
+pub(crate) struct Proven {
+    /// Thumbprint of its key.
+    pub(crate) jkt: String,
+    id: [u8; 32],
+}
+
 /// Checks proofs.
 pub(crate) struct ProofCheck {
     proofs: Mutex<ExpiringMap<[u8; 32], ()>>,
@@ -34,14 +42,14 @@ impl ProofCheck {
         Self { proofs: Mutex::new(ExpiringMap::new(MAX_PROOFS)), nonces }
     }
 
-    /// Checks the proof of a request, and returns the thumbprint of its key. `None` if there is no proof.
+    /// Checks the proof of a request, and remembers it. `None` if there is no proof.
     pub(crate) fn check(
         &self,
         request: &HttpRequest,
         url: &str,
         access_token: Option<&str>,
         now: u64,
-    ) -> Result<Option<String>, Refusal> {
+    ) -> Result<Option<Proven>, Refusal> {
         let invalid = |reason: &str| Refusal::new("invalid_dpop_proof", format!("DPoP proof: {reason}"));
         if !request.headers.contains_key(DPOP) {
             return Ok(None);
@@ -75,10 +83,16 @@ impl ProofCheck {
         }
         let id = sha256(format!("{thumbprint} {jti}"));
         if self.proofs.lock().insert_new(id, (), now + 2 * WINDOW, now) {
-            Ok(Some(thumbprint))
+            Ok(Some(Proven { jkt: thumbprint, id }))
         } else {
             Err(invalid("jti was used before"))
         }
+    }
+
+    /// Forgets the proof of a request that was refused. Nothing was issued for it, and requests that anyone can send must not fill the
+    /// memory that the proofs of others need.
+    pub(crate) fn forget(&self, proof: &Proven, now: u64) {
+        self.proofs.lock().take(&proof.id, now);
     }
 
     /// Returns a nonce, if they are needed: the time and its authentication code.

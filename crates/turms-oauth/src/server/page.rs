@@ -177,17 +177,20 @@ impl BrowserSessions {
         self.cookie(request, "session").filter(|session| session.len() == 43)
     }
 
-    /// Creates a page with a form. `form` creates its HTML from the hidden field with the token.
+    /// Creates a page with HTML that says what a person decides about, and a form. `form` creates its HTML from the hidden field with
+    /// the token.
     pub(crate) fn form_page(
         &self,
         request: &HttpRequest,
         status: StatusCode,
         title: &str,
+        shown: &str,
         form: impl FnOnce(&str) -> String,
     ) -> HttpResponse {
         let session = self.session_or_new(request);
-        let field = format!("<input type=\"hidden\" name=\"csrf\" value=\"{}\">", self.form_token(&session, request));
-        let mut page = page(status, title, &form(&field));
+        let token = self.form_token(&session, request, shown);
+        let field = format!("<input type=\"hidden\" name=\"csrf\" value=\"{token}\">");
+        let mut page = page(status, title, &format!("{shown}{}", form(&field)));
         self.set_session(&mut page, &session);
         page
     }
@@ -202,16 +205,21 @@ impl BrowserSessions {
         self.set_cookie(response, "session", session, 60 * 60);
     }
 
-    /// Checks that a form was sent by the browser that requested it, and returns the session.
-    pub(crate) fn check_form<'a>(&self, request: &'a HttpRequest, form: &Params) -> Result<&'a str, Refusal> {
-        let forged =
-            || Refusal::new("access_denied", "the form was not requested by this browser; go back and try again");
+    /// Checks that a form was sent by the browser that requested it, and that its page has shown the same. Returns the session.
+    pub(crate) fn check_form<'a>(
+        &self,
+        request: &'a HttpRequest,
+        form: &Params,
+        shown: &str,
+    ) -> Result<&'a str, Refusal> {
+        let reason = "the form was not requested by this browser, or the request has changed; go back and try again";
+        let forged = || Refusal::new("access_denied", reason);
         let session = self.session(request).ok_or_else(forged)?;
         if request.headers.contains_key(ORIGIN) && request.header(&ORIGIN) != Some(&self.origin) {
             return Err(forged());
         }
         let token = form.get("csrf").ok_or_else(forged)?;
-        let expected = self.form_token(session, request);
+        let expected = self.form_token(session, request, shown);
         if crate::secret::Secret::new(token) == crate::secret::Secret::new(expected) {
             Ok(session)
         } else {
@@ -219,9 +227,11 @@ impl BrowserSessions {
         }
     }
 
-    /// The token of a form is valid for one session and one URL.
-    fn form_token(&self, session: &str, request: &HttpRequest) -> String {
-        encode(self.key.sign(format!("form {session} {}?{}", request.path, request.query).as_bytes()))
+    /// The token of a form is valid for one session, one URL, and what its page has shown: the metadata document of a client may change
+    /// in between.
+    fn form_token(&self, session: &str, request: &HttpRequest, shown: &str) -> String {
+        let shown = encode(sha256(shown));
+        encode(self.key.sign(format!("form {session} {shown} {}?{}", request.path, request.query).as_bytes()))
     }
 }
 

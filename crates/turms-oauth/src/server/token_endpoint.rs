@@ -11,7 +11,7 @@ use super::claims::Claims;
 use super::clients::ServerClient;
 use super::clock::end_of;
 use super::codes::{CodeRecord, Redeemed};
-use super::dpop::DPOP_NONCE;
+use super::dpop::{DPOP_NONCE, Proven};
 use super::http::{HttpRequest, HttpResponse, json_response};
 use super::params::{Params, split_scopes};
 use super::refusal::Refusal;
@@ -25,14 +25,18 @@ use crate::secret::Secret;
 pub(crate) struct TokenRequest {
     client: Option<Arc<ServerClient>>,
     pub(crate) form: Params,
-    /// Thumbprint of the key of the proof.
-    pub(crate) jkt: Option<String>,
+    proof: Option<Proven>,
     pub(crate) now: u64,
 }
 
 impl TokenRequest {
     pub(crate) fn grant_type(&self) -> Result<&str, Refusal> {
         self.form.required("grant_type")
+    }
+
+    /// Returns the thumbprint of the key of the proof.
+    pub(crate) fn jkt(&self) -> Option<&str> {
+        self.proof.as_ref().map(|proof| &*proof.jkt)
     }
 
     /// Returns the client. It is an error if the request has none.
@@ -64,7 +68,6 @@ impl Core {
         let now = self.clock.now();
         let form = request.form()?;
         let client = self.authenticate(request, &form, now).await?;
-        let jkt = self.proofs.check(request, &self.url("/token"), None, now)?;
         let grant_type = form.required("grant_type")?;
         if !self.settings.grant_types.contains(&grant_type) {
             return Err(Refusal::new("unsupported_grant_type", "the grant type is not supported"));
@@ -72,7 +75,15 @@ impl Core {
         if let Some(client) = &client {
             client.check_grant(grant_type)?;
         }
-        Ok(TokenRequest { client, form, jkt, now })
+        let proof = self.proofs.check(request, &self.url("/token"), None, now)?;
+        Ok(TokenRequest { client, form, proof, now })
+    }
+
+    /// Ends a request for tokens.
+    pub(crate) fn end_request(&self, request: &TokenRequest, result: &Result<Value, Refusal>) {
+        if let (Err(_), Some(proof)) = (result, &request.proof) {
+            self.proofs.forget(proof, request.now);
+        }
     }
 
     /// Creates the response of the token endpoint.
@@ -106,7 +117,7 @@ impl Core {
         let issue = Issue {
             grant: &grant,
             family: &record.family,
-            jkt: request.jkt.as_deref(),
+            jkt: request.jkt(),
             refresh_token,
             nonce: record.nonce.as_deref(),
             is_login: true,
@@ -129,7 +140,7 @@ impl Core {
     ) -> Option<Secret> {
         let is_issued = self.settings.issues_refresh_tokens && client.allows_grant("refresh_token");
         is_issued.then(|| {
-            let jkt = request.jkt.clone().filter(|_| client.is_public());
+            let jkt = request.jkt().filter(|_| client.is_public()).map(str::to_owned);
             let lifetime = self.settings.refresh_token_lifetime;
             self.tokens.issue_refresh(family, grant.clone(), jkt, lifetime, request.now)
         })
@@ -150,7 +161,7 @@ impl Core {
         if record.grant.client_id != client.id {
             return Err(Refusal::invalid_grant("the refresh token was issued to another client"));
         }
-        if record.jkt.is_some() && record.jkt != request.jkt {
+        if record.jkt.is_some() && record.jkt.as_deref() != request.jkt() {
             return Err(Refusal::invalid_grant("the refresh token is bound to another key"));
         }
         Ok((family, record))
@@ -166,7 +177,7 @@ impl Core {
         let grant = self.narrow(&record.grant, &request.form)?;
         let token = self.tokens.rotate_refresh(family, record, request.now);
         let token = token.ok_or_else(|| Refusal::invalid_grant("the refresh token was used before"))?;
-        let jkt = request.jkt.as_deref();
+        let jkt = request.jkt();
         let issue = Issue { grant: &grant, family, jkt, refresh_token: Some(token), nonce: None, is_login: true };
         Ok(self.issue(issue, request.now))
     }
@@ -267,7 +278,7 @@ fn check_code(record: &CodeRecord, client: &ServerClient, request: &TokenRequest
     if !is_valid {
         return Err(Refusal::invalid_grant("the code_verifier is wrong"));
     }
-    if record.jkt.is_some() && record.jkt != request.jkt {
+    if record.jkt.is_some() && record.jkt.as_deref() != request.jkt() {
         return Err(Refusal::invalid_grant("the code is bound to another key"));
     }
     Ok(())

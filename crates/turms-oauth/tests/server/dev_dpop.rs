@@ -132,3 +132,21 @@ async fn nonces_are_required_if_configured() {
     second.ok();
     assert_ne!(fresh, nonce, "each response has a current nonce");
 }
+
+#[tokio::test]
+async fn a_proof_is_used_once_and_those_of_refused_requests_are_not_remembered() {
+    let server = builder().bind("127.0.0.1:0").await.unwrap();
+    let (mut agent, key) = (Agent::new(), DpopKey::generate());
+    let proof = proof(&key, &server, "/token", &Method::POST, None);
+    // Anyone can send such requests. If they were remembered, they would fill the memory for the proofs of others.
+    let guess = [("grant_type", "authorization_code"), ("client_id", "app"), ("code", "x")];
+    for _ in 0..3 {
+        let refused = agent.post_with(server.url("/token"), &guess, &[("dpop", &proof)]).await;
+        assert_eq!(refused.error().1, "invalid_grant");
+    }
+    redeem(&mut agent, &server, Some(&proof), "").await.ok();
+    assert_eq!(redeem(&mut agent, &server, Some(&proof), "").await.error().1, "invalid_dpop_proof");
+    let refused = agent.post_with(server.url("/token"), &guess, &[("dpop", &proof)]).await;
+    assert_eq!(refused.error().1, "invalid_dpop_proof");
+    assert_eq!(redeem(&mut agent, &server, Some(&proof), "").await.error().1, "invalid_dpop_proof", "it stays used");
+}

@@ -7,6 +7,7 @@ use turms_oauth::{Algorithm, SigningKey};
 
 use crate::agent::{Agent, Login, REDIRECT, decode};
 use crate::proxied::Proxied;
+use crate::site::Site;
 
 #[tokio::test]
 async fn a_second_client_cannot_use_the_approval_of_another() {
@@ -44,6 +45,38 @@ async fn the_approval_form_of_another_site_is_refused() {
     assert_eq!(victim.post(&another, &good).await.status, 403, "the token is for another request");
     assert_eq!(victim.get(&url).await.status, 200, "nothing was approved");
     assert_eq!(victim.post_with(&url, &good, &[("origin", proxied.proxy.issuer())]).await.status, 303);
+}
+
+#[tokio::test]
+async fn what_a_person_approves_is_what_the_page_has_shown() {
+    let both = ["read", "write"];
+    let proxied = Proxied::with(|provider| provider.auto_approve("alice"), |proxy| proxy.default_scopes(both)).await;
+    let site = Site::new().await;
+    let id = site.url("/client.json");
+    let good = json!({"client_id": id, "client_name": "App", "scope": "read", "redirect_uris": ["https://app.example.com/cb"]});
+    // The redirect URI and the scopes are those of the document, because the request has none.
+    let url = Login::new(&id).with("redirect_uri", "").url(&proxied.url("/authorize"));
+    for changes in [
+        json!({"redirect_uris": ["https://evil.example.com/cb"]}),
+        json!({"scope": "read write"}),
+        json!({"client_name": "Other App"}),
+    ] {
+        site.json("/client.json", &good);
+        proxied.proxy.__advance(Duration::from_secs(301));
+        let mut browser = Agent::new();
+        let page = browser.get(&url).await;
+        assert!(page.text().contains("app.example.com") && !page.text().contains("write"), "{}", page.text());
+        let mut changed = good.clone();
+        changed.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        site.json("/client.json", &changed);
+        proxied.proxy.__advance(Duration::from_secs(301));
+        let answer = browser.post(&url, &[("csrf", &page.csrf()), ("decision", "approve")]).await;
+        assert_eq!((answer.status.as_u16(), answer.header("location")), (403, ""), "{changes}");
+        // A new page shows what has changed, and can be approved.
+        let csrf = browser.get(&url).await.csrf();
+        let answer = browser.post(&url, &[("csrf", &csrf), ("decision", "approve")]).await;
+        assert!(answer.location().as_str().starts_with(proxied.provider.issuer()), "{changes}");
+    }
 }
 
 #[tokio::test]
