@@ -8,7 +8,7 @@ use http::StatusCode;
 use http::header::{
     CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HeaderValue, ORIGIN, REFERRER_POLICY, SET_COOKIE, X_FRAME_OPTIONS,
 };
-use url::Url;
+use url::{Position, Url};
 
 use super::authorize::AuthorizeRequest;
 use super::clients::ServerClient;
@@ -111,10 +111,12 @@ fn list(html: &mut String, title: &str, items: &[String]) {
     html.push_str("</ul>");
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(120) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+/// Shortens the id of a client. The host of a URL stays whole, because its end says whose it is.
+fn shortened(id: &str) -> String {
+    let host = Url::parse(id).map_or(0, |url| url[..Position::AfterPort].len());
+    match id.char_indices().nth(host.max(120)) {
+        Some((end, _)) => format!("{}…", &id[..end]),
+        None => id.to_owned(),
     }
 }
 
@@ -238,6 +240,25 @@ impl BrowserSessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metadata::ClientMetadata;
+    use crate::server::clients::{ClientCredential, ClientOrigin};
+
+    #[test]
+    fn the_host_of_a_client_is_shown_whole() {
+        let shown = |id: &str| {
+            let origin = ClientOrigin::Document;
+            let metadata = ClientMetadata::default();
+            describe_client(&ServerClient::from_metadata(metadata, id.to_owned(), origin, ClientCredential::Public))
+        };
+        let label = "a".repeat(60);
+        let host = format!("https://login.example.com.{label}.{label}.evil.example:8443");
+        let text = shown(&format!("{host}/{}", "x".repeat(500)));
+        assert!(text.contains(&format!("{host}…</code>")), "{text}");
+        let text = shown(&format!("https://evil.example/{}", "x".repeat(500)));
+        assert!(text.contains(&format!("{}…</code>", "x".repeat(99))), "{text}");
+        let text = shown(&format!("registered.{}", "x".repeat(500)));
+        assert!(text.contains(&format!("{}…</code>", "x".repeat(109))), "{text}");
+    }
 
     #[test]
     fn html_is_escaped() {
