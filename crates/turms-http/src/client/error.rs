@@ -49,7 +49,7 @@ pub enum HttpError {
     /// The server denied access: it requires other credentials, or has another reason, which the body may contain.
     #[error(
         "{server} responded with status {status}{}{}{}",
-        authorization_problem(*status, *was_authorized), challenge_error(challenges), quote_body(body)
+        authorization_problem(*status, *was_authorized), challenge_error(challenges), quote_new(body, challenges)
     )]
     Unauthorized {
         /// Origin of the server: scheme, host and port.
@@ -238,6 +238,15 @@ fn quote_body(body: &str) -> String {
     if body.is_empty() { String::new() } else { format!(": {body:?}") }
 }
 
+/// Returns the text of a response, unless it only repeats the description of a challenge: as the message of an error response, or as
+/// the error of an authorization server.
+fn quote_new(body: &str, challenges: &[Challenge]) -> String {
+    let object: Option<serde_json::Value> = serde_json::from_str(body).ok();
+    let text = object.as_ref().and_then(|object| object.get("error_description")?.as_str()).unwrap_or(body);
+    let is_repeated = challenges.iter().any(|challenge| challenge.get("error_description") == Some(text));
+    if is_repeated { String::new() } else { quote_body(body) }
+}
+
 fn list_errors(rejections: &[(&'static str, HttpError)]) -> String {
     rejections.iter().map(|(what, error)| format!("{what}: {error}")).collect::<Vec<_>>().join("; ")
 }
@@ -265,5 +274,17 @@ mod tests {
         assert_eq!(shown("Bearer"), "");
         assert_eq!(shown(r#"Bearer error_description="""#), r#": """#);
         assert_eq!(challenge_error(&[]), "");
+    }
+
+    #[test]
+    fn a_body_that_repeats_the_challenge_is_not_shown() {
+        let header = HeaderValue::from_static(r#"Bearer error="invalid_token", error_description="it expired""#);
+        let challenges = Challenge::parse_all([&header]);
+        assert_eq!(quote_new("it expired", &challenges), "");
+        assert_eq!(quote_new(r#"{"error":"invalid_token","error_description":"it expired"}"#, &challenges), "");
+        assert_eq!(quote_new("it expired: ask ann", &challenges), r#": "it expired: ask ann""#);
+        assert_eq!(quote_new(r#"{"error":"other"}"#, &challenges), r#": "{\"error\":\"other\"}""#);
+        assert_eq!(quote_new("", &challenges), "");
+        assert_eq!(quote_new("it expired", &[]), r#": "it expired""#);
     }
 }
