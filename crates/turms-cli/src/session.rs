@@ -30,7 +30,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Time after which the user is told that the server has not responded yet.
-const SLOW_NOTICE_DELAY: Duration = Duration::from_secs(4);
+pub(crate) const SLOW_NOTICE_DELAY: Duration = Duration::from_secs(4);
 
 /// A connection to a server.
 #[derive(Debug)]
@@ -258,7 +258,6 @@ impl CliSession {
     }
 }
 
-/// Warns about roots that do not exist.
 /// Returns the server and its options for another command: the name of a configured server, or the URL without secrets.
 fn server_args(args: &ServerArgs, target: &CliTarget) -> String {
     let name = args.target.as_deref().filter(|name| !name.contains("://"));
@@ -276,6 +275,7 @@ pub(crate) fn quote(word: &str) -> String {
     }
 }
 
+/// Warns about roots that do not exist.
 fn warn_about_missing_roots(options: &ServerOptions, printer: &Printer) {
     for root in options.root.iter().filter(|root| !root.contains("://") && !Path::new(root).exists()) {
         printer.warn(format!("--root: {root} does not exist"));

@@ -1,5 +1,8 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+/// Commands that start no program.
+const WITHOUT_PROGRAM: [&str; 6] = ["demo", "auth", "servers", "completions", "man", "help"];
+
 /// Returns a hint for invalid arguments.
 pub(crate) fn usage_hint(error: &clap::Error, typed: &[String]) -> Option<String> {
     let invalid = match error.get(ContextKind::InvalidSubcommand).or_else(|| error.get(ContextKind::InvalidArg)) {
@@ -20,7 +23,9 @@ pub(crate) fn usage_hint(error: &clap::Error, typed: &[String]) -> Option<String
         ),
         // A program in place of TARGET comes with options that `turms` does not know.
         ErrorKind::UnknownArgument => {
-            let program = typed.iter().skip(1).find(|word| !word.starts_with('-'))?;
+            let mut words = typed.iter().filter(|word| !word.starts_with('-'));
+            words.next().filter(|command| !WITHOUT_PROGRAM.contains(&command.as_str()))?;
+            let program = words.next()?;
             crate::target::is_program(program)
                 .then(|| format!("to start a program as the server, put it last, after `--`: `-- {program} ...`"))
         }
@@ -53,5 +58,7 @@ mod tests {
     #[test]
     fn a_program_without_dashes_has_a_hint() {
         assert!(hint_for("tools sh -y x").unwrap().ends_with("`-- sh ...`"));
+        // There is a program of this name.
+        assert_eq!(hint_for("auth login http://a/mcp --transport sse"), None);
     }
 }

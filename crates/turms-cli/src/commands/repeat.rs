@@ -69,14 +69,15 @@ fn shown(time: Duration) -> String {
 struct Report {
     /// Times of successful calls, sorted at the end.
     times: Vec<Duration>,
-    /// By message, with the number of calls.
+    /// By message and causes, with the number of calls.
     failures: BTreeMap<String, (usize, CliError)>,
     elapsed: Duration,
 }
 
 impl Report {
     fn add_failure(&mut self, failure: CliError) {
-        let message = failure.to_string();
+        let causes = failure.causes().iter().filter_map(|cause| cause.lines().next());
+        let message = std::iter::once(failure.message()).chain(causes).collect::<Vec<_>>().join(": ");
         self.failures.entry(message).or_insert((0, failure)).0 += 1;
     }
 
@@ -140,13 +141,13 @@ impl Report {
     /// Returns an error if a call failed: the most frequent failure, with the others as hints.
     fn finish(self) -> CliResult {
         let (failed, total) = (self.failed(), self.total());
-        let mut failures: Vec<_> = self.failures.into_values().collect();
-        failures.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-        let Some((_, first)) = failures.first() else { return Ok(()) };
+        let mut failures: Vec<_> = self.failures.into_iter().collect();
+        failures.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
+        let Some((_, (_, first))) = failures.first() else { return Ok(()) };
         let mut failure =
             CliError::new(first.exit, format!("{failed} of {} failed", show::count(total, "call", "calls")));
-        for (count, error) in failures.iter().take(MAX_FAILURES) {
-            failure = failure.because(format!("{count} × {error}"));
+        for (message, (count, _)) in failures.iter().take(MAX_FAILURES) {
+            failure = failure.because(format!("{count} × {message}"));
         }
         let hints = first.hints().to_vec();
         Err(hints.into_iter().fold(failure, CliError::hint))
