@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use turms::oauth::dev::{DevClient, DevServer};
-use turms::oauth::{GuardError, Issuer, Secret, TokenGuard, TokenGuardBuilder};
+use turms::oauth::{FetchErrorKind, GuardError, Issuer, Secret, TokenGuard, TokenGuardBuilder};
 
 use crate::args::{DemoAuthArgs, DemoTransport};
 use crate::error::{CliError, CliResult, ExitStatus};
@@ -256,6 +256,9 @@ fn guard_error(error: &GuardError) -> CliError {
     let failure = CliError::of(ExitStatus::Usage, error);
     match error {
         GuardError::Resource { .. } => failure.hint("--auth-resource is the URL of the demo server as clients know it"),
+        GuardError::Url(url) if matches!(url.kind(), FetchErrorKind::Url) => {
+            failure.hint("--auth-issuer, --auth-jwks and --auth-introspect are URLs, such as https://auth.example.com")
+        }
         GuardError::Url(_) => {
             failure.hint("addresses of this machine are allowed if the demo server is on loopback, too")
         }
