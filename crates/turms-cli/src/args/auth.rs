@@ -106,6 +106,18 @@ impl ClientOptions {
         self.client_id.as_deref().is_some_and(|id| !is_set(CLIENT_ID, id))
     }
 
+    /// Returns an option that has no effect without the id of a client, if one is typed.
+    pub(crate) fn needs_id(&self) -> Option<&'static str> {
+        let has_secret = self.client_secret.as_deref().is_some_and(|secret| !is_set(CLIENT_SECRET, secret));
+        let typed = [
+            ("--client-secret", has_secret),
+            ("--issuer", self.issuer.is_some()),
+            ("--scope", !self.scope.is_empty()),
+            ("--resource-parameter", self.resource_parameter.is_some()),
+        ];
+        typed.into_iter().find(|(_, is_typed)| *is_typed).map(|(option, _)| option)
+    }
+
     /// Returns the options that another command needs for the same credentials. The secret is replaced by `...`.
     pub(crate) fn repeated(&self) -> Vec<String> {
         let mut words = Vec::new();

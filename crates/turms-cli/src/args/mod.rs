@@ -8,6 +8,7 @@ mod usage_hint;
 
 use std::ffi::{OsStr, OsString};
 
+use clap::builder::Resettable;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub(crate) use self::auth::{
@@ -200,12 +201,19 @@ pub(crate) fn definition() -> clap::Command {
 /// Parses the arguments; the first is the program name.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let args: Vec<OsString> = args.into_iter().collect();
-    let mut definition = definition();
+    let mut definition = without_empty_variables(definition());
     if args.iter().any(|arg| arg == OsStr::new("--")) {
         definition = definition.mut_subcommands(without_target);
     }
     let matches = definition.try_get_matches_from_mut(args)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut definition))
+}
+
+/// Ignores variables of the environment that are empty. In scripts and containers, these often stand for no value.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let is_empty = |arg: &clap::Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+    let command = command.mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg });
+    command.mut_subcommands(without_empty_variables)
 }
 
 /// Removes TARGET from the positional arguments of a command, for arguments with a program after `--`. The argument becomes a hidden

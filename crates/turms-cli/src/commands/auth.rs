@@ -1,13 +1,19 @@
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use turms::oauth::store::TokenStore as _;
-use turms::oauth::{ClientIdentity, Fetcher, FileStore, Login, LoginStatus, OAuth, OAuthError, Secret, discover};
+use turms::oauth::store::{LoginKey, StoreError, StoredLogin, TokenStore as _};
+use turms::oauth::{
+    ClientIdentity, Fetcher, FileStore, Login, LoginStatus, OAuth, OAuthError, ResourceParameter, Secret, discover,
+};
 
 use crate::args::{AuthArgs, AuthCommand, LoginArgs, LogoutArgs, StatusArgs, UrlArgs};
 use crate::error::{CliError, CliResult, ExitStatus};
 use crate::explain::{self, LoginSource};
 use crate::printer::Printer;
+use crate::session::SLOW_NOTICE_DELAY;
 use crate::show;
 use crate::target::{self, DialSettings, login_hint};
 use crate::text::StyledText;
@@ -32,6 +38,8 @@ pub(crate) async fn run(args: &AuthArgs, printer: &Printer) -> CliResult {
 /// A server with a login.
 struct LoginServer {
     url: String,
+    /// Empty for the login without a profile.
+    profile: String,
     store: FileStore,
     oauth: OAuth,
     dial: DialSettings,
@@ -45,11 +53,12 @@ impl LoginServer {
     fn resolve(name: &str, args: &UrlArgs) -> CliResult<Self> {
         let url = target::login_url(name, &args.config)?;
         let dial = DialSettings::read(&args.network)?;
-        let store = FileStore::open().map_err(|error| CliError::of(ExitStatus::Failure, &error))?;
+        let store = open_store()?;
         let oauth = dial.oauth(target::new_oauth(&args.profile)).store(store.clone());
         let name = if name.contains("://") { target::without_secrets(name) } else { name.to_owned() };
         let command = target::login_command(&name, &args.config, &args.network, &args.profile);
-        Ok(Self { url, store, oauth, dial, command, has_client: false })
+        let profile = args.profile.profile.clone().unwrap_or_default();
+        Ok(Self { url, profile, store, oauth, dial, command, has_client: false })
     }
 
     fn failed(&self, error: &OAuthError) -> CliError {
@@ -59,34 +68,115 @@ impl LoginServer {
     fn shown_url(&self) -> String {
         target::without_secrets(&self.url)
     }
+
+    /// Returns the URL with the profile, if there is one.
+    fn shown_login(&self) -> String {
+        match self.profile.as_str() {
+            "" => self.shown_url(),
+            profile => format!("{} with the profile {profile:?}", self.shown_url()),
+        }
+    }
+
+    fn key(&self) -> CliResult<LoginKey> {
+        let invalid = |_| CliError::usage(format!("{:?} is not a valid URL", self.shown_url()));
+        Ok(LoginKey::new(&self.url.parse().map_err(invalid)?, &*self.profile))
+    }
+}
+
+fn open_store() -> CliResult<FileStore> {
+    FileStore::open().map_err(|error| match &error {
+        StoreError::NoDirectory(variable) => {
+            CliError::new(ExitStatus::Failure, "cannot find the directory for logins").hint(format!("set {variable}"))
+        }
+        _ => CliError::of(ExitStatus::Failure, &error),
+    })
+}
+
+/// The client of a login, if it is not one that this command has registered.
+struct GivenClient {
+    issuer: String,
+    id: String,
+    secret: Option<Secret>,
+    redirect_uri: Option<String>,
+    resource: ResourceParameter,
+}
+
+impl GivenClient {
+    /// Returns the client of the options.
+    async fn of_options(server: &LoginServer, args: &LoginArgs) -> CliResult<Option<Self>> {
+        let Some(id) = &args.client_id else { return Ok(None) };
+        let secret = args.client_secret.as_ref().map(|secret| target::read_secret("--client-secret", secret));
+        Ok(Some(Self {
+            secret: secret.transpose()?,
+            issuer: issuer(server, args).await?,
+            id: id.clone(),
+            redirect_uri: args.redirect_uri.clone(),
+            resource: target::resource_parameter(args.resource_parameter.as_deref()),
+        }))
+    }
+
+    /// Returns the client of the present login. The options take precedence over its settings.
+    fn of_login(login: StoredLogin, args: &LoginArgs) -> Option<Self> {
+        let client = Some(login.client).filter(|client| !client.is_registered)?;
+        let stored = || login.resource.map_or(ResourceParameter::Omit, ResourceParameter::Exactly);
+        let resource = args.resource_parameter.as_deref().map(|option| target::resource_parameter(Some(option)));
+        Some(Self {
+            issuer: client.issuer,
+            id: client.client_id,
+            secret: client.client_secret,
+            redirect_uri: args.redirect_uri.clone().or(client.redirect_uri),
+            resource: resource.unwrap_or_else(stored),
+        })
+    }
+
+    fn identity(&self) -> ClientIdentity {
+        match &self.secret {
+            Some(secret) => ClientIdentity::with_secret(&self.id, secret.expose()),
+            None => ClientIdentity::public(&self.id),
+        }
+    }
 }
 
 async fn login(args: &LoginArgs, printer: &Printer) -> CliResult {
     let mut server = LoginServer::resolve(&args.target, &args.server)?;
-    let mut scopes = args.scope.clone();
-    if !args.fresh
-        && let Some(login) = server.oauth.status(&server.url).await.map_err(|error| server.failed(&error))?
-    {
-        // A login for further scopes keeps the scopes of the present one.
-        scopes.extend(login.scopes.into_iter().filter(|scope| !args.scope.contains(scope)));
-    }
-    let resource = target::resource_parameter(args.resource_parameter.as_deref());
-    server.oauth = server.oauth.clone().login(method(args, printer)).scopes(scopes).resource(resource);
-    let secret = match (&args.client_id, &args.client_secret) {
-        (Some(_), Some(secret)) => Some(target::read_secret("--client-secret", secret)?),
-        _ => None,
+    let key = server.key()?;
+    let present = match args.fresh {
+        true => None,
+        false => server.store.load(&key).await.map_err(|error| store_error(&error))?,
     };
-    if let Some(id) = &args.client_id {
-        server.has_client = true;
-        let client = match &secret {
-            Some(secret) => ClientIdentity::with_secret(id, secret.expose()),
-            None => ClientIdentity::public(id),
-        };
-        server.oauth = server.oauth.clone().client(issuer(&server, args).await?, client);
+    // A login for further scopes keeps the scopes of the present one, and its client if that cannot register itself.
+    let mut scopes = target::scopes(&args.scope);
+    let kept: Vec<_> = present.iter().flat_map(|login| &login.scopes).filter(|scope| !scopes.contains(scope)).collect();
+    let kept: Vec<String> = kept.into_iter().cloned().collect();
+    scopes.extend(kept.iter().cloned());
+    let client = match GivenClient::of_options(&server, args).await? {
+        None => present.and_then(|login| GivenClient::of_login(login, args)),
+        given => given,
+    };
+    let has_shown = Arc::new(AtomicBool::new(false));
+    let redirect_uri = client.as_ref().map_or(&args.redirect_uri, |client| &client.redirect_uri);
+    let login = method(args, redirect_uri.as_deref(), printer, has_shown.clone());
+    server.oauth = server.oauth.clone().login(login).scopes(scopes);
+    server.oauth = match &client {
+        Some(client) => {
+            server.has_client = true;
+            let oauth = server.oauth.clone().client(&client.issuer, client.identity());
+            oauth.resource(client.resource.clone())
+        }
+        None => {
+            let resource = target::resource_parameter(args.resource_parameter.as_deref());
+            server.oauth.clone().resource(resource)
+        }
+    };
+    let login = with_slow_notice(&server, printer, &has_shown, in_time(args, log_in(&server, args, &kept))).await?;
+    if let Some(client) = client {
+        store_client(&server.store, &key, client).await?;
     }
-    let login = in_time(args, log_in(&server, args)).await?;
-    if let Some(secret) = secret {
-        store_secret(&server.store, &login, secret).await?;
+    if target::has_header(&args.target, &args.server.config)? {
+        printer.warn(format!(
+            "the configuration of {:?} has a header `Authorization`, which commands send in place of this login",
+            args.target
+        ));
     }
     if printer.is_json() {
         return printer.json(&object(&login));
@@ -94,12 +184,40 @@ async fn login(args: &LoginArgs, printer: &Printer) -> CliResult {
     printer.line(describe(StyledText::new().plain("logged in to "), &login))
 }
 
-async fn log_in(server: &LoginServer, args: &LoginArgs) -> CliResult<LoginStatus> {
+/// Logs in. `kept` has the scopes of the present login that the options do not name.
+async fn log_in(server: &LoginServer, args: &LoginArgs, kept: &[String]) -> CliResult<LoginStatus> {
     let login = match args.fresh {
         true => server.oauth.login_with_new_registration(&server.url).await,
         false => server.oauth.login_now(&server.url).await,
     };
-    login.map_err(|error| server.failed(&error))
+    login.map_err(|error| {
+        let is_scope = error.error_response().is_some_and(|response| response.error == "invalid_scope");
+        let logout = (is_scope && !kept.is_empty()).then(|| {
+            let logout = server.command.replacen(" login ", " logout ", 1);
+            format!("the scopes of the present login are kept ({}); `{logout}` forgets them", kept.join(" "))
+        });
+        server.failed(&error).hint_if(logout)
+    })
+}
+
+/// Tells the user if nothing has been shown for a while.
+async fn with_slow_notice<T>(
+    server: &LoginServer,
+    printer: &Printer,
+    has_shown: &AtomicBool,
+    login: impl Future<Output = T>,
+) -> T {
+    let mut login = pin!(login);
+    match tokio::time::timeout(SLOW_NOTICE_DELAY, &mut login).await {
+        Ok(done) => done,
+        Err(_) => {
+            if !has_shown.load(Ordering::Relaxed) {
+                let url = server.shown_url();
+                printer.note(format!("waiting for {url}, or for another command that logs in there; Ctrl-C cancels"));
+            }
+            login.await
+        }
+    }
 }
 
 /// Limits the time of a device login, which otherwise waits until its code expires.
@@ -113,15 +231,18 @@ async fn in_time<T>(args: &LoginArgs, login: impl Future<Output = CliResult<T>>)
 }
 
 /// Returns the way in which the person logs in.
-fn method(args: &LoginArgs, printer: &Printer) -> Login {
+fn method(args: &LoginArgs, redirect_uri: Option<&str>, printer: &Printer, has_shown: Arc<AtomicBool>) -> Login {
     let login = match (args.device, args.paste) {
         (true, _) => Login::device(),
         (_, true) => Login::paste(),
         _ => Login::browser(),
     };
     let messages = printer.clone();
-    let login = login.show(move |message| messages.always(message.to_string()));
-    let login = args.redirect_uri.iter().fold(login, |login, uri| login.redirect(uri));
+    let login = login.show(move |message| {
+        has_shown.store(true, Ordering::Relaxed);
+        messages.always(message.to_string());
+    });
+    let login = redirect_uri.into_iter().fold(login, Login::redirect);
     args.timeout.into_iter().fold(login, Login::timeout)
 }
 
@@ -144,32 +265,35 @@ async fn issuer(server: &LoginServer, args: &LoginArgs) -> CliResult<String> {
     }
 }
 
-/// Stores the secret of a client with its login, so that other commands can renew the login.
-async fn store_secret(store: &FileStore, login: &LoginStatus, secret: Secret) -> CliResult {
-    let failed = |error| CliError::of(ExitStatus::Failure, &error);
-    let keys = store.list().await.map_err(failed)?;
-    let Some(key) = keys.iter().find(|key| key.server == login.server && key.profile == login.profile) else {
-        return Ok(());
-    };
+/// Stores the settings of a client with its login, so that other commands can renew the login, and log in again.
+async fn store_client(store: &FileStore, key: &LoginKey, client: GivenClient) -> CliResult {
+    let failed = |error| store_error(&error);
     let mut lock = store.lock(key).await.map_err(failed)?;
-    if let Some(mut stored) = lock.load().await.map_err(failed)? {
-        stored.client.client_secret = Some(secret);
+    if let Some(mut stored) = lock.load().await.map_err(failed)?.filter(|login| login.client.client_id == client.id) {
+        stored.client.client_secret = client.secret;
+        stored.client.redirect_uri = client.redirect_uri;
         lock.save(&stored).await.map_err(failed)?;
     }
     Ok(())
 }
 
+fn store_error(error: &StoreError) -> CliError {
+    CliError::of(ExitStatus::Failure, error)
+}
+
 async fn logout(args: &LogoutArgs, printer: &Printer) -> CliResult {
     let server = LoginServer::resolve(&args.target, &args.server)?;
     let was_logged_in = server.oauth.logout(&server.url).await.map_err(|error| server.failed(&error))?;
-    let url = server.shown_url();
     if printer.is_json() {
-        return printer.json(&json!({ "server": url, "loggedOut": was_logged_in }));
+        let profile = Some(&server.profile).filter(|profile| !profile.is_empty());
+        let url = server.shown_url();
+        return printer.json(&json!({ "server": url, "profile": profile, "loggedOut": was_logged_in }));
     }
+    let login = server.shown_login();
     match was_logged_in {
-        true => printer.line(format!("logged out of {url}")),
+        true => printer.line(format!("logged out of {login}")),
         false => {
-            printer.note(format!("there was no login at {url}"));
+            printer.note(format!("there was no login at {login}"));
             Ok(())
         }
     }
@@ -182,8 +306,7 @@ async fn status(name: &str, args: &UrlArgs, printer: &Printer) -> CliResult {
         if printer.is_json() {
             printer.json(&json!({ "server": server.shown_url(), "loggedIn": false }))?;
         }
-        let profile = args.profile.profile.as_ref().map(|profile| format!(" with the profile {profile:?}"));
-        let message = format!("not logged in to {}{}", server.shown_url(), profile.unwrap_or_default());
+        let message = format!("not logged in to {}", server.shown_login());
         return Err(CliError::new(ExitStatus::Unauthorized, message).hint(login_hint(&server.command, &[])));
     };
     if printer.is_json() {
@@ -194,8 +317,8 @@ async fn status(name: &str, args: &UrlArgs, printer: &Printer) -> CliResult {
 
 /// Shows all logins.
 async fn list(args: &UrlArgs, printer: &Printer) -> CliResult {
-    let failed = |error| CliError::of(ExitStatus::Failure, &error);
-    let store = FileStore::open().map_err(failed)?;
+    let failed = |error| store_error(&error);
+    let store = open_store()?;
     let mut logins = Vec::new();
     for key in store.list().await.map_err(failed)? {
         if args.profile.profile.as_ref().is_some_and(|profile| *profile != key.profile) {

@@ -10,6 +10,7 @@ use turms::ws::WsError;
 use super::connect::{CERTIFICATE_HINT, CONNECTION_REFUSED_HINT, UNKNOWN_HOST_HINT, is_certificate, is_unknown_host};
 use super::{chain, is_authorization, status};
 use crate::error::{CliError, ExitStatus};
+use crate::session::quote;
 use crate::target::{CliTarget, login_hint};
 
 /// The credentials that failed: a login, or those of a client in the options.
@@ -38,6 +39,11 @@ pub(crate) fn authorization_error(error: &OAuthError, source: LoginSource<'_>) -
         (OAuthErrorKind::LoginRequired { scopes, .. }, Some(server)) => {
             let message = format!("the login at {server} does not include {}", scope_phrase(scopes));
             CliError::new(ExitStatus::Unauthorized, message)
+        }
+        (OAuthErrorKind::Login(LoginError::Redirect { uri, reason }), _) => {
+            // The rest is for programs that use the library.
+            let reason = reason.split("; use Login::").next().unwrap_or_default();
+            CliError::new(exit(error), format!("redirect URI {uri:?}: {reason}"))
         }
         (OAuthErrorKind::Login(login), _) => CliError::of(exit(error), login),
         (OAuthErrorKind::Fetch(fetch), Some(server)) if is_without_authorization(fetch) => {
@@ -115,7 +121,19 @@ fn hint(error: &OAuthError, source: LoginSource<'_>) -> Option<String> {
         OAuthErrorKind::Unsupported { reason, .. } if reason.contains("device") => {
             "log in with --paste in place of --device"
         }
+        // A registration for device codes has none.
+        OAuthErrorKind::RedirectUriRejected { redirect_uris, .. } if redirect_uris.is_empty() => {
+            "the authorization server has no logins with a code: log in with --paste in place of --device"
+        }
         OAuthErrorKind::RedirectUriRejected { .. } => "--redirect-uri sets another one",
+        OAuthErrorKind::Metadata { step: FetchStep::ResourceMetadata, reason }
+            if reason.contains("is not the server") =>
+        {
+            "is the URL right? use the one that the server names, if that is the server you mean"
+        }
+        _ if error.error_response().is_some_and(|response| response.error == "invalid_scope") => {
+            "does the authorization server know these scopes, and may this client ask for them?"
+        }
         OAuthErrorKind::TokenRejected { .. } => {
             "does the server accept tokens of this issuer? its log should tell why not"
         }
@@ -123,6 +141,11 @@ fn hint(error: &OAuthError, source: LoginSource<'_>) -> Option<String> {
             return Some(format!("another user may have these rights: log in with `{command}`"));
         }
         OAuthErrorKind::InsufficientScope(_) => "the client may not have these rights",
+        OAuthErrorKind::Login(LoginError::Redirect { .. }) => "with --paste, it may be any https:// URL",
+        OAuthErrorKind::Login(LoginError::Listen { .. }) => "--redirect-uri sets another port, and --paste needs none",
+        OAuthErrorKind::Login(LoginError::Timeout(_)) if source.has_client => {
+            "if the browser shows an error, are --client-id and --redirect-uri those of the registration? --timeout SECONDS sets a longer timeout"
+        }
         OAuthErrorKind::Login(LoginError::Timeout(_)) => {
             "if the browser is on another machine, log in with --paste or --device; --timeout SECONDS sets a longer timeout"
         }
@@ -177,7 +200,13 @@ fn hint_for_scopes(target: &CliTarget, scope: &str) -> Option<String> {
     } else if credentials.is_header() {
         format!("give a token that has {}", scope_phrase(&scopes))
     } else if credentials.is_program() {
-        format!("the client may not have {}", scope_phrase(&scopes))
+        let missing = scopes.iter().filter(|scope| !credentials.asks_for(scope));
+        let options: String = missing.map(|scope| format!(" --scope {}", quote(scope))).collect();
+        if options.is_empty() {
+            format!("the client may not have {}", scope_phrase(&scopes))
+        } else {
+            format!("ask for the missing scopes with{options}, if the client may have them")
+        }
     } else {
         credentials.login_hint(&scopes)
     })

@@ -26,6 +26,8 @@ pub(crate) struct UrlCredentials {
     profile: Option<String>,
     /// The command that logs in to the server.
     login_command: String,
+    /// Scopes of the options.
+    scopes: Vec<String>,
 }
 
 #[derive(Clone)]
@@ -46,10 +48,11 @@ impl UrlCredentials {
         (profile, client): (&ProfileOptions, &ClientOptions),
         login_command: String,
     ) -> CliResult<Self> {
+        let scopes = scopes(&client.scope);
         let kind = if headers.contains_key(AUTHORIZATION) {
             CredentialKind::Header
         } else {
-            let oauth = dial.oauth(new_oauth(profile).scopes(client.scope.clone()).login(Login::never()));
+            let oauth = dial.oauth(new_oauth(profile).scopes(scopes.clone()).login(Login::never()));
             let oauth = oauth.resource(resource_parameter(client.resource_parameter.as_deref()));
             match client_credentials(client)? {
                 Some(grant) => {
@@ -63,7 +66,7 @@ impl UrlCredentials {
                 }),
             }
         };
-        Ok(Self { kind, url: http_url(url), profile: profile.profile.clone(), login_command })
+        Ok(Self { kind, url: http_url(url), profile: profile.profile.clone(), login_command, scopes })
     }
 
     /// Returns the source of tokens for requests. `None` without a login.
@@ -105,6 +108,11 @@ impl UrlCredentials {
         &self.login_command
     }
 
+    /// Returns `true` if the options ask for a scope.
+    pub(crate) fn asks_for(&self, scope: &String) -> bool {
+        self.scopes.contains(scope)
+    }
+
     /// Returns the hint to log in, with the scopes that are missing.
     pub(crate) fn login_hint(&self, scopes: &[String]) -> String {
         login_hint(&self.login_command, scopes)
@@ -131,6 +139,17 @@ pub(crate) fn new_oauth(options: &ProfileOptions) -> OAuth {
     if options.allow_private_network { oauth.allow_private_network() } else { oauth }
 }
 
+/// Returns the scopes of options, each once. One option may have several, separated by spaces as in other programs.
+pub(crate) fn scopes(options: &[String]) -> Vec<String> {
+    let mut scopes: Vec<String> = Vec::new();
+    for scope in options.iter().flat_map(|option| option.split_whitespace()) {
+        if !scopes.iter().any(|known| known == scope) {
+            scopes.push(scope.to_owned());
+        }
+    }
+    scopes
+}
+
 /// Returns the parameter `resource` of an option.
 pub(crate) fn resource_parameter(option: Option<&str>) -> ResourceParameter {
     match option {
@@ -154,7 +173,12 @@ fn client_credentials(options: &ClientOptions) -> CliResult<Option<ClientCredent
         (Some(_), None, None) => Err(CliError::usage("--client-id is given without --client-secret or --client-key")
             .hint("a client without a secret is for `turms auth login`")),
         // The secret may be in the environment for `auth login`.
-        (None, _, None) => Ok(None),
+        (None, _, None) => match options.needs_id() {
+            Some(option) => Err(CliError::usage(format!("{option} is given without --client-id")).hint(
+                "it is for a client with a secret or a key; the options of a login belong to `turms auth login`",
+            )),
+            None => Ok(None),
+        },
         (None, _, Some(_)) => Err(CliError::usage("--client-key is given without --client-id")),
     }
 }
@@ -164,8 +188,12 @@ pub(crate) fn read_secret(option: &str, value: &str) -> CliResult<Secret> {
     match value.strip_prefix('@') {
         Some(file) => {
             let text = fs::read_to_string(file).map_err(|error| unreadable(option, file, &error))?;
-            Ok(Secret::new(text.trim()))
+            match text.trim() {
+                "" => Err(CliError::usage(format!("{option}: {file:?} is empty"))),
+                secret => Ok(Secret::new(secret)),
+            }
         }
+        None if value.is_empty() => Err(CliError::usage(format!("{option}: the value is empty"))),
         None => Ok(Secret::new(value)),
     }
 }
@@ -208,12 +236,25 @@ mod tests {
         };
         let error = |options| client_credentials(&options).unwrap_err().to_string();
         assert!(client_credentials(&options(None, None, None)).unwrap().is_none());
-        assert!(client_credentials(&options(None, Some("s"), None)).unwrap().is_none());
+        assert_eq!(error(options(None, Some("s"), None)), "--client-secret is given without --client-id");
         assert!(client_credentials(&options(Some("a"), Some("s"), None)).unwrap().is_some());
         assert!(error(options(Some("a"), None, None)).contains("without --client-secret or --client-key"));
         assert!(error(options(Some("a"), Some("s"), Some("k"))).contains("both given"));
         assert!(error(options(None, None, Some("k"))).contains("without --client-id"));
         assert!(error(options(Some("a"), None, Some("/nonexistent"))).starts_with("--client-key: cannot read"));
+    }
+
+    #[test]
+    fn scopes_are_separated_and_kept_once() {
+        let options = ["a b".to_owned(), " b  c".to_owned(), String::new()];
+        assert_eq!(scopes(&options), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn an_empty_secret_is_an_error() {
+        assert_eq!(read_secret("--x", "").unwrap_err().to_string(), "--x: the value is empty");
+        #[cfg(unix)]
+        assert_eq!(read_secret("--x", "@/dev/null").unwrap_err().to_string(), "--x: \"/dev/null\" is empty");
     }
 
     #[test]

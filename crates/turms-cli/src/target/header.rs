@@ -1,8 +1,9 @@
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::authorization::read_secret;
 use crate::args::{BEARER, ServerOptions};
-use crate::error::{CliError, CliResult, ExitStatus};
+use crate::error::{CliError, CliResult};
 
 /// Merges the headers of a configuration with those of the options, which take precedence.
 pub(super) fn merge(headers: HeaderMap, options: &ServerOptions) -> CliResult<HeaderMap> {
@@ -22,13 +23,8 @@ fn merge_with_token(
     let is_option = |token: &&String| environment != Some(token.as_str());
     let has_others = headers.contains_key(AUTHORIZATION) || options.client.is_typed();
     if let Some(token) = options.bearer.as_ref().filter(|token| is_option(token) || !has_others) {
-        let token = match token.strip_prefix('@') {
-            Some(file) => std::fs::read_to_string(file).map_err(|error| {
-                CliError::new(ExitStatus::Failure, format!("--bearer: cannot read {file:?}: {error}"))
-            })?,
-            None => token.clone(),
-        };
-        let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
+        let token = read_secret("--bearer", token)?;
+        let value = HeaderValue::from_str(&format!("Bearer {}", token.expose().trim()));
         let mut value =
             value.map_err(|_| CliError::usage("--bearer: contains characters that are invalid in a header"))?;
         value.set_sensitive(true);

@@ -20,7 +20,7 @@ use turms::transport::{Connector, LocalConnector, TransportKind};
 use turms::ws::WsConnector;
 
 pub(crate) use self::authorization::{
-    UrlCredentials, http_url, login_hint, new_oauth, read_secret, resource_parameter,
+    UrlCredentials, http_url, login_hint, new_oauth, read_secret, resource_parameter, scopes,
 };
 pub(crate) use self::configured_servers::{ConfiguredServer, ConfiguredServers, is_program};
 pub(crate) use self::dial_settings::DialSettings;
@@ -261,6 +261,15 @@ pub(crate) fn login_url(target: &str, config: &[PathBuf]) -> CliResult<String> {
     };
     check_url(&url)?;
     Ok(http_url(&url))
+}
+
+/// Returns `true` if the configuration of a server has a header `Authorization`. A URL has no configuration.
+pub(crate) fn has_header(target: &str, config: &[PathBuf]) -> CliResult<bool> {
+    if target.contains("://") {
+        return Ok(false);
+    }
+    let target = ConfiguredServers::read(config)?.find(target)?.target;
+    Ok(matches!(target, Entry::Url { headers, .. } if headers.contains_key(http::header::AUTHORIZATION)))
 }
 
 /// Returns the command that logs in to a server, which is a URL without secrets or a name.

@@ -205,7 +205,11 @@ fn each_profile_is_a_login() {
         .fails(4, &["there is no login \"home\" at", "hint: log in with `turms auth login", "--profile home`"]);
     let all: Value = serde_json::from_str(&setting.turms(["auth", "status", "--json"]).ok()).unwrap();
     assert_eq!(all["logins"][0]["profile"], "work");
-    setting.turms(["auth", "logout", &setting.demo.url, "--profile", "work"]).ok();
+    let logout = || setting.turms(["auth", "logout", &setting.demo.url, "--profile", "work"]);
+    let url = &setting.demo.url;
+    assert_eq!(logout().ok(), format!("logged out of {url} with the profile \"work\"\n"));
+    let again: Value = serde_json::from_str(&logout().arg("--json").ok()).unwrap();
+    assert_eq!(again, serde_json::json!({ "server": url, "profile": "work", "loggedOut": false }));
     assert!(setting.turms(["auth", "status"]).run().stderr.contains("there are no logins"));
 }
 
@@ -260,6 +264,129 @@ fn a_registered_client_logs_in_and_its_secret_is_stored_with_the_login() {
     assert_eq!(setting.server.requests("/register"), 0);
     assert_eq!(setting.add().ok(), "3\n");
     assert!(setting.server.grants("refresh_token") > 0, "the token has expired, and was renewed with the secret");
+    // A further login has the same client: the command that other commands name does not repeat its options.
+    setting.divide().run().fails(4, &[&format!("`turms auth login {} --scope demo:divide`", setting.demo.url)]);
+    setting.login(&["--scope", "demo:divide"]).ok();
+    assert_eq!(setting.server.requests("/register"), 0);
+    assert_eq!(setting.divide().ok(), "3\n");
+    assert_eq!(setting.add().ok(), "3\n", "the secret is still stored with the login");
+    setting.login(&["--fresh"]).ok();
+    assert_eq!(setting.server.requests("/register"), 1);
+}
+
+#[test]
+fn empty_variables_of_the_environment_count_as_not_set() {
+    let setting = Setting::new("empty");
+    setting.login(&[]).ok();
+    let names = ["TURMS_BEARER", "TURMS_CLIENT_ID", "TURMS_CLIENT_SECRET", "TURMS_CLIENT_KEY", "TURMS_CA_FILE"];
+    assert_eq!(names.iter().fold(setting.add(), |add, name| add.env(name, "")).ok(), "3\n");
+    // An empty option is a mistake.
+    setting.add().arg("--bearer").arg("").run().fails(2, &["--bearer: the value is empty"]);
+    let file = setting.directory.file("empty", "\n");
+    setting.add().arg("--bearer").arg(&format!("@{file}")).run().fails(2, &["--bearer: ", " is empty"]);
+    let robot = setting.add().arg("--client-id").arg("robot").arg("--client-secret").arg("");
+    robot.run().fails(2, &["--client-secret: the value is empty"]);
+}
+
+#[test]
+fn options_of_a_client_without_its_id_are_errors() {
+    let setting = Setting::new("no-id");
+    setting.login(&[]).ok();
+    for option in ["--scope", "--issuer", "--client-secret", "--resource-parameter"] {
+        let message = format!("{option} is given without --client-id");
+        setting.add().arg(option).arg("x").run().fails(2, &[&message, "hint: ", "`turms auth login`"]);
+    }
+    assert_eq!(setting.add().env("TURMS_CLIENT_SECRET", "of a login").ok(), "3\n");
+}
+
+#[test]
+fn scopes_in_one_option_are_separate_scopes() {
+    let setting = Setting::new("scope-list");
+    let login: Value = serde_json::from_str(&setting.login(&["--json", "--scope", "demo:divide demo"]).ok()).unwrap();
+    assert_eq!(login["scopes"], serde_json::json!(["demo", "demo:divide"]));
+    // A scope that the authorization server does not know any more would be requested forever.
+    let output = setting.login(&["--scope", "unknown"]).run();
+    let logout = format!("`turms auth logout {}`", setting.demo.url);
+    output.fails(4, &["invalid_scope", "hint: does the authorization server know these scopes", "(demo demo:divide)"]);
+    output.fails(4, &[&logout]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_login_waits_for_another_one_and_says_so() {
+    let setting = Setting::new("waits");
+    let mut first = RunningTurms::start(setting.login(&[]).env("BROWSER", "true"));
+    first.wait_for_stderr("/authorize?");
+    let mut second = RunningTurms::start(setting.login(&[]));
+    second.wait_for_stderr(&format!("waiting for {}, or for another command that logs in there", setting.demo.url));
+    // Ctrl-C ends a login at once, and leaves no lock.
+    let interrupt = ["-INT", &first.id().to_string()];
+    assert!(std::process::Command::new("kill").args(interrupt).status().unwrap().success());
+    let (status, rest) = first.end_with_stderr();
+    assert_eq!(status, Some(130), "{rest}");
+    assert_eq!(second.line(), format!("logged in to {}", setting.demo.url));
+    assert_eq!(second.end(), Some(0));
+}
+
+#[test]
+fn a_redirect_uri_that_cannot_be_used_is_described_with_options() {
+    let setting = Setting::new("redirect");
+    let output = setting.login(&["--redirect-uri", "https://app.example/callback"]).run();
+    output.fails(2, &["must begin with http://127.0.0.1", "hint: with --paste, it may be any https:// URL"]);
+    assert!(!output.stderr.contains("Login::with"), "{output:?}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let uri = format!("http://{}/callback", taken.local_addr().unwrap());
+    let output = setting.login(&["--redirect-uri", &uri]).run();
+    output.fails(1, &["cannot listen on", "hint: --redirect-uri sets another port, and --paste needs none"]);
+    let no_home = setting.login(&[]).env("HOME", "").env("XDG_DATA_HOME", "").env("LOCALAPPDATA", "").run();
+    no_home.fails(1, &["error: cannot find the directory for logins\nhint: set "]);
+}
+
+#[test]
+fn a_server_that_names_another_url_is_a_mistake_in_the_url() {
+    let setting = Setting::new("other-url");
+    let login = |url: &str| setting.turms(["auth", "login", url]).run();
+    let wrong = setting.demo.url.replace("/mcp", "/");
+    login(&wrong).fails(5, &[&format!("`resource` is {}, which is not", setting.demo.url), "hint: is the URL right?"]);
+}
+
+#[test]
+fn a_login_at_a_server_with_a_configured_header_is_not_used() {
+    let setting = Setting::new("configured-header");
+    let token = setting.token(&["demo"]);
+    let config = format!(
+        r#"{{"mcpServers":{{"maths":{{"url":"{}","headers":{{"Authorization":"Bearer {token}"}}}}}}}}"#,
+        setting.demo.url
+    );
+    let config = setting.directory.file("mcp.json", &config);
+    let output = setting.turms(["auth", "login", "maths", "--config", &config]).run();
+    assert_eq!(output.status, Some(0), "{output:?}");
+    assert!(
+        output.stderr.contains("warning: the configuration of \"maths\" has a header `Authorization`"),
+        "{output:?}"
+    );
+    assert!(!output.stderr.contains(&token), "{output:?}");
+}
+
+#[test]
+fn failures_of_repeated_calls_have_their_causes() {
+    let setting = Setting::new("repeat");
+    let divide = || setting.divide().env("TURMS_BEARER", setting.token(&["demo"])).arg("--repeat").arg("3");
+    divide().run().fails(4, &["3 × tools/call \"divide\": not authorized: ", "403 Forbidden", "insufficient_scope"]);
+    let report: Value = serde_json::from_str(&divide().arg("--json").run().stdout).unwrap();
+    assert!(report["failures"][0]["message"].as_str().unwrap().contains("insufficient_scope"), "{report}");
+}
+
+#[test]
+fn a_client_asks_for_scopes_of_websocket_calls_with_an_option() {
+    let demo = Demo::with_options("--ws", &["--auth"]);
+    let divide = |options: &[&str]| {
+        let words = ["call", &demo.url, "divide", "a=6", "b=2", "--client-id", "robot"];
+        turms(words.iter().chain(options)).env("TURMS_CLIENT_SECRET", "robot-secret")
+    };
+    let hint = "hint: ask for the missing scopes with --scope demo:divide, if the client may have them";
+    divide(&[]).run().fails(4, &["insufficient scope", hint]);
+    assert_eq!(divide(&["--scope", "demo demo:divide"]).ok(), "3\n");
 }
 
 #[test]
@@ -458,6 +585,8 @@ fn demo_options_that_do_not_fit_together_are_errors() {
     demo(&["--auth-scope", "x"]).fails(2, &["--auth-scope needs --auth"]);
     demo(&["--auth", "--auth-tool-scope", "multiply=x"]).fails(2, &["no tool \"multiply\"", "turms tools demo"]);
     demo(&["--auth-issuer", "http://a.example"]).fails(2, &["https is required"]);
+    demo(&["--auth-issuer", "auth.example"])
+        .fails(2, &["hint: --auth-issuer, --auth-jwks and --auth-introspect are URLs"]);
     turms(["demo", "--stdio", "--auth"]).run().fails(2, &["not for --stdio"]);
     turms(["demo", "--http", "0.0.0.0:0", "--auth"]).run().fails(2, &["--auth is for loopback addresses"]);
 }
