@@ -14,6 +14,8 @@ use super::oauth::OAuth;
 use super::obtain::Cause;
 use super::server_login::ServerLogin;
 use crate::error::OAuthError;
+use crate::metadata::printable;
+use crate::secret::Secret;
 
 /// Authorizes the requests to one server.
 #[derive(Clone)]
@@ -131,9 +133,12 @@ fn authorize_error(error: OAuthError) -> AuthorizeError {
     if is_transient { error.transient() } else { error }
 }
 
-/// Returns the error code and description of a challenge, for error messages.
-pub(super) fn describe(challenge: Option<&Challenge>) -> Option<String> {
+/// Returns the error code and description of a challenge, for error messages. Some servers repeat the token in them.
+pub(super) fn describe(challenge: Option<&Challenge>, token: Option<&Secret>) -> Option<String> {
     let challenge = challenge?;
     let text = [challenge.get("error"), challenge.get("error_description")].into_iter().flatten().collect::<Vec<_>>();
-    (!text.is_empty()).then(|| text.join(": ").chars().filter(|letter| !letter.is_control()).take(300).collect())
+    let text = Some(text.join(": ")).filter(|text| !text.is_empty())?;
+    // Before it is shortened, because a part of a token would not be found.
+    let text = token.map(|token| text.replace(token.expose(), "[..]")).unwrap_or(text);
+    Some(printable(&text))
 }

@@ -149,9 +149,7 @@ impl ServerLogin {
             issuer: login.map(|login| login.issuer.clone()).unwrap_or_default(),
             resource: login.and_then(|login| login.resource.clone()),
             scopes: login.map(|login| login.scopes.clone()).unwrap_or_default(),
-            // Some servers repeat the token in the description.
-            response: describe(challenge)
-                .map(|text| login.iter().fold(text, |text, login| text.replace(login.access_token.expose(), "[..]"))),
+            response: describe(challenge, login.map(|login| &login.access_token)),
         })
     }
 

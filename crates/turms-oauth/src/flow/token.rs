@@ -230,10 +230,14 @@ fn error_response(
     let secrets = form.iter().filter(|(name, _)| !PUBLIC_FIELDS.contains(name)).map(|(_, value)| *value);
     let is_known = KNOWN_ERRORS.contains(&&*error.error);
     for secret in secrets.chain(header_secrets.iter().map(Secret::expose)).filter(|secret| secret.len() >= 4) {
-        let code = Some(&mut error.error).filter(|_| !is_known);
-        for text in [code, error.error_description.as_mut(), error.error_uri.as_mut()] {
-            if let Some(text) = text.filter(|text| text.contains(secret)) {
-                *text = text.replace(secret, "[..]");
+        // A server may repeat the form as it was sent.
+        let encoded = Secret::new(url::form_urlencoded::byte_serialize(secret.as_bytes()).collect::<String>());
+        for secret in [secret, encoded.expose()] {
+            let code = Some(&mut error.error).filter(|_| !is_known);
+            for text in [code, error.error_description.as_mut(), error.error_uri.as_mut()] {
+                if let Some(text) = text.filter(|text| text.contains(secret)) {
+                    *text = text.replace(secret, "[..]");
+                }
             }
         }
     }
