@@ -154,10 +154,13 @@ impl ServerLogin {
         Ok(client)
     }
 
-    /// Returns the identity of a client. The credentials of a given client, or of a grant, are not in the store.
+    /// Returns the identity of a client. The credentials of a given client, or of a grant, are not in the store. They are only for their
+    /// issuer: at another one, a registration may have the same id.
     pub(super) fn identity(&self, client: &StoredClient) -> ClientIdentity {
-        let given = self.options.clients.iter().filter(|(issuer, _)| *issuer == client.issuer).map(|(_, given)| given);
-        let mut given = self.options.grant.client().into_iter().chain(given);
+        let (clients, grant) = (&self.options.clients, &self.options.grant);
+        let given = clients.iter().filter(|(issuer, _)| *issuer == client.issuer).map(|(_, given)| given);
+        let is_of_grant = !client.is_registered && grant.issuer().is_none_or(|issuer| issuer == client.issuer);
+        let mut given = grant.client().filter(|_| is_of_grant).into_iter().chain(given);
         let method = client.method.as_deref();
         given.find(|given| given.id() == client.client_id).map_or_else(
             || ClientIdentity::with_method(&client.client_id, client.client_secret.clone(), method),

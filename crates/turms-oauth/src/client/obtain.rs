@@ -150,15 +150,18 @@ impl ServerLogin {
         discovery: &Discovery,
     ) -> Result<Option<StoredLogin>, OAuthError> {
         let Some(stored) = stored else { return Ok(None) };
-        // Without metadata, the issuer is only assumed: the metadata may be missing for a moment.
-        if stored.issuer == discovery.server.issuer || discovery.is_legacy {
+        if stored.issuer == discovery.server.issuer {
             return Ok(Some(stored));
         }
         if !self.options.grant.is_interactive() && self.options.grant.issuer().is_none() {
-            // A malicious MCP server could name an authorization server of its own to get the credentials.
+            // A malicious MCP server could name an authorization server of its own, or be one, to get the credentials.
             let before = printable(&stored.issuer);
             let reason = format!("is not {before}, which got the credentials before; set the issuer of the grant");
             return Err(OAuthError::unsupported(&discovery.server.issuer, reason));
+        }
+        // Without metadata, the issuer is only assumed: the metadata may be missing for a moment.
+        if discovery.is_legacy {
+            return Ok(Some(stored));
         }
         lock.clear().await?;
         self.current.store(None);
