@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use turms_http::__internal::{DialOptions, DialProtocol, Dialer};
 use turms_proto::format_duration;
 use url::Url;
 
-use crate::network::NetworkPolicy;
+use crate::network::{NetworkPolicy, is_loopback};
 
 /// Default maximum size of a response body, in bytes.
 const DEFAULT_MAX_RESPONSE_BYTES: usize = 256 * 1024;
@@ -269,7 +270,7 @@ impl FetchResponse {
 /// The URLs of these requests are chosen by other servers, so each is checked: HTTPS only, and public addresses only, also after name
 /// resolution and for each redirect. If the MCP server itself is on loopback, then loopback is allowed, too, with and without TLS.
 /// Link-local addresses and metadata services of cloud providers are never connected to. Behind a proxy only schemes and hosts that are
-/// addresses can be checked, because the proxy resolves names.
+/// addresses or names of this machine can be checked, because the proxy resolves other names.
 ///
 /// Redirects of POST requests are not followed. Responses must be JSON and are not decompressed.
 ///
@@ -479,7 +480,13 @@ impl Fetcher {
         Err(FetchError::new(step, url, FetchErrorKind::Redirect(last)))
     }
 
-    /// Checks the scheme and a host that is an address. Names are checked when they are resolved.
+    /// Returns `true` if tokens may be sent to this server, as far as its URL tells: with TLS, or where HTTP is allowed.
+    #[cfg(feature = "client")]
+    pub(crate) fn allows_tokens(&self, server: &Url) -> bool {
+        server.scheme() == "https" || self.0.options.policy.allows_http(server)
+    }
+
+    /// Checks the scheme and a host that is an address or a name of this machine. Other names are checked when they are resolved.
     pub(crate) fn check(&self, step: FetchStep, url: &str) -> Result<Url, FetchError> {
         let refused = |kind| FetchError::new(step, url, kind);
         // The parser removes some control characters without an error.
@@ -500,6 +507,8 @@ impl Fetcher {
         let ip = match parsed.host() {
             Some(url::Host::Ipv4(ip)) => Some(ip.into()),
             Some(url::Host::Ipv6(ip)) => Some(ip.into()),
+            // Names of this machine need no resolver, and a proxy would resolve them to itself.
+            Some(url::Host::Domain(_)) if is_loopback(&parsed) => Some(Ipv4Addr::LOCALHOST.into()),
             Some(url::Host::Domain(_)) => None,
             None => return Err(refused(FetchErrorKind::Url)),
         };

@@ -99,11 +99,12 @@ fn class_of_v4(ip: Ipv4Addr) -> AddressClass {
 }
 
 fn class_of_v6(ip: Ipv6Addr) -> AddressClass {
-    // The metadata service of Amazon, inside of the unique local range.
-    const AMAZON: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
     match ip.segments() {
-        _ if ip == AMAZON => AddressClass::Forbidden,
         _ if ip.is_loopback() => AddressClass::Loopback,
+        // Metadata services inside of the unique local range: all services of Amazon, Oracle, Scaleway and Google.
+        [0xfd00, 0xec2 | 0xc1, ..] | [0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42] | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => {
+            AddressClass::Forbidden
+        }
         [0xfc00..=0xfdff, ..] => AddressClass::Private,
         // Documentation.
         [0x2001, 0xdb8, ..] | [0x3fff, ..] => AddressClass::Forbidden,
@@ -162,6 +163,10 @@ mod tests {
             ("100.100.100.200", AddressClass::Forbidden),
             ("168.63.129.16", AddressClass::Forbidden),
             ("fd00:ec2::254", AddressClass::Forbidden),
+            ("fd00:ec2::23", AddressClass::Forbidden),
+            ("fd20:ce::254", AddressClass::Forbidden),
+            ("fd00:42::42", AddressClass::Forbidden),
+            ("fd00:c1::a9fe:a9fe", AddressClass::Forbidden),
             ("224.0.0.1", AddressClass::Forbidden),
             ("255.255.255.255", AddressClass::Forbidden),
             ("192.0.2.1", AddressClass::Forbidden),
