@@ -247,8 +247,8 @@ impl OAuth {
         self.with(|options| options.login_advice = Some(advice.into()))
     }
 
-    /// Allows metadata and authorization servers at private addresses, on loopback, and without TLS there. Default: public
-    /// addresses with HTTPS; and loopback, if the MCP server itself is on loopback.
+    /// Allows metadata and authorization servers at private addresses, on loopback, and without TLS there; and tokens for an MCP server
+    /// without TLS. Default: public addresses with HTTPS; and loopback, if the MCP server itself is on loopback.
     #[must_use]
     pub fn allow_private_network(self) -> Self {
         self.with(|options| options.network.is_private_allowed = true)

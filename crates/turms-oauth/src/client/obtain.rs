@@ -101,6 +101,10 @@ impl ServerLogin {
         challenge: Option<&Challenge>,
         may_ask: bool,
     ) -> Result<(), OAuthError> {
+        if !self.fetcher.allows_tokens(&self.server) {
+            let reason = "tokens are not sent to a server without TLS; use https, or allow_private_network";
+            return Err(self.error(OAuthErrorKind::InvalidParameter(reason.to_owned())));
+        }
         if let Cause::MissingScopes { scopes, .. } = cause {
             self.check_scopes(changes, scopes)?;
         }

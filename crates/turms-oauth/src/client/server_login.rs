@@ -171,7 +171,8 @@ impl ServerLogin {
     /// Reads the store once.
     pub(super) async fn load(&self) -> Result<(), OAuthError> {
         let load = async || {
-            if let Some(login) = self.options.store.load(&self.key).await?
+            if self.fetcher.allows_tokens(&self.server)
+                && let Some(login) = self.options.store.load(&self.key).await?
                 && self.current.load().is_none()
             {
                 self.publish(login, true)?;
