@@ -4,6 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use turms_http::Challenge;
 
+use super::current_token::is_expired;
 use super::server_login::ServerLogin;
 use crate::client_auth::ClientIdentity;
 use crate::clock::now;
@@ -47,7 +48,12 @@ impl ServerLogin {
             }
         }
         let (client, response) = attempt.map_err(|(error, _)| error.with_server(&self.key.server))?;
-        Ok(self.new_login(discovery, client, scopes, response, dpop.as_deref()))
+        let mut login = self.new_login(discovery, client, scopes, response, dpop.as_deref());
+        if login.refresh_token.is_none() && is_expired(&login) {
+            // It could be neither used nor renewed, and the next request would ask the person again. The server decides instead.
+            login.expires_at = None;
+        }
+        Ok(login)
     }
 
     /// Lets a person log in once. An error comes with the client that was used.

@@ -30,7 +30,11 @@ impl LoginAuthorizer {
     async fn decide(&self, response: &UnauthorizedResponse) -> Result<Decision, OAuthError> {
         let login = &self.0;
         let challenges = response.challenges();
-        let challenge = challenges.iter().find(|it| it.is_scheme("DPoP") || it.is_scheme("Bearer"));
+        // A server may send a challenge for each scheme. That of the token says what is wrong with it.
+        let is_of_token = |it: &&Challenge| it.is_scheme("DPoP") && it.get("error").is_some() && login.is_bound();
+        let challenge = challenges.iter().find(is_of_token);
+        let challenge =
+            challenge.or_else(|| challenges.iter().find(|it| it.is_scheme("DPoP") || it.is_scheme("Bearer")));
         let error = challenge.and_then(|challenge| challenge.get("error"));
         let has_nonce = login.keep_nonce(&response.url, &response.headers);
         if has_nonce && response.status == StatusCode::UNAUTHORIZED && error == Some("use_dpop_nonce") {
@@ -51,7 +55,7 @@ impl LoginAuthorizer {
         }
         if response.status == StatusCode::UNAUTHORIZED && response.rejections > 1 && login.is_current(response.sent) {
             // The server rejects the token that the previous retry has obtained. Another one would be rejected, too.
-            return Err(login.rejected_token(challenge));
+            return Err(login.reject_new_token(challenge));
         }
         let cause = match (response.status, error) {
             (StatusCode::UNAUTHORIZED, _) => Cause::Rejected { sent: response.sent },

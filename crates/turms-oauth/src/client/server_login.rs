@@ -141,6 +141,27 @@ impl ServerLogin {
         dpop.is_some_and(|dpop| dpop.correct_clock(headers))
     }
 
+    /// Returns `true` if the current token is bound to a key.
+    pub(super) fn is_bound(&self) -> bool {
+        self.current.load().as_ref().is_some_and(|token| token.dpop.is_some())
+    }
+
+    /// Returns the error for a new token that the server rejects. If only a person could obtain another, it is the answer to further
+    /// requests, too: each would open a browser window in vain.
+    pub(super) fn reject_new_token(&self, challenge: Option<&Challenge>) -> OAuthError {
+        let error = self.rejected_token(challenge);
+        let is_renewable = self.current.load().as_ref().is_some_and(|token| token.login.refresh_token.is_some());
+        // While it is locked, another token is being obtained, whose outcome counts.
+        if self.options.grant.is_interactive()
+            && !is_renewable
+            && let Ok(mut changes) = self.changes.try_lock()
+        {
+            let attempt = self.attempts.load(Ordering::Acquire);
+            changes.failure = Some((attempt, error.clone(), Some(Instant::now())));
+        }
+        error
+    }
+
     /// Returns the error for a new token that the server rejects.
     pub(super) fn rejected_token(&self, challenge: Option<&Challenge>) -> OAuthError {
         let current = self.current.load();
