@@ -171,7 +171,14 @@ impl Callback {
     pub fn parse(query_or_url: &str) -> Result<Self, OAuthError> {
         let text = query_or_url.trim();
         let text = text.split_once('#').map_or(text, |(text, _)| text);
-        let query = text.split_once('?').map_or(text, |(_, query)| query);
+        // A value of a query may have a question mark, too.
+        let is_url = |before: &str| before.starts_with("http") || before.starts_with('/') || !before.contains('=');
+        let query = text.split_once('?').filter(|(before, _)| is_url(before)).map_or(text, |(_, query)| query);
+        Self::parse_query(query)
+    }
+
+    /// Reads the query of a callback.
+    pub(crate) fn parse_query(query: &str) -> Result<Self, OAuthError> {
         let mut callback = Self::default();
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
             let value = value.into_owned();

@@ -194,7 +194,7 @@ impl Expected {
         let callback = request
             .uri()
             .query()
-            .and_then(|query| Callback::parse(query).ok())
+            .and_then(|query| Callback::parse_query(query).ok())
             .filter(|callback| has_state(callback, &self.state));
         match callback {
             Some(callback) if !self.is_received.swap(true, Ordering::Relaxed) => Ok(callback),

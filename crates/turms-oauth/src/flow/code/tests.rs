@@ -164,6 +164,8 @@ fn callbacks_are_queries_or_whole_urls() {
     assert_eq!(code("code=a%2Bb&state=s").unwrap(), "a+b");
     assert_eq!(code(" http://127.0.0.1:1/callback?state=s&code=c#x \n").unwrap(), "c");
     assert_eq!(code("?code=c").unwrap(), "c");
+    assert_eq!(code("code=a?b&state=s").unwrap(), "a?b");
+    assert_eq!(code("http://127.0.0.1:1/call=back?code=a?b&state=s").unwrap(), "a?b");
     for invalid in ["", "state=s", "http://127.0.0.1:1/callback", "code=a&code=b", "code=a&state=1&state=2"] {
         assert!(code(invalid).is_err(), "{invalid}");
     }

@@ -107,6 +107,15 @@ async fn a_denied_login_ends_the_wait_with_another_page() {
 }
 
 #[tokio::test]
+async fn a_question_mark_in_a_value_does_not_hide_the_parameters_before_it() {
+    let waiting = waiting().await;
+    let query = format!("error=access_denied&state={STATE}&error_uri=https://a.example/errors?id=1");
+    let response = waiting.get(&format!("/callback?{query}")).await;
+    assert_eq!(body(&response), FAILED);
+    assert_eq!(waiting.callback.await.unwrap().error.as_deref(), Some("access_denied"));
+}
+
+#[tokio::test]
 async fn nothing_of_a_request_is_in_the_response() {
     let waiting = waiting().await;
     let marks = ["m4rk-path", "m4rk-query", "m4rk-header", "m4rk-method"];
