@@ -196,7 +196,7 @@ pub struct TokenResponse {
     #[serde(default)]
     pub refresh_token: Option<Secret>,
     /// The granted scopes, separated by spaces, if they differ from those of the request.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scopes")]
     pub scope: Option<String>,
     /// The ID token of OpenID Connect.
     #[serde(default)]
@@ -214,6 +214,15 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration
         _ => None,
     };
     Ok(seconds.filter(|seconds| *seconds >= 0.0).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
+}
+
+/// Reads scopes. Some servers send them as a list. An unusable value is no reason to lose a refresh token that was rotated.
+fn scopes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(match Option::<Value>::deserialize(deserializer)? {
+        Some(Value::String(text)) => Some(text),
+        Some(Value::Array(list)) => Some(list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")),
+        _ => None,
+    })
 }
 
 /// An error response of an authorization server (RFC 6749, 5.2).
@@ -255,9 +264,20 @@ impl fmt::Debug for OAuthErrorResponse {
 
 impl std::error::Error for OAuthErrorResponse {}
 
+/// Returns `true` for a character that must not reach a terminal: a control character, or one that is invisible or changes the
+/// direction of the text around it.
+pub(crate) fn is_hidden(letter: char) -> bool {
+    let is_format = matches!(
+        letter,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    );
+    letter.is_control() || is_format
+}
+
 /// Returns the beginning of a foreign text without control characters.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(300).collect()
+    text.chars().filter(|letter| !is_hidden(*letter)).take(300).collect()
 }
 
 /// The response of a device authorization endpoint (RFC 8628).
@@ -322,6 +342,19 @@ mod tests {
             }
         }
         assert_eq!(read(r#"{"access_token":"t","token_type":"bearer"}"#), None);
+    }
+
+    #[test]
+    fn scopes_are_a_text_or_a_list() {
+        let with = |value: &str| {
+            let json = format!(r#"{{"access_token":"t","token_type":"bearer","scope":{value}}}"#);
+            serde_json::from_str::<TokenResponse>(&json).unwrap().scope
+        };
+        assert_eq!(with(r#""a b""#).as_deref(), Some("a b"));
+        assert_eq!(with(r#"["a","b",1]"#).as_deref(), Some("a b"));
+        for none in ["null", "1", "{}"] {
+            assert_eq!(with(none), None, "{none}");
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The choice of scopes for a login.
 
-use crate::metadata::{AuthorizationServerMetadata, ProtectedResourceMetadata};
+use std::collections::HashSet;
+
+use crate::metadata::{AuthorizationServerMetadata, ProtectedResourceMetadata, is_hidden};
 
 /// The scope for refresh tokens in OpenID Connect.
 const OFFLINE_ACCESS: &str = "offline_access";
@@ -47,15 +49,24 @@ pub fn add_scopes(requested: &[String], challenge: &str) -> Vec<String> {
     unique(requested.iter().map(String::as_str).chain(challenge.split_ascii_whitespace()))
 }
 
-/// Keeps the first of equal scopes.
+/// Keeps the first of equal scopes. A server may list very many, and scopes that a terminal would obey, which no server needs.
 fn unique<'a>(scopes: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut unique: Vec<String> = Vec::new();
-    for scope in scopes.filter(|scope| !scope.is_empty()) {
-        if !unique.iter().any(|known| known == scope) {
-            unique.push(scope.to_owned());
-        }
-    }
-    unique
+    let mut known = HashSet::new();
+    let is_usable = |scope: &&str| !scope.is_empty() && !scope.contains(is_hidden);
+    scopes.filter(is_usable).filter(|scope| known.insert(*scope)).map(str::to_owned).collect()
+}
+
+/// Returns the scopes of a text, separated by spaces.
+#[cfg(feature = "client")]
+pub(crate) fn split_scopes(text: &str) -> Vec<String> {
+    unique(text.split_ascii_whitespace())
+}
+
+/// Returns `true` if a list has all of some scopes.
+#[cfg(feature = "client")]
+pub(crate) fn has_all(list: &[String], scopes: &[String]) -> bool {
+    let list: HashSet<&String> = list.iter().collect();
+    scopes.iter().all(|scope| list.contains(scope))
 }
 
 #[cfg(test)]

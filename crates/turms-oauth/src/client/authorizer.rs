@@ -15,6 +15,7 @@ use super::obtain::Cause;
 use super::server_login::ServerLogin;
 use crate::error::OAuthError;
 use crate::metadata::printable;
+use crate::scopes::split_scopes;
 use crate::secret::Secret;
 
 /// Authorizes the requests to one server.
@@ -61,10 +62,7 @@ impl LoginAuthorizer {
             (StatusCode::UNAUTHORIZED, _) => Cause::Rejected { sent: response.sent },
             (StatusCode::FORBIDDEN, Some("insufficient_scope")) => {
                 let scopes = challenge.and_then(|challenge| challenge.get("scope")).unwrap_or_default();
-                Cause::MissingScopes {
-                    sent: response.sent,
-                    scopes: scopes.split_ascii_whitespace().map(str::to_owned).collect(),
-                }
+                Cause::MissingScopes { sent: response.sent, scopes: split_scopes(scopes) }
             }
             // The server rejects the request for another reason, such as its `Host`.
             _ => return Ok(Decision::Fail),

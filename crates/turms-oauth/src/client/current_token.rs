@@ -9,6 +9,7 @@ use turms_http::{AuthorizeRequest, Credentials};
 use crate::clock::now;
 use crate::dpop::{DPOP, DpopKey};
 use crate::metadata::TokenResponse;
+use crate::scopes::{has_all, split_scopes};
 use crate::store::StoredLogin;
 
 /// The token that requests are sent with.
@@ -36,7 +37,7 @@ impl CurrentToken {
     }
 
     pub(super) fn has_requested(&self, scopes: &[String]) -> bool {
-        scopes.iter().all(|scope| self.login.requested_scopes.contains(scope))
+        has_all(&self.login.requested_scopes, scopes)
     }
 
     pub(super) fn credentials(&self, request: &AuthorizeRequest<'_>) -> Credentials {
@@ -67,6 +68,6 @@ pub(super) fn apply_response(login: &mut StoredLogin, response: TokenResponse) {
         login.refresh_token = Some(token);
     }
     if let Some(scope) = response.scope {
-        login.scopes = scope.split_ascii_whitespace().map(str::to_owned).collect();
+        login.scopes = split_scopes(&scope);
     }
 }

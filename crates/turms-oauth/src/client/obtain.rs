@@ -19,7 +19,7 @@ use crate::error::{OAuthError, OAuthErrorKind};
 use crate::flow::{self, IdTokenExchange, TokenParameters};
 use crate::login::LoginKind;
 use crate::metadata::{AuthorizationServerMetadata, TokenResponse, printable};
-use crate::scopes::{add_scopes, choose_scopes};
+use crate::scopes::{add_scopes, choose_scopes, has_all};
 use crate::secret::Secret;
 use crate::store::{LoginLock, StoreError, StoredClient, StoredLogin};
 
@@ -219,7 +219,7 @@ impl ServerLogin {
         let is_other = current.as_ref().is_none_or(|token| token.login.access_token != stored.access_token);
         let fits = match cause {
             Cause::Rejected { .. } => true,
-            Cause::MissingScopes { scopes, .. } => scopes.iter().all(|scope| stored.requested_scopes.contains(scope)),
+            Cause::MissingScopes { scopes, .. } => has_all(&stored.requested_scopes, scopes),
             Cause::Login { .. } => false,
         };
         is_other && fits && !is_expired(stored)

@@ -6,7 +6,7 @@ use url::Url;
 use super::Discovery;
 use crate::error::OAuthError;
 use crate::fetch::{FetchResponse, FetchStep, Fetcher};
-use crate::metadata::{AuthorizationServerMetadata, printable};
+use crate::metadata::{AuthorizationServerMetadata, is_hidden, printable};
 
 const STEP: FetchStep = FetchStep::ServerMetadata;
 const OAUTH: &str = "/.well-known/oauth-authorization-server";
@@ -85,10 +85,12 @@ pub(super) async fn discover_legacy(fetcher: &Fetcher, server: &Url) -> Result<D
 /// Returns `true` if an issuer has the origin of an MCP server of 2025-03-26. It may have a path: no identifier is published that it
 /// could be compared with.
 fn is_at_origin(issuer: &str, server: &Url) -> bool {
-    Url::parse(issuer).is_ok_and(|issuer| {
-        let is_plain = issuer.username().is_empty() && issuer.password().is_none();
-        is_plain && issuer.query().is_none() && issuer.fragment().is_none() && issuer.origin() == server.origin()
-    })
+    let is_shown = !issuer.contains(|letter: char| is_hidden(letter) || letter.is_whitespace());
+    is_shown
+        && Url::parse(issuer).is_ok_and(|issuer| {
+            let is_plain = issuer.username().is_empty() && issuer.password().is_none();
+            is_plain && issuer.query().is_none() && issuer.fragment().is_none() && issuer.origin() == server.origin()
+        })
 }
 
 /// Returns the metadata that 2025-03-26 defines for servers without any. PKCE is always used there.
@@ -118,6 +120,10 @@ pub(super) fn is_missing(response: &FetchResponse) -> bool {
 fn well_known_urls(issuer: &str) -> Result<Vec<String>, OAuthError> {
     let invalid =
         || OAuthError::metadata(STEP, format!("issuer {} is not a URL without query and fragment", printable(issuer)));
+    // The parser removes or encodes such characters, but an issuer is stored and shown as it is.
+    if issuer.contains(|letter: char| is_hidden(letter) || letter.is_whitespace()) {
+        return Err(invalid());
+    }
     let url = Url::parse(issuer).map_err(|_| invalid())?;
     if !url.has_host() || url.query().is_some() || url.fragment().is_some() {
         return Err(invalid());
@@ -149,6 +155,8 @@ mod tests {
             "https://u@h.example",
             "https://h.example?x",
             "https://h.example#x",
+            "https://h.example/\u{1b}[2J",
+            "https://h.example/\n",
             "h.example",
             "",
         ] {
@@ -197,7 +205,9 @@ mod tests {
                 "https://h.example/.well-known/openid-configuration",
             ]
         );
-        for issuer in ["", "h.example", "https://h.example?x", "https://h.example/#x", "urn:x"] {
+        for issuer in
+            ["", "h.example", "https://h.example?x", "https://h.example/#x", "urn:x", "https://h.example/\u{9b}m"]
+        {
             assert!(well_known_urls(issuer).is_err(), "{issuer}");
         }
     }

@@ -9,7 +9,7 @@ use super::token::{TokenParameters, TokenRequest};
 use crate::client_auth::ClientIdentity;
 use crate::error::{OAuthError, OAuthErrorKind};
 use crate::fetch::{FetchStep, Fetcher};
-use crate::metadata::{AuthorizationServerMetadata, DeviceAuthorization, OAuthErrorResponse, TokenResponse};
+use crate::metadata::{AuthorizationServerMetadata, DeviceAuthorization, OAuthErrorResponse, TokenResponse, is_hidden};
 use crate::secret::Secret;
 
 /// Interval between two requests, if the server does not name one; and its increase when the server asks to slow down.
@@ -54,7 +54,7 @@ pub async fn device_authorization(
     let mut device: DeviceAuthorization = request.post(endpoint, &fields, None).await?.json()?;
     fetcher.check(STEP, &device.verification_uri)?;
     device.verification_uri_complete.take_if(|url| fetcher.check(STEP, url).is_err());
-    if device.user_code.is_empty() || device.user_code.len() > 64 || device.user_code.contains(char::is_control) {
+    if device.user_code.is_empty() || device.user_code.len() > 64 || device.user_code.contains(is_hidden) {
         return Err(OAuthError::metadata(STEP, "`user_code` cannot be shown"));
     }
     Ok(device)

@@ -21,7 +21,7 @@ use self::listener::Listener;
 use self::paste::LineReader;
 use self::redirect::RedirectUri;
 use crate::flow::Callback;
-use crate::metadata::DeviceAuthorization;
+use crate::metadata::{DeviceAuthorization, is_hidden};
 use crate::secret::Secret;
 
 pub use self::error::LoginError;
@@ -235,7 +235,7 @@ impl Login {
         let complete_url = device.verification_uri_complete.as_deref().and_then(|url| Url::parse(url).ok());
         let complete_url = complete_url.filter(|url| check_url(url).is_ok());
         // The code goes to a terminal, which would obey control characters.
-        let code: String = device.user_code.chars().filter(|c| !c.is_control()).collect();
+        let code: String = device.user_code.chars().filter(|c| !is_hidden(*c)).collect();
         (self.show)(&LoginMessage::DeviceCode { url: &url, complete_url: complete_url.as_ref(), code: &code });
         Ok(())
     }
