@@ -89,7 +89,9 @@ pub mod __internal {
     #[cfg(feature = "authorize")]
     pub use crate::authorize::{AuthorizeAttempts, ServerAuthorizer, is_rejection};
     #[cfg(feature = "client")]
-    pub use crate::client::{DialOptions, DialOptionsError, DialProtocol, DialedStream, Dialer, RouteStream};
+    pub use crate::client::{
+        DialOptions, DialOptionsError, DialProtocol, DialedStream, Dialer, RouteStream, SentSecrets,
+    };
     #[cfg(feature = "server")]
     pub use crate::server::{
         AccessDenied, AccessPolicy, BodyError, BodyLimit, HttpHandler, RequestHead, SharedGuard, sleep_until,

@@ -11,7 +11,8 @@ use url::Url;
 
 use super::error::HttpError;
 use super::http_client::{HttpClient, ResponseBody, SendError};
-use super::reply::refusal_text;
+use super::reply::{refusal_text, sent_secrets};
+use super::sent_secrets::SentSecrets;
 use super::{DRAIN_TIMEOUT, DRAIN_YIELDS};
 use crate::authorize::{AuthorizeAttempts, AuthorizeError, RequestPurpose, ServerAuthorizer, is_rejection};
 use crate::challenge::Challenge;
@@ -236,7 +237,12 @@ impl HttpEndpoint {
         };
         credentials.apply(request.headers_mut());
         let was_authorized = request.headers().contains_key(AUTHORIZATION);
-        let response = self.client.send(request).await.map_err(|error| self.failed(error))?;
+        let secrets = SentSecrets::of(request.headers());
+        let mut response = self.client.send(request).await.map_err(|error| self.failed(error))?;
+        if !response.status().is_success() {
+            // For the error, in which the server may repeat them.
+            response.extensions_mut().insert(secrets);
+        }
         if let Some(authorizer) = &self.authorizer {
             authorizer.responded(url, response.status(), response.headers());
         }
@@ -290,7 +296,8 @@ impl HttpEndpoint {
         attempts: &mut AuthorizeAttempts<'_>,
     ) -> Result<(), HttpError> {
         let SentResponse { mut response, was_authorized } = sent;
-        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        let (status, mut headers) = (response.status(), std::mem::take(response.headers_mut()));
+        sent_secrets(&response).hide_in_challenges(&mut headers);
         // A connection cannot be reused if its response is not read to the end.
         let body = tokio::time::timeout(DRAIN_TIMEOUT, refusal_text(self, response)).await.unwrap_or_default();
         let retries = scope.paused(attempts.rejected(status, &headers, url, was_authorized)).await;

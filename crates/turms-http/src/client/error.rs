@@ -214,6 +214,9 @@ impl From<HttpError> for PeerError {
     }
 }
 
+/// Maximum number of characters of a text of the server in an error message.
+const MAX_SHOWN_CHARS: usize = 300;
+
 /// Describes the problem with the credentials. Only 401 is always about credentials.
 fn authorization_problem(status: StatusCode, was_authorized: bool) -> &'static str {
     match (status, was_authorized) {
@@ -226,8 +229,8 @@ fn authorization_problem(status: StatusCode, was_authorized: bool) -> &'static s
 /// Returns the error of the first challenge that has one (RFC 6750, section 3).
 fn challenge_error(challenges: &[Challenge]) -> String {
     let shown = |challenge: &Challenge| match (challenge.get("error"), challenge.get("error_description")) {
-        (Some(error), Some(description)) => Some(format!(": {error:?}, {description:?}")),
-        (Some(only), None) | (None, Some(only)) => Some(format!(": {only:?}")),
+        (Some(error), Some(description)) => Some(format!(": {:?}, {:?}", beginning(error), beginning(description))),
+        (Some(only), None) | (None, Some(only)) => Some(format!(": {:?}", beginning(only))),
         (None, None) => None,
     };
     challenges.iter().find_map(shown).unwrap_or_default()
@@ -235,7 +238,12 @@ fn challenge_error(challenges: &[Challenge]) -> String {
 
 /// Returns the text of a response, for error messages.
 fn quote_body(body: &str) -> String {
-    if body.is_empty() { String::new() } else { format!(": {body:?}") }
+    if body.is_empty() { String::new() } else { format!(": {:?}", beginning(body)) }
+}
+
+/// Returns the part of a text of the server that is shown.
+fn beginning(text: &str) -> &str {
+    text.char_indices().nth(MAX_SHOWN_CHARS).map_or(text, |(end, _)| &text[..end])
 }
 
 /// Returns the text of a response, unless it only repeats the description of a challenge: as the message of an error response, or as
@@ -274,6 +282,8 @@ mod tests {
         assert_eq!(shown("Bearer"), "");
         assert_eq!(shown(r#"Bearer error_description="""#), r#": """#);
         assert_eq!(challenge_error(&[]), "");
+        let giant = Challenge::new("Bearer").parameter("error", "é".repeat(50_000));
+        assert_eq!(challenge_error(&[giant]).chars().count(), MAX_SHOWN_CHARS + 4);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod http_client;
 mod http_sse;
 mod open;
 mod reply;
+mod sent_secrets;
 mod session;
 mod stateless;
 mod tls;
@@ -29,6 +30,7 @@ pub use self::dial_options::{DialOptions, DialOptionsError, DialProtocol};
 pub use self::dialed_stream::{DialedStream, RouteStream};
 pub use self::dialer::{DialError, Dialer};
 pub use self::error::HttpError;
+pub use self::sent_secrets::SentSecrets;
 pub use self::transport::HttpTransport;
 
 /// Timeout for the rest of a stream after its response.

@@ -8,6 +8,7 @@ use turms_proto::{ErrorObject, Incoming, Message, MessageError};
 use super::endpoint::{HttpEndpoint, Response, closed_connection};
 use super::error::HttpError;
 use super::http_client::ResponseBody;
+use super::sent_secrets::SentSecrets;
 use crate::sse::{SseDecoder, SseEvent};
 
 /// A decoded HTTP response.
@@ -65,12 +66,19 @@ async fn refusal(endpoint: &HttpEndpoint, mut response: Response) -> Result<Http
         Err(HttpError::TooLarge(_)) => Bytes::new(),
         Err(error) => return Err(error),
     };
+    let secrets = sent_secrets(&response);
     if let Ok(Message::Response(response)) = Message::decode(body.clone())
-        && let Err(error) = response.outcome
+        && let Err(mut error) = response.outcome
     {
+        error.message = secrets.hide(error.message);
         return Ok(HttpReply::Refused(status, Box::new(error)));
     }
-    Err(HttpError::Status { status, body: truncate(&body) })
+    Err(HttpError::Status { status, body: truncate(&secrets.hide(String::from_utf8_lossy(&body).into_owned())) })
+}
+
+/// Returns the credentials of the request of a response that is no success.
+pub(super) fn sent_secrets(response: &Response) -> SentSecrets {
+    response.extensions().get().cloned().unwrap_or_default()
 }
 
 /// Returns the message of an error response.
@@ -83,8 +91,7 @@ pub(super) async fn refusal_text(endpoint: &HttpEndpoint, response: Response) ->
     }
 }
 
-fn truncate(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
+fn truncate(text: &str) -> String {
     let mut shown: String = text.trim().chars().take(MAX_SHOWN_CHARS).collect();
     if shown.len() < text.trim().len() {
         shown.push('…');

@@ -138,6 +138,38 @@ async fn missing_credentials_are_reported() {
     assert!(matches!(error, ConnectError::Unauthorized { .. }), "{error:?}");
 }
 
+#[tokio::test]
+async fn a_server_that_repeats_the_credentials_does_not_show_them() {
+    for token in ["s3cret".to_owned(), "s3cret".repeat(200)] {
+        for status in [400, 401, 403, 500] {
+            let server = FakeHttpServer::start(move |request| {
+                let sent = format!("{:?} {:?}", request.header("authorization"), request.header("x-key"));
+                let sent = sent.replace('"', "'");
+                let challenge = format!("Bearer error=\"{sent}\", error_description=\"{sent}\"");
+                Reply::text(status, "text/plain", &sent).with("WWW-Authenticate", &challenge)
+            })
+            .await;
+            let connector =
+                connector(&server).authorizer(BearerToken::new(&token).unwrap()).header("x-key", "k3y-s3cret");
+            let error = connector.connect(context()).await.unwrap_err();
+            let text = format!("{} {error:?} {error:#?}", chain(&error));
+            assert!(text.contains("[..]") && !text.contains("s3cret"), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_texts_of_a_rejection_are_shortened() {
+    let server = FakeHttpServer::start(|_| {
+        let giant = "x".repeat(50_000);
+        let error = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32600, "message": giant } });
+        Reply::json(403, &error).with("WWW-Authenticate", &format!("Bearer error={giant}, error_description={giant}"))
+    })
+    .await;
+    let error = open(&server, options()).await.unwrap_err();
+    assert!(chain(&error).len() < 2000, "{} bytes", chain(&error).len());
+}
+
 async fn rejecting(reply: Reply) -> FakeHttpServer {
     FakeHttpServer::start(move |_| reply.clone()).await
 }
