@@ -17,7 +17,7 @@ use hyper::upgrade::Upgraded;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use turms_core::__internal::escape_control;
-use turms_http::__internal::{DialedStream, Dialer};
+use turms_http::__internal::{DialedStream, Dialer, SentSecrets};
 
 use crate::body::WsBody;
 use crate::error::WsError;
@@ -38,6 +38,7 @@ pub(crate) async fn open(url: &WsUrl, headers: &HeaderMap, dialer: &Dialer) -> R
 async fn upgrade(stream: DialedStream, url: &WsUrl, headers: &HeaderMap) -> Result<(Upgraded, HeaderMap), WsError> {
     let key = generate_key();
     let request = upgrade_request(url, headers, &key)?;
+    let secrets = SentSecrets::of(request.headers());
     let (mut sender, connection) = http1::handshake(stream).await.map_err(WsError::http)?;
     // Until the upgrade, the connection makes progress only while it is polled. It is polled here, together with the
     // exchange, and not spawned as a task, so that dropping this future closes it.
@@ -45,7 +46,7 @@ async fn upgrade(stream: DialedStream, url: &WsUrl, headers: &HeaderMap) -> Resu
     let mut exchange = pin!(async {
         let mut response = sender.send_request(request).await.map_err(WsError::http)?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return Err(rejection(response).await);
+            return Err(rejection(response, &secrets).await);
         }
         check_response(response.headers(), &key)?;
         let headers = std::mem::take(response.headers_mut());
@@ -102,24 +103,30 @@ fn check_response(headers: &HeaderMap, key: &str) -> Result<(), WsError> {
     }
 }
 
-/// Maximum number of bytes of the body in an error.
-const MAX_BODY_BYTES: usize = 512;
+/// Maximum number of characters of the body in an error.
+pub(crate) const MAX_BODY_CHARS: usize = 512;
+
+/// Number of bytes of the body that are read: enough for a token that is repeated in it.
+const MAX_READ_BYTES: usize = 16 * 1024;
 
 /// Timeout for the body of a rejection. The status is enough for an error.
 const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Creates the error for a response with another status than 101, with the beginning of its body.
-async fn rejection(response: Response<Incoming>) -> WsError {
-    let (head, mut body) = response.into_parts();
+/// Creates the error for a response with another status than 101, with the beginning of its body. The server may repeat the credentials
+/// in it.
+async fn rejection(response: Response<Incoming>, secrets: &SentSecrets) -> WsError {
+    let (mut head, mut body) = response.into_parts();
+    secrets.hide_in_challenges(&mut head.headers);
     let mut text = Vec::new();
     let _ = tokio::time::timeout(BODY_TIMEOUT, read_body(&mut body, &mut text)).await;
-    let text = String::from_utf8_lossy(&text[..text.len().min(MAX_BODY_BYTES)]);
-    let body = escape_control(text.trim()).into_owned();
+    let text = secrets.hide(String::from_utf8_lossy(&text).into_owned());
+    let text = text.trim().chars().take(MAX_BODY_CHARS).collect::<String>();
+    let body = escape_control(&text).into_owned();
     WsError::Refused { status: head.status, headers: Box::new(head.headers), body }
 }
 
 async fn read_body(body: &mut Incoming, text: &mut Vec<u8>) {
-    while text.len() < MAX_BODY_BYTES
+    while text.len() < MAX_READ_BYTES
         && let Some(Ok(frame)) = poll_fn(|task| Pin::new(&mut *body).poll_frame(task)).await
     {
         text.extend_from_slice(frame.data_ref().map_or(&[], |data| data));

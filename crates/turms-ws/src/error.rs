@@ -7,6 +7,7 @@ use http::{HeaderMap, StatusCode};
 use turms_http::__internal::{DialOptionsError, is_rejection};
 use turms_http::{AuthorizeError, Challenge};
 
+use crate::client_handshake::MAX_BODY_CHARS;
 use crate::handshake::SUBPROTOCOL;
 
 /// Error of a WebSocket client: of [`WsConnector::new`](crate::WsConnector::new), and of connecting.
@@ -59,7 +60,7 @@ pub enum WsError {
         status: StatusCode,
         /// The headers of the response.
         headers: Box<HeaderMap>,
-        /// The beginning of the body, at most 512 bytes.
+        /// The beginning of the body, at most 512 characters.
         body: String,
     },
     /// The authorizer has no credentials.
@@ -107,7 +108,8 @@ impl WsError {
 fn challenge_error(headers: &HeaderMap) -> String {
     let challenges = Challenge::of_headers(headers);
     let error = challenges.iter().find_map(|it| it.get("error_description").or_else(|| it.get("error")));
-    error.map_or_else(String::new, |error| format!(": {error:?}"))
+    let beginning = |error: &str| error.chars().take(MAX_BODY_CHARS).collect::<String>();
+    error.map_or_else(String::new, |error| format!(": {:?}", beginning(error)))
 }
 
 /// Returns `: BODY`, or nothing for an empty body.

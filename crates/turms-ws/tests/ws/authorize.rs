@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use http::{Request, Response, StatusCode};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use turms_core::{BoxFuture, ConnectError};
 use turms_http::{
     AuthorizeError, AuthorizeRequest, AuthorizedResponse, Authorizer, BearerToken, Credentials, Decision, Listener,
@@ -168,4 +169,38 @@ async fn a_final_rejection_is_an_error_of_authorization_that_says_why() {
     let connector = requiring("Bearer right").await.authorizer(authorizer.clone());
     builder().connect(connector).await.unwrap_err();
     assert_eq!(authorizer.tokens.load(Ordering::Relaxed), 3);
+}
+
+/// Starts a server that rejects each upgrade, and repeats the credentials in the response.
+async fn repeating(status: u16) -> WsConnector {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut stream = BufReader::new(stream);
+            let (mut line, mut sent) = (String::new(), String::new());
+            while stream.read_line(&mut line).await.unwrap() > 2 {
+                if line.starts_with("authorization: ") {
+                    sent = line.trim().to_owned();
+                }
+                line.clear();
+            }
+            let head = format!("HTTP/1.1 {status} No\r\nwww-authenticate: Bearer error_description=\"{sent}\"");
+            let response = format!("{head}\r\ncontent-length: {}\r\n\r\nwhat is {sent}?", sent.len() + 9);
+            stream.write_all(response.as_bytes()).await.unwrap();
+        }
+    });
+    WsConnector::new(url).unwrap()
+}
+
+#[tokio::test]
+async fn a_server_that_repeats_the_credentials_does_not_show_them() {
+    for token in ["s3cret".to_owned(), "s3cret".repeat(200)] {
+        for status in [401, 403, 500] {
+            let connector = repeating(status).await.authorizer(BearerToken::new(&token).unwrap());
+            let error = within("an error", builder().connect(connector)).await.unwrap_err();
+            let text = format!("{error:?} {error:#?}");
+            assert!(text.contains("what is authorization: Bearer [..]?") && !text.contains("s3cret"), "{text}");
+        }
+    }
 }
