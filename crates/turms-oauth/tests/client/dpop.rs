@@ -260,3 +260,31 @@ async fn no_algorithm_in_common_is_an_error_before_the_login() {
     assert!(error.contains("lists no algorithm for DPoP that is supported"), "{error}");
     assert_eq!(browser.windows(), 0);
 }
+
+#[tokio::test]
+async fn a_demand_for_a_nonce_beside_another_challenge_needs_no_other_token() {
+    let server = Script::start(|request| {
+        let nonce = proof(&request).and_then(|claims| Some(claims["nonce"].as_str()?.to_owned()));
+        match &*request.path {
+            "/mcp" if request.authorization().is_some() && nonce.as_deref() == Some("nonce-2") => {
+                Reply::json(200, json!({}))
+            }
+            "/mcp" => {
+                let reply = Reply::status(401).with("www-authenticate", "Bearer realm=\"notes\"");
+                let reply = reply.with("www-authenticate", "DPoP algs=\"ES256\", error=\"use_dpop_nonce\"");
+                reply.with("dpop-nonce", "nonce-2")
+            }
+            "/token" => {
+                let token = json!({ "access_token": "access-1", "token_type": "DPoP", "expires_in": 3600 });
+                Reply::json(200, token)
+            }
+            _ => provider(&request),
+        }
+    })
+    .await;
+    let browser = Browser::new();
+    let auth = OAuth::new("agent").login(browser.login()).dpop(Dpop::Always);
+    let mut client = auth.layer().layer(plain_client());
+    assert_eq!(client.call(request(&server)).await.unwrap().status(), 200);
+    assert_eq!((server.at("/token").len(), browser.windows()), (1, 1));
+}

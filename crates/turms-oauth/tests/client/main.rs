@@ -9,6 +9,7 @@ mod dpop;
 mod fetching;
 mod flows;
 mod functions;
+mod hostile;
 mod logins;
 mod machines;
 mod peers;
