@@ -25,7 +25,7 @@ use crate::store::{LoginLock, StoreError, StoredClient, StoredLogin};
 
 /// Time for which other requests fail with the same error after a person's login has failed. Otherwise each of them would open a browser
 /// window.
-const FAILURE_HOLD: Duration = Duration::from_secs(60);
+pub(super) const FAILURE_HOLD: Duration = Duration::from_secs(60);
 
 /// Time for which scopes that the authorization server has not granted are not requested again.
 const SCOPE_HOLD: Duration = Duration::from_secs(10 * 60);

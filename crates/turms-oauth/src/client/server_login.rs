@@ -18,7 +18,7 @@ use url::Url;
 use super::authorizer::describe;
 use super::current_token::CurrentToken;
 use super::oauth::{LoginStatus, OAuthOptions};
-use super::obtain::Cause;
+use super::obtain::{Cause, FAILURE_HOLD};
 use super::refresh::Renewal;
 use crate::dpop::DpopKey;
 use crate::error::{OAuthError, OAuthErrorKind};
@@ -146,14 +146,18 @@ impl ServerLogin {
         self.current.load().as_ref().is_some_and(|token| token.dpop.is_some())
     }
 
-    /// Returns the error for a new token that the server rejects. If only a person could obtain another, it is the answer to further
-    /// requests, too: each would open a browser window in vain.
+    /// Returns the error for a new token that the server rejects. If a person has just obtained it and only a person could obtain
+    /// another, it is the answer to further requests, too: each would open a browser window in vain.
     pub(super) fn reject_new_token(&self, challenge: Option<&Challenge>) -> OAuthError {
         let error = self.rejected_token(challenge);
-        let is_renewable = self.current.load().as_ref().is_some_and(|token| token.login.refresh_token.is_some());
+        // The token may as well be an older one of another process.
+        let is_in_vain = self.current.load().as_ref().is_some_and(|token| {
+            let is_recent = token.login.obtained_at.elapsed().is_ok_and(|age| age < FAILURE_HOLD);
+            is_recent && token.login.refresh_token.is_none()
+        });
         // While it is locked, another token is being obtained, whose outcome counts.
         if self.options.grant.is_interactive()
-            && !is_renewable
+            && is_in_vain
             && let Ok(mut changes) = self.changes.try_lock()
         {
             let attempt = self.attempts.load(Ordering::Acquire);
