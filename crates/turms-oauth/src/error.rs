@@ -256,6 +256,16 @@ impl OAuthError {
         self.has_code("invalid_client") || self.has_code("unauthorized_client")
     }
 
+    /// Returns `true` if the authorization server does not allow the scopes.
+    pub(crate) fn is_invalid_scope(&self) -> bool {
+        self.has_code("invalid_scope")
+    }
+
+    /// Returns `true` if a registration was rejected for its content.
+    pub(crate) fn is_invalid_registration(&self) -> bool {
+        self.has_code("invalid_client_metadata") || self.is_invalid_scope() || self.has_code("invalid_request")
+    }
+
     /// Returns `true` if the codes of a device login have expired (`expired_token`).
     #[must_use]
     pub fn is_expired(&self) -> bool {

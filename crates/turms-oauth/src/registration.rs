@@ -49,10 +49,10 @@ fn is_hosted(redirect_uri: &str) -> bool {
 }
 
 /// Returns the authentication to ask for: `none` first, then those that the metadata lists. Without a list, the server supports
-/// `client_secret_basic` (RFC 8414).
+/// `client_secret_basic` (RFC 8414). `client_secret_post` comes before it, because some servers read the client id only in the form.
 fn preferred_method(server: &AuthorizationServerMetadata) -> &'static str {
     let Some(methods) = &server.token_endpoint_auth_methods_supported else { return "client_secret_basic" };
-    ["none", "client_secret_basic", "client_secret_post"]
+    ["none", "client_secret_post", "client_secret_basic"]
         .into_iter()
         .find(|method| methods.iter().any(|listed| listed == method))
         .unwrap_or("none")
@@ -185,9 +185,9 @@ mod tests {
         assert_eq!(preferred_method(&server(None)), "client_secret_basic");
         assert_eq!(preferred_method(&server(Some(&["client_secret_basic", "none"]))), "none");
         assert_eq!(
-            preferred_method(&server(Some(&["client_secret_post", "client_secret_basic"]))),
-            "client_secret_basic"
+            preferred_method(&server(Some(&["client_secret_basic", "client_secret_post"]))),
+            "client_secret_post"
         );
-        assert_eq!(preferred_method(&server(Some(&["client_secret_post"]))), "client_secret_post");
+        assert_eq!(preferred_method(&server(Some(&["client_secret_basic"]))), "client_secret_basic");
     }
 }

@@ -16,13 +16,15 @@ use crate::login::LoginKind;
 use crate::metadata::{ClientMetadata, TokenResponse};
 use crate::pkce::{pkce, random_token};
 use crate::registration::register;
+use crate::scopes::split_scopes;
 use crate::secret::Secret;
 use crate::store::{StoredClient, StoredLogin};
 
 const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 impl ServerLogin {
-    /// Lets a person log in. Registers the client again if the authorization server has forgotten it.
+    /// Lets a person log in. Registers the client again if the authorization server has forgotten it, or allows it only the scopes of
+    /// its registration.
     pub(super) async fn ask_person(
         &self,
         discovery: &Discovery,
@@ -39,11 +41,15 @@ impl ServerLogin {
         let mut attempt = self.ask_once(discovery, &scopes, dpop.as_deref()).await;
         if let Err((error, Some(client))) = &attempt
             && client.is_registered
-            && (error.is_invalid_client() || error.is_login_timeout())
         {
-            self.options.store.remove_client(issuer, &self.options.profile).await?;
-            // Providers show an unknown client in the browser only. Another window would be one too many.
-            if error.is_invalid_client() {
+            let lacks_scopes = error.is_invalid_scope() && scopes.iter().any(|scope| !client.scopes.contains(scope));
+            let is_unusable = error.is_invalid_client() || lacks_scopes;
+            // Providers show an unknown client in the browser only, so that the login never returns. Another window would be one too
+            // many.
+            if is_unusable || error.is_login_timeout() {
+                self.options.store.remove_client(issuer, &self.options.profile).await?;
+            }
+            if is_unusable {
                 attempt = self.ask_once(discovery, &scopes, dpop.as_deref()).await;
             }
         }
@@ -88,7 +94,7 @@ impl ServerLogin {
         let stored = stored.and_then(|client| client.redirect_uri);
         let attempt = options.login.prepare(stored.as_deref()).await?;
         let redirect_uri = attempt.redirect_uri().to_owned();
-        let client = used.insert(self.client(discovery, Some(&redirect_uri)).await?);
+        let client = used.insert(self.client(discovery, Some(&redirect_uri), scopes).await?);
         let identity = self.identity(client);
         let (pkce, state, resource) = (pkce(), random_token(), self.resource(discovery));
         let request = AuthorizationRequest::new(&client.client_id, &redirect_uri, &state, &pkce)
@@ -110,7 +116,10 @@ impl ServerLogin {
         used: &mut Option<StoredClient>,
     ) -> Result<TokenResponse, OAuthError> {
         let metadata = &discovery.server;
-        let client = used.insert(self.client(discovery, None).await?);
+        if metadata.device_authorization_endpoint.is_none() {
+            return Err(metadata.lacks("device authorization endpoint"));
+        }
+        let client = used.insert(self.client(discovery, None, scopes).await?);
         let identity = self.identity(client);
         let (scope, resource) = (scopes.join(" "), self.resource(discovery));
         let parameters = TokenParameters::new().scope(&*scope).resource(resource.as_deref()).proof(dpop);
@@ -124,6 +133,7 @@ impl ServerLogin {
         &self,
         discovery: &Discovery,
         redirect_uri: Option<&str>,
+        scopes: &[String],
     ) -> Result<StoredClient, OAuthError> {
         let (options, metadata) = (&self.options, &discovery.server);
         if let Some((issuer, client)) = options.clients.iter().find(|(issuer, _)| *issuer == metadata.issuer) {
@@ -147,9 +157,17 @@ impl ServerLogin {
             request.redirect_uris.clear();
             request.grant_types = [DEVICE_CODE, "refresh_token"].map(str::to_owned).into();
         }
-        let response = register(&self.fetcher, metadata, &request).await?;
+        request.scope = (!scopes.is_empty()).then(|| scopes.join(" "));
+        let mut registered = register(&self.fetcher, metadata, &request).await;
+        if request.scope.is_some() && registered.as_ref().is_err_and(OAuthError::is_invalid_registration) {
+            // Some servers reject registrations that name scopes.
+            request.scope = None;
+            registered = register(&self.fetcher, metadata, &request).await;
+        }
+        let response = registered?;
         let mut client = StoredClient::new(&metadata.issuer, &response.client_id);
         client.redirect_uri = redirect_uri.map(str::to_owned);
+        client.scopes = request.scope.as_deref().map(split_scopes).unwrap_or_default();
         client.method = response.token_endpoint_auth_method;
         client.client_secret = response.client_secret;
         // 0 is "never".

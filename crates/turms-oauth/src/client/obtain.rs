@@ -378,7 +378,8 @@ impl ServerLogin {
     }
 }
 
-/// Returns `true` for an error of a login by a person.
+/// Returns `true` if a person was asked, and the login failed or its token was rejected.
 fn was_person_asked(error: &OAuthError) -> bool {
-    error.is_denied() || error.is_login_timeout() || matches!(error.kind(), OAuthErrorKind::Login(_))
+    let is_of_login = matches!(error.kind(), OAuthErrorKind::Login(_) | OAuthErrorKind::TokenRejected { .. });
+    is_of_login || error.is_denied() || error.is_login_timeout()
 }

@@ -147,7 +147,7 @@ impl ServerLogin {
     }
 
     /// Returns the error for a new token that the server rejects. If a person has just obtained it and only a person could obtain
-    /// another, it is the answer to further requests, too: each would open a browser window in vain.
+    /// another, further requests fail with it, too: each would open a browser window in vain.
     pub(super) fn reject_new_token(&self, challenge: Option<&Challenge>) -> OAuthError {
         let error = self.rejected_token(challenge);
         // The token may as well be an older one of another process.
@@ -160,8 +160,8 @@ impl ServerLogin {
             && is_in_vain
             && let Ok(mut changes) = self.changes.try_lock()
         {
-            let attempt = self.attempts.load(Ordering::Acquire);
-            changes.failure = Some((attempt, error.clone(), Some(Instant::now())));
+            let number = self.attempts.load(Ordering::Acquire);
+            changes.failed_attempt = Some(FailedChange { number, error: error.clone(), at: Instant::now() });
         }
         error
     }
@@ -326,7 +326,7 @@ impl ServerLogin {
             let mut changes = this.changes.lock().await;
             *changes = Changes::default();
             let mut lock = this.options.store.lock(&this.key).await?;
-            let stored = lock.load().await?;
+            let stored = this.load_locked(&mut *lock).await?;
             lock.clear().await?;
             this.current.store(None);
             let Some(stored) = stored else { return Ok(false) };

@@ -39,6 +39,7 @@ impl DevClient {
             credential,
             grant_types: None,
             scopes: None,
+            default_scopes: None,
             origin: ClientOrigin::Configured,
             ids_elsewhere: Vec::new(),
         })

@@ -175,7 +175,7 @@ impl TokenRequest<'_> {
 
 impl AuthorizationServerMetadata {
     /// Creates an error for an endpoint that is not in the metadata.
-    pub(super) fn lacks(&self, endpoint: &str) -> OAuthError {
+    pub(crate) fn lacks(&self, endpoint: &str) -> OAuthError {
         OAuthError::unsupported(&self.issuer, format!("has no {endpoint}"))
     }
 }

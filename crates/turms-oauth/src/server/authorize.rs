@@ -99,7 +99,8 @@ impl Core {
                 && client.and_then(|client| client.scopes.as_ref()).is_none_or(|own| own.contains(scope))
         };
         let Some(requested) = requested else {
-            let default = settings.default_scopes.as_ref().or(settings.scopes.as_ref());
+            let own = client.and_then(|client| client.default_scopes.as_ref());
+            let default = own.or(settings.default_scopes.as_ref()).or(settings.scopes.as_ref());
             return Ok(default.into_iter().flatten().filter(|scope| is_allowed(scope)).cloned().collect());
         };
         let is_printable =

@@ -44,8 +44,10 @@ pub(crate) struct ServerClient {
     pub(crate) credential: ClientCredential,
     /// Grant types. `None` allows all that fit.
     pub(crate) grant_types: Option<Vec<String>>,
-    /// Scopes. `None` allows all.
+    /// Scopes that the configuration allows. `None` allows all.
     pub(crate) scopes: Option<Vec<String>>,
+    /// Scopes of a request that names none. A client chooses them itself, so they are not a limit.
+    pub(crate) default_scopes: Option<Vec<String>>,
     pub(crate) origin: ClientOrigin,
     /// The id of the same client at other authorization servers.
     #[cfg_attr(not(feature = "dev"), expect(dead_code, reason = "only the development server issues assertions"))]
@@ -123,7 +125,8 @@ impl ServerClient {
             redirect_uris: metadata.redirect_uris,
             credential,
             grant_types: (!metadata.grant_types.is_empty()).then_some(metadata.grant_types),
-            scopes: metadata.scope.as_deref().map(split_scopes),
+            scopes: None,
+            default_scopes: metadata.scope.as_deref().map(split_scopes),
             origin,
             ids_elsewhere: Vec::new(),
         }

@@ -200,6 +200,7 @@ fn complete_client(id: &str) -> StoredClient {
     client.client_secret = Some("secret".into());
     client.method = Some("client_secret_post".to_owned());
     client.redirect_uri = Some("http://127.0.0.1:8085/callback".to_owned());
+    client.scopes = vec!["notes:read".to_owned(), "notes:write".to_owned()];
     client.secret_expires_at = Some(UNIX_EPOCH + Duration::from_secs(1_800_000_000));
     client.is_registered = true;
     client

@@ -254,7 +254,7 @@ mod unix {
             });
         }
         if metadata.mode() & 0o077 != 0 {
-            tracing::warn!(path = %path.display(), "other users had access to a file of the login store; removing it");
+            tracing::warn!(path = %path.display(), "other users had access to a file of the login store; removing their access");
             narrow(Permissions::from_mode(mode)).map_err(StoreError::file("narrow the permissions of", path))?;
         }
         Ok(())

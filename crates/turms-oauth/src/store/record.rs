@@ -150,6 +150,8 @@ pub struct StoredClient {
     pub method: Option<String>,
     /// The redirect URI that is registered.
     pub redirect_uri: Option<String>,
+    /// The scopes that the registration named.
+    pub scopes: Vec<String>,
     /// End of the lifetime of the secret.
     pub secret_expires_at: Option<SystemTime>,
     /// `true` if the client was registered dynamically.
@@ -165,6 +167,7 @@ impl StoredClient {
             client_secret: None,
             method: None,
             redirect_uri: None,
+            scopes: Vec::new(),
             secret_expires_at: None,
             is_registered: false,
         }
@@ -278,6 +281,8 @@ struct ClientFields {
     method: Option<String>,
     #[serde(default)]
     redirect_uri: Option<String>,
+    #[serde(default)]
+    scopes: Vec<String>,
     #[serde(default, with = "milliseconds::option")]
     secret_expires_at: Option<SystemTime>,
     #[serde(default)]

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::json;
 use turms_client::Client;
-use turms_oauth::{ClientIdentity, Login, OAuth, Secret, TokenStore as _};
+use turms_oauth::{ClientIdentity, Login, MemoryStore, OAuth, Secret, TokenStore as _};
 use turms_testkit::within;
 
 use crate::script::{Reply, Script, callback, provider, resource_metadata, server_metadata};
@@ -184,6 +185,49 @@ async fn a_client_that_the_authorization_server_has_forgotten_is_registered_agai
     auth.login_now(server.url("/mcp")).await.unwrap();
     assert_eq!((server.at("/register").len(), browser.windows()), (2, 3));
     assert_eq!(browser.param("client_id").as_deref(), Some("new"));
+}
+
+/// As servers of the Python SDK do: a client may request only the scopes of its registration.
+#[tokio::test]
+async fn a_client_is_registered_again_for_scopes_that_its_registration_lacks() {
+    let registered = Arc::new(Mutex::new(Vec::<String>::new()));
+    let allowed = registered.clone();
+    let words =
+        |text: Option<&str>| -> Vec<String> { text.unwrap_or_default().split(' ').map(str::to_owned).collect() };
+    let server = Script::start(move |request| match &*request.path {
+        "/register" => {
+            *allowed.lock() = words(request.json()["scope"].as_str());
+            provider(&request)
+        }
+        "/authorize" if words(request.field("scope").as_deref()).iter().any(|it| !allowed.lock().contains(it)) => {
+            Reply::redirect(302, &callback(&request, &[("error", "invalid_scope"), ("iss", &request.base)]))
+        }
+        _ => provider(&request),
+    })
+    .await;
+    let (browser, store) = (Browser::new(), MemoryStore::new());
+    let auth = |scopes: [&str; 2]| OAuth::new("agent").store(store.clone()).scopes(scopes).login(browser.login());
+    auth(["notes:read", "notes:list"]).token(server.url("/mcp")).await.unwrap();
+    assert_eq!((server.at("/register").len(), browser.windows()), (1, 1));
+    // The login with the first registration is refused without a page, and the one with the second succeeds.
+    auth(["notes:read", "notes:write"]).login_now(server.url("/mcp")).await.unwrap();
+    assert_eq!((server.at("/register").len(), browser.windows()), (2, 3));
+    assert!(registered.lock().contains(&"notes:write".to_owned()));
+    // Scopes that the registration has are not a reason for another one.
+    auth(["notes:read", "notes:write"]).login_now(server.url("/mcp")).await.unwrap();
+    assert_eq!((server.at("/register").len(), browser.windows()), (2, 4));
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_scopes_in_registrations_gets_none() {
+    let server = Script::start(move |request| match &*request.path {
+        "/register" if request.json().get("scope").is_some() => Reply::error(400, "invalid_client_metadata"),
+        _ => provider(&request),
+    })
+    .await;
+    let auth = OAuth::new("agent").scopes(["notes:read"]).login(Browser::new().login());
+    auth.token(server.url("/mcp")).await.unwrap();
+    assert_eq!(server.at("/register").len(), 2);
 }
 
 #[tokio::test]

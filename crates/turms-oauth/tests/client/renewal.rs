@@ -362,6 +362,21 @@ async fn a_rotated_token_that_cannot_be_saved_is_used_all_the_same() {
 }
 
 #[tokio::test]
+async fn a_logout_revokes_a_token_that_could_not_be_saved() {
+    let server = Script::start(|request| provider(&request)).await;
+    let inner = expired_login(&server).await;
+    let mut login = load(&inner, &server).await;
+    login.revocation_endpoint = Some(server.url("/revoke"));
+    save(&inner, &server, &login).await;
+    let store = FullStore { inner, is_full: Arc::new(AtomicBool::new(true)) };
+    let auth = OAuth::new("a").store(store).login(Login::never());
+    let token = auth.token(server.url("/mcp")).await.unwrap();
+    assert!(auth.logout(server.url("/mcp")).await.unwrap());
+    let revoked: Vec<_> = server.at("/revoke").iter().filter_map(|request| request.field("token")).collect();
+    assert!(revoked.contains(&token.expose().to_owned()), "{revoked:?}");
+}
+
+#[tokio::test]
 async fn a_login_on_demand_that_cannot_be_saved_is_an_error() {
     let world = World::new().await;
     let store = FullStore { inner: world.store.clone(), is_full: Arc::new(AtomicBool::new(true)) };

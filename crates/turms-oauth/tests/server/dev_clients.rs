@@ -121,6 +121,20 @@ async fn a_client_that_registered_itself_introspects_only_its_own_tokens() {
 }
 
 #[tokio::test]
+async fn the_scopes_of_a_registration_are_a_default_and_no_limit() {
+    let builder = DevServer::builder().scopes(["read", "write"]).default_scopes(["write"]).auto_approve("alice");
+    let server = builder.bind("127.0.0.1:0").await.unwrap();
+    let mut agent = Agent::new();
+    let request = json!({"redirect_uris": [REDIRECT], "token_endpoint_auth_method": "none", "scope": "read"});
+    let client = agent.post_json(server.url("/register"), &request).await.ok();
+    let id = client["client_id"].as_str().unwrap();
+    for (login, granted) in [(Login::new(id), "read"), (Login::new(id).with("scope", "read write"), "read write")] {
+        let code = agent.get(login.url(&server.url("/authorize"))).await.param("code").unwrap();
+        assert_eq!(agent.post(server.url("/token"), &login.exchange(&code)).await.ok()["scope"], granted);
+    }
+}
+
+#[tokio::test]
 async fn a_grant_type_that_does_not_exist_is_not_supported_for_any_client() {
     let server = DevServer::builder().bind("127.0.0.1:0").await.unwrap();
     let mut agent = Agent::new();
