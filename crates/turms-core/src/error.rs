@@ -22,9 +22,13 @@ use crate::transport::SpawnError;
 
 /// The error of building and serving a server, and of a `main` that uses Turms.
 ///
-/// Every other error of Turms, [`io::Error`], tokio's [`JoinError`] and boxed errors convert into it by `?`. Operations have their own
-/// error types; this one is for reporting. `Debug` prints the message and a line for each cause, so that a program with a `main` that returns
-/// it ends with sentences. `{:#?}` shows the fields.
+/// Every other error of Turms, [`io::Error`], tokio's `JoinError` and `Box<dyn Error + Send + Sync>` convert into it by
+/// `?`. For an error of another crate, such as `serde_json::Error`, write
+/// `.map_err(|error| Error::new(ErrorKind::Other, error))?`, or let `main` return a `Box<dyn Error>`, into which this
+/// error converts.
+///
+/// Operations have their own error types; this one is for reporting. `Debug` prints the message and a line for each
+/// cause, so that a program with a `main` that returns it ends with sentences. `{:#?}` shows the fields.
 ///
 /// ```
 /// use turms_core::{Error, ErrorKind};

@@ -12,8 +12,9 @@ use crate::service_error::ServiceError;
 
 /// The authenticated caller, set by a guard or by middleware that checks tokens. Clones share one value.
 ///
-/// Middleware of an HTTP application sets it with `request.extensions_mut().insert(Principal::new(user))`. Handlers extract it, and
-/// keep state of each user in a map in `State`, by its [`key`](Self::key).
+/// Middleware of an HTTP application sets it with `request.extensions_mut().insert(Principal::new(user))`. Handlers
+/// extract it, and keep state of each user in a map in `State`, by its [`key`](Self::key). A call without a principal,
+/// such as over stdio, then fails: extract `Option<Principal>` to accept it.
 ///
 /// ```
 /// use turms_core::Principal;
