@@ -53,10 +53,9 @@ fn constructor(object: &ObjectType<'_>) -> TokenStream {
             }
         }
     });
-    let doc = format!("Creates a `{ident}` with the required members; setters add the others.");
     quote! {
         impl #ident {
-            #[doc = #doc]
+            /// Creates a value with the required members; setters add the others.
             #[must_use]
             pub fn new(#(#parameters),*) -> Self {
                 Self { #(#values,)* #unknown: crate::Object::new() }
