@@ -166,7 +166,8 @@ impl ClientBuilder {
     }
 
     /// Sets the retries of calls that were lost with their connection. On by default if the client
-    /// [reconnects](Self::reconnect), and has no effect otherwise.
+    /// [reconnects](Self::reconnect), and has no effect otherwise. Which calls of tools are safe to repeat is known after
+    /// [`Client::list_tools`], or from [`Call::idempotent`](crate::Call::idempotent): see [`RetryPolicy`].
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.settings.retry = Some(policy);
         self

@@ -138,6 +138,12 @@ impl Default for CircuitBreaker {
 /// Retries of calls that were lost with their connection, if that is safe: requests that were certainly not sent,
 /// methods that only read, and tools that declare to be read-only or idempotent. See
 /// [`ClientBuilder::retry`](crate::ClientBuilder::retry).
+///
+/// The client knows what a tool declares only if it has listed the tools
+/// ([`Client::list_tools`](crate::Client::list_tools)) since it connected, and servers of 2024-11-05 declare nothing. Use
+/// [`Call::idempotent`](crate::Call::idempotent) for tools that are known to be safe.
+///
+/// A retry waits for the new connection, or for the delay of the [`Backoff`] if the connection is open.
 #[doc(alias = "retry")]
 #[derive(Debug, Clone)]
 #[must_use]

@@ -144,8 +144,8 @@ impl<T, E> Call<T, E> {
     }
 
     /// Declares that the call may be retried even if it may have run. By default, this applies to methods that only
-    /// read, and to tools that are annotated as idempotent or read-only. See
-    /// [`ClientBuilder::retry`](crate::ClientBuilder::retry).
+    /// read, and to tools that are annotated as idempotent or read-only, if the client has listed them since it connected.
+    /// See [`RetryPolicy`](crate::RetryPolicy).
     pub fn idempotent(mut self) -> Self {
         self.options.idempotent = Some(true);
         self
