@@ -1,6 +1,7 @@
 //! The context of a call: the API that a handler uses beyond its arguments.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -246,6 +247,10 @@ impl Context {
     /// struct of strings, numbers, booleans, enums without data and vectors of such enums. A field of type `Option` is
     /// optional, and is `None` if the response omits it or sets it to `null`.
     ///
+    /// Clients of 2024-11-05 and 2025-03-26 have no forms, and others may not declare the capability. The error is then
+    /// [`InputError::Unsupported`], before the user is asked. Return it with `?`, or match it to continue without the
+    /// input.
+    ///
     /// In 2026-07-28 the call ends with the input request, and the handler **runs again from its beginning** when the
     /// client repeats the call with the response. Side effects before the input request happen each time: put them into
     /// [`Context::once`].
@@ -306,7 +311,8 @@ impl Context {
         })
     }
 
-    /// Asks the user to open a URL. Acceptance means only that the user agreed to open it.
+    /// Asks the user to open a URL. Acceptance means only that the user agreed to open it. Clients before 2025-11-25
+    /// cannot do so: the error is then [`InputError::Unsupported`].
     ///
     /// In 2026-07-28 the call ends with the input request, and the handler **runs again from its beginning** when the
     /// client repeats the call with the response. Side effects before the input request happen each time: put them into
@@ -348,7 +354,8 @@ impl Context {
         self.ask::<Elicit>(options, "elicit", params, |params| InputRequest::Elicit(Box::new(params))).await
     }
 
-    /// Requests a completion from the client's model.
+    /// Requests a completion from the client's model, in every revision. The error for a client without the capability
+    /// is [`InputError::Unsupported`].
     ///
     /// In 2026-07-28 the call ends with the input request, and the handler **runs again from its beginning** when the
     /// client repeats the call with the response. Side effects before the input request happen each time: put them into
@@ -424,7 +431,20 @@ impl Context {
     }
 
     fn require(&self, capability: ClientCapability<'_>) -> Result<(), InputError> {
-        self.client_capabilities().require(capability).map_err(|error| InputError::Unsupported(Box::new(error)))
+        self.client_capabilities().require(capability).map_err(|mut error| {
+            let version = self.protocol_version();
+            let ability = match capability {
+                ClientCapability::FormElicitation => Some(Ability::FormElicitation),
+                ClientCapability::UrlElicitation => Some(Ability::UrlElicitation),
+                ClientCapability::SamplingTools => Some(Ability::SamplingTools),
+                _ => None,
+            };
+            // The client cannot declare it: the remedy is a newer client, not a setting.
+            if ability.is_some_and(|ability| !version.has(ability)) {
+                let _ = write!(error.message, ", which revision {version} does not have");
+            }
+            InputError::Unsupported(Box::new(error))
+        })
     }
 
     /// Requests input: through the record of the task if the handler runs as one, with a request to the client in
@@ -532,7 +552,8 @@ impl<T> Elicited<T> {
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
-    /// The client did not declare the required capability.
+    /// The client did not declare the required capability, or its revision does not have it: forms exist since
+    /// 2025-06-18, URLs since 2025-11-25.
     #[error("{}", .0.message)]
     Unsupported(Box<ErrorObject>),
     /// The client's revision cannot express the request.

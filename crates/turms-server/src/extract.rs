@@ -78,7 +78,8 @@ fn invalid_arguments(error: DecodeError) -> Rejection {
     Rejection::InvalidArguments(error.within("arguments").to_string())
 }
 
-/// Extracts state that was added with [`Server::state`](crate::Server::state).
+/// Extracts state that was added with [`Server::state`](crate::Server::state). A call fails if the server has no state of
+/// this type. Take it apart in the parameter, `State(counters): State<Counters>`, or use it like a `&T`.
 #[derive(Debug, Clone)]
 #[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
 pub struct State<T>(pub Arc<T>);

@@ -154,7 +154,21 @@ impl ServerHandle {
         self.0.subscriptions.announce(change, |handle, session, uri| self.may_notify(handle, session, uri));
     }
 
-    /// Notifies the subscribers of a resource that it has changed.
+    /// Notifies the subscribers of a resource that it has changed. Clients may subscribe to any resource that they may
+    /// read, also to one of a resource template, and the server declares the capability by itself.
+    ///
+    /// The URI must be that of the subscription, character by character. In the URI of a template, values are
+    /// percent-encoded: for `note://{name}`, the note `my list` is `note://my%20list`. `format!` does not encode: if names
+    /// may contain other characters than letters, digits, `-`, `.`, `_` and `~`, expand the template with
+    /// [`UriTemplate`](turms_proto::uri_template::UriTemplate) of the crate `turms-proto`.
+    ///
+    /// ```
+    /// use turms_proto::uri_template::UriTemplate;
+    ///
+    /// let template = UriTemplate::parse("note://{name}")?;
+    /// assert_eq!(template.expand([("name", "my list")]), "note://my%20list");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn notify_resource_updated(&self, uri: impl Into<String>) {
         self.announce(&Change::Resource(uri.into()));
     }

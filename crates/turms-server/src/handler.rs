@@ -181,7 +181,7 @@ pub trait FromCall: Sized {
     message = "`{Self}` is not a handler",
     label = "not a handler",
     note = "a handler is an `async` function or closure, of at most eight arguments that each implement `FromCall`; \
-            for functions that are not `async` there is `handler_sync`",
+            for functions that are not `async` there is `handler_sync`, except for completions",
     note = "`Args<T>` implements `FromCall` if `T` derives `serde::Deserialize` and `schemars::JsonSchema`"
 )]
 pub trait Handler<X>: Clone + Send + Sync + 'static {

@@ -23,6 +23,18 @@ fn with_forms() -> Vec<ProtocolVersion> {
     ProtocolVersion::ALL.into_iter().filter(|version| version.has(Ability::FormElicitation)).collect()
 }
 
+/// Returns the error message for a capability that the client did not declare.
+fn undeclared(capability: &str, version: ProtocolVersion) -> String {
+    let exists = match capability {
+        "elicitation.form" => version.has(Ability::FormElicitation),
+        "elicitation.url" => version.has(Ability::UrlElicitation),
+        "sampling.tools" => version.has(Ability::SamplingTools),
+        _ => true,
+    };
+    let reason = if exists { String::new() } else { format!(", which revision {version} does not have") };
+    format!("the client did not declare the capability {capability}{reason}")
+}
+
 #[tokio::test]
 async fn consecutive_input_requests_are_handled_and_effects_happen_once() {
     everywhere(async |client| {
@@ -34,7 +46,7 @@ async fn consecutive_input_requests_are_handled_and_effects_happen_once() {
             assert_eq!((client.count("runs").await, client.count("effects").await), (runs, 1));
         } else {
             assert!(result.is_error());
-            assert_eq!(result.text(), "the client did not declare the capability elicitation.form");
+            assert_eq!(result.text(), undeclared("elicitation.form", client.version));
         }
     })
     .await;
@@ -174,9 +186,9 @@ async fn tools_are_offered_only_to_a_client_with_sampling_tools() {
     })
     .await;
     everywhere(async |client| {
-        let complaint = "the client did not declare the capability sampling.tools";
+        let complaint = undeclared("sampling.tools", client.version);
         match client.call_tool("think_with_tools", ()).await {
-            Ok(result) => assert_eq!((result.is_error(), result.text()), (true, complaint.to_owned())),
+            Ok(result) => assert_eq!((result.is_error(), result.text()), (true, complaint)),
             Err(error) => assert_eq!(error.error_response().unwrap().message, complaint),
         }
     })
@@ -287,7 +299,7 @@ async fn a_client_without_handlers_gets_no_requests() {
         for (tool, capability) in
             [("think", "sampling"), ("roots", "roots"), ("greet", "elicitation.form"), ("visit", "elicitation.url")]
         {
-            let complaint = format!("the client did not declare the capability {capability}");
+            let complaint = undeclared(capability, client.version);
             let answer = client.call_tool(tool, ()).await;
             if client.version.has(Ability::Stateless) {
                 let error = answer.unwrap_err();

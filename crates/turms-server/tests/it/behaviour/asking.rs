@@ -16,7 +16,8 @@ async fn one_handler_requests_input_in_every_revision() {
         } else {
             let result = client.call_tool("greet", json!({})).await.unwrap();
             assert!(result.is_error());
-            assert_eq!(text_of(&result), "the client did not declare the capability elicitation.form");
+            let complaint = "the client did not declare the capability elicitation.form, which revision";
+            assert_eq!(text_of(&result), format!("{complaint} {version} does not have"));
         }
         assert_eq!(text_of(&client.call_tool("think", json!({})).await.unwrap()), "Paris");
         assert_eq!(text_of(&client.call_tool("roots", json!({})).await.unwrap()), "file:///home");
