@@ -6,7 +6,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::{
     Attribute, Error, FnArg, GenericParam, Generics, Ident, ImplItem, ImplItemFn, Item, ItemImpl, Path, Receiver,
-    ReceiverKind, Result, Signature, WherePredicate,
+    ReceiverKind, Result, Signature, Type, WherePredicate,
 };
 
 use crate::errors::Errors;
@@ -32,7 +32,7 @@ fn expand_block(attribute: TokenStream, mut block: ItemImpl) -> TokenStream {
     }
     let mut errors = Errors::default();
     let turms = errors.ok_or_add(parse_crate(attribute)).unwrap_or_else(default_crate);
-    let completers = completers(&block);
+    let completers = Completers::new(&block);
     let mut methods = Vec::new();
     let mut has_marked = false;
     let ItemImpl { generics, items, .. } = &mut block;
@@ -72,7 +72,7 @@ impl MarkedMethod {
         method: &mut ImplItemFn,
         generics: &Generics,
         turms: &Path,
-        completers: &HashMap<Ident, Signature>,
+        completers: &Completers,
     ) -> Result<Option<Self>> {
         let mut attribute = match take_attribute(&mut method.attrs) {
             Ok(Some(attribute)) => attribute,
@@ -83,7 +83,7 @@ impl MarkedMethod {
             }
         };
         attribute.set_default_crate(turms.clone());
-        let complete = |path: &Path| completer(path, completers);
+        let complete = |path: &Path| completers.expand(path);
         let expansion = Expansion::read(&attribute, &method.attrs, &mut method.sig, generics, complete)?;
         check_no_generics(method)?;
         let sharing = method.sig.receiver().map(sharing).transpose()?;
@@ -155,22 +155,52 @@ fn check_no_generics(method: &ImplItemFn) -> Result<()> {
     }
 }
 
-/// Returns the signatures of all methods of the block. `#[complete(Self::method)]` may name any of them.
-fn completers(block: &ItemImpl) -> HashMap<Ident, Signature> {
-    let methods = block.items.iter().filter_map(|item| match item {
-        ImplItem::Fn(method) => Some((method.sig.ident.clone(), method.sig.clone())),
-        _ => None,
-    });
-    methods.collect()
+/// The methods of the block. `#[complete(Self::method)]` may name any of them.
+struct Completers {
+    /// The name of the type, if it is a path.
+    self_type: Option<Ident>,
+    methods: HashMap<Ident, Signature>,
 }
 
-/// Expands to the completion handler. A method of the block is called on the shared object; any other path names an
-/// async function.
-fn completer(path: &Path, methods: &HashMap<Ident, Signature>) -> TokenStream {
-    let is_method = path.segments.len() == 2 && path.segments[0].ident == "Self";
-    let Some(method) = path.segments.last().filter(|_| is_method).and_then(|last| methods.get(&last.ident)) else {
-        return quote!(#path);
-    };
+impl Completers {
+    fn new(block: &ItemImpl) -> Self {
+        let methods = block.items.iter().filter_map(|item| match item {
+            ImplItem::Fn(method) => Some((method.sig.ident.clone(), method.sig.clone())),
+            _ => None,
+        });
+        let self_type = match &*block.self_ty {
+            Type::Path(ty) => ty.path.segments.last().map(|last| last.ident.clone()),
+            _ => None,
+        };
+        Self { self_type, methods: methods.collect() }
+    }
+
+    /// Expands to the completion handler. A method of the block is called on the shared object; any other path names an
+    /// async function.
+    fn expand(&self, path: &Path) -> TokenStream {
+        let owner = path.segments.iter().rev().nth(1).map(|segment| &segment.ident);
+        let Some(method) = path.segments.last().and_then(|last| self.methods.get(&last.ident)) else {
+            return quote!(#path);
+        };
+        if path.segments.len() == 2 && owner.is_some_and(|owner| owner == "Self") {
+            return completer(path, method);
+        }
+        // A function of the same name that takes the same is unlikely.
+        let is_bare = owner.is_none() && method.inputs.iter().any(takes_completion_request);
+        if method.receiver().is_some() && (is_bare || owner.is_some() && owner == self.self_type.as_ref()) {
+            let name = &method.ident;
+            let problem = format!("`{name}` is a method: write `#[complete(Self::{name})]`");
+            return Error::new_spanned(path, problem).into_compile_error();
+        }
+        quote!(#path)
+    }
+}
+
+fn takes_completion_request(input: &FnArg) -> bool {
+    matches!(input, FnArg::Typed(typed) if mentions(&typed.ty, "CompletionRequest"))
+}
+
+fn completer(path: &Path, method: &Signature) -> TokenStream {
     let types = method.inputs.iter().filter_map(|input| match input {
         FnArg::Typed(typed) => Some(&typed.ty),
         FnArg::Receiver(_) => None,
