@@ -67,7 +67,8 @@ impl PeerAddress {
     }
 }
 
-/// An MCP server as a `tower` service for HTTP, which can be mounted in an axum or hyper application.
+/// An MCP server as a `tower` service for HTTP, which can be mounted in an application of axum 0.8, hyper 1 or another
+/// crate that uses `http` 1.
 ///
 /// It serves clients of every revision at one URL: single requests in 2026-07-28, sessions in 2025-03-26 to 2025-11-25,
 /// and the HTTP+SSE transport of 2024-11-05 at paths that end in `/sse` and `/messages`.
