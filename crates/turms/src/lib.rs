@@ -46,15 +46,16 @@
 //!   [`ClientBuilder::enable_apps`].
 //! - A handler uses its [`Context`] for progress, log messages, elicitation and sampling. It is dropped when its call is
 //!   cancelled: see [`macro@tool`].
+//! - [`ServerHandle`] notifies clients of changes, and adds and removes tools, prompts and resources of a running server.
+//!   A handler takes it as an argument; [`Server::handle`] returns it before the server starts.
 //! - Middleware of an HTTP application passes the caller to handlers as a [`Principal`] and other values as an
 //!   [`Extension`]: see [`Principal`].
 //! - [`types`] has the types of the protocol, [`layer`] services and middleware, [`transport`] connections, [`store`]
 //!   the stores for sessions, events and tasks, and [`registry`] services by name. For the protocol without I/O, depend
 //!   on `turms-proto` instead.
 //!
-//! Some examples import from the crates that this one re-exports, such as `turms_server::Server`. With this crate, most of
-//! these names are at its root (`turms::Server`), and the others in [`client`], [`server`], [`types`], [`layer`],
-//! [`transport`], `http` or `ws`.
+//! Where an example imports from a crate that this one re-exports, such as `turms_oauth::OAuth`, the name is in the module
+//! of this crate with the same name: `turms::oauth::OAuth`. The names that most programs need are at the root.
 //!
 //! # Features
 //!
@@ -110,7 +111,7 @@
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::builder("my-app", "1.0.0")
 ///     .timeout(Duration::from_secs(10))
-///     // Also retries calls that are safe to repeat.
+///     // Also retries calls that are safe to repeat: see `RetryPolicy`.
 ///     .reconnect(Backoff::new().max_attempts(20))
 ///     // Handlers for requests of the server: a form for the user, and a completion by the model.
 ///     .on_form(|form, _| async move {
