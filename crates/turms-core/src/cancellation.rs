@@ -10,7 +10,8 @@ use tokio::sync::Notify;
 /// of the handler: the token is cancelled when the handler returns or is dropped.
 ///
 /// ```
-/// use turms_core::CancellationToken;
+/// # use turms_core as turms;
+/// use turms::CancellationToken;
 ///
 /// let token = CancellationToken::new();
 /// assert!(!token.is_cancelled());

@@ -18,10 +18,15 @@ use crate::shutdown::Shutdown;
 /// ```
 /// use std::time::Duration;
 ///
-/// use turms_core::layer::RateLimitLayer;
-/// use turms_core::{Endpoint, EndpointInfo, Service};
-/// use turms_proto::ProtocolVersion;
-/// use turms_proto::types::Implementation;
+/// # mod turms {
+/// #     pub use turms_core as server;
+/// #     pub mod layer { pub use turms_core::Service; pub use turms_core::layer::RateLimitLayer; }
+/// #     pub use turms_proto::{ProtocolVersion, types};
+/// # }
+/// use turms::ProtocolVersion;
+/// use turms::layer::{RateLimitLayer, Service};
+/// use turms::server::{Endpoint, EndpointInfo};
+/// use turms::types::Implementation;
 ///
 /// # fn example(service: impl Service) {
 /// let info = EndpointInfo::new(Implementation::new("echo", "1.0.0")).versions([ProtocolVersion::V2025_11_25]);

@@ -31,7 +31,8 @@ use crate::transport::SpawnError;
 /// cause, so that a program with a `main` that returns it ends with sentences. `{:#?}` shows the fields.
 ///
 /// ```
-/// use turms_core::{Error, ErrorKind};
+/// # use turms_core as turms;
+/// use turms::{Error, ErrorKind};
 ///
 /// let cause = std::io::Error::other("address already in use");
 /// let error = Error::with_source(ErrorKind::Bind, "cannot listen on 127.0.0.1:80", cause);

@@ -12,8 +12,9 @@ use turms_proto::{DecodeError, EncodeError, Object, ProtocolVersion, RawJson, de
 /// A typed value is encoded only when it is sent over a transport, and only once. Within one process it is moved.
 ///
 /// ```
-/// use turms_core::Payload;
-/// use turms_proto::types::CallToolResult;
+/// # mod turms { pub use turms_core as layer; pub use turms_proto::types; }
+/// use turms::layer::Payload;
+/// use turms::types::CallToolResult;
 ///
 /// let payload = Payload::new(CallToolResult::from_text("hi"));
 /// let result: CallToolResult = payload.take()?;

@@ -17,7 +17,8 @@ use crate::service_error::ServiceError;
 /// such as over stdio, then fails: extract `Option<Principal>` to accept it.
 ///
 /// ```
-/// use turms_core::Principal;
+/// # use turms_core as turms;
+/// use turms::Principal;
 ///
 /// let ann = Principal::new("ann").with_issuer("https://auth.example.com").with_scopes(["notes:read"]);
 /// assert!(ann.require(["notes:read"]).is_ok());

@@ -45,8 +45,10 @@ impl From<turms_proto::Request> for Request {
 /// [`Endpoint`](crate::Endpoint), so a layer has only these two methods to forward.
 ///
 /// ```
-/// use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
-/// use turms_proto::{Notification, RawJson};
+/// # mod turms { pub use turms_core as layer; pub use turms_proto as jsonrpc; pub use turms_proto as types; }
+/// use turms::jsonrpc::Notification;
+/// use turms::layer::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
+/// use turms::types::RawJson;
 ///
 /// /// Responds to every request with its method.
 /// struct Echo;

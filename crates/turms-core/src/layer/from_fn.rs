@@ -13,8 +13,8 @@ use crate::{CallContext, CallResult, NotifyFuture, Request, ResponseFuture, Serv
 /// the layer unchanged.
 ///
 /// ```
-/// use turms_core::layer::{self, Next};
-/// use turms_core::{CallContext, Request};
+/// # mod turms { pub mod layer { pub use turms_core::layer::*; pub use turms_core::{CallContext, Request}; } }
+/// use turms::layer::{self, CallContext, Next, Request};
 ///
 /// let timing = layer::from_fn(|request: Request, context: CallContext, next: Next| async move {
 ///     let (method, started) = (request.method.clone(), std::time::Instant::now());

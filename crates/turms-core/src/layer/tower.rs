@@ -25,7 +25,8 @@ pub struct Call {
 /// Converts a `tower` layer to a layer around a [`Service`].
 ///
 /// ```
-/// use turms_core::layer;
+/// # use turms_core as turms;
+/// use turms::layer;
 ///
 /// # struct Identity;
 /// # impl<S> layer::Layer<S> for Identity { type Service = S; fn layer(&self, inner: S) -> S { inner } }

@@ -1,7 +1,8 @@
 //! Tests that every implementation of [`Registry`](super::Registry) must pass.
 //!
 //! ```
-//! use turms_core::registry::{ServiceRegistry, contract};
+//! # use turms_core as turms;
+//! use turms::registry::{ServiceRegistry, contract};
 //!
 //! # async fn example() {
 //! contract::check(&ServiceRegistry::local()).await;

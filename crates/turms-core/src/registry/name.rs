@@ -7,7 +7,8 @@ use bytestring::ByteString;
 /// The name of a service: 1 to 128 ASCII letters, digits and `_ - . : /`, so that it can be part of an address.
 ///
 /// ```
-/// use turms_core::registry::ServiceName;
+/// # use turms_core as turms;
+/// use turms::registry::ServiceName;
 ///
 /// assert_eq!(ServiceName::new("tools/clock:v2")?.as_str(), "tools/clock:v2");
 /// assert!(ServiceName::new("a clock").is_err());

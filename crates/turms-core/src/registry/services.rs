@@ -18,10 +18,16 @@ use crate::{BoxFuture, Payload, Request, Service};
 ///
 /// ```
 /// use std::time::Duration;
-/// use turms_core::registry::ServiceRegistry;
-/// use turms_core::{CallContext, NotifyFuture, Request, ResponseFuture, Service};
-/// use turms_proto::{Notification, RawJson};
-/// use turms_proto::types::Meta;
+/// # mod turms {
+/// #     pub use turms_core::{self as layer, registry};
+/// #     pub use turms_proto as jsonrpc;
+/// #     pub mod types { pub use turms_proto::{RawJson, types::Meta}; }
+/// # }
+///
+/// use turms::jsonrpc::Notification;
+/// use turms::layer::{CallContext, NotifyFuture, Request, ResponseFuture, Service};
+/// use turms::registry::ServiceRegistry;
+/// use turms::types::{Meta, RawJson};
 ///
 /// struct Echo;
 ///

@@ -1,7 +1,8 @@
 //! Tests that every implementation of a store must pass.
 //!
 //! ```
-//! use turms_core::store::{MemoryEventStore, MemorySessionStore, MemoryTaskStore, contract};
+//! # use turms_core as turms;
+//! use turms::store::{MemoryEventStore, MemorySessionStore, MemoryTaskStore, contract};
 //!
 //! # async fn example() {
 //! contract::check_sessions(&MemorySessionStore::new(100)).await;

@@ -29,8 +29,8 @@ use super::{Child, ChildProcess, KillOnDrop};
 ///
 /// # Examples
 /// ```no_run
-/// use turms_core::transport::ChildCommand;
-/// use turms_core::{Connection, Limits};
+/// # mod turms { pub mod transport { pub use turms_core::transport::*; pub use turms_core::*; } }
+/// use turms::transport::{ChildCommand, Connection, Limits};
 /// # use turms_core::Service;
 /// # use turms_proto::session::ClientOptions;
 ///
