@@ -92,7 +92,8 @@ impl App {
 /// only](ToolBuilder::app_only).
 ///
 /// ```
-/// use turms_server::{App, Apps, Server, Tool};
+/// # use turms_server as turms;
+/// use turms::{App, Apps, Server, Tool};
 ///
 /// # fn main() -> Result<(), turms_core::Error> {
 /// let view = App::new("ui://weather/view.html", "<!doctype html><title>Weather</title>").prefers_border(true);

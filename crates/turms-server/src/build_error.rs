@@ -8,7 +8,8 @@ use turms_core::__internal::debug_error;
 /// The error of [`Server::build`](crate::Server::build). It has one entry for each problem.
 ///
 /// ```
-/// use turms_server::{Server, Tool};
+/// # use turms_server as turms;
+/// use turms::{Server, Tool};
 ///
 /// let misnamed = Tool::builder("two words").handler_sync(|| "");
 /// let error = Server::new("shop", "1.0.0").tool(misnamed).build().unwrap_err();

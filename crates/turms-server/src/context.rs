@@ -260,9 +260,10 @@ impl Context {
     ///
     /// use schemars::JsonSchema;
     /// use serde::Deserialize;
-    /// use turms_proto::types::ElicitResult;
-    /// use turms_server::{Context, InputError, Server, Tool};
-    /// use turms_testing::TestClient;
+    /// # mod turms { pub use turms_proto::types; pub use turms_server::*; pub use turms_testing as testing; }
+    /// use turms::testing::TestClient;
+    /// use turms::types::ElicitResult;
+    /// use turms::{Context, InputError, Server, Tool};
     ///
     /// #[derive(Deserialize, JsonSchema)]
     /// struct Size {

@@ -31,9 +31,17 @@ use crate::tool::IntoTool;
 ///
 /// use serde::{Deserialize, Serialize};
 /// use serde_json::json;
-/// use turms_proto::{ErrorCode, ErrorObject, Object, ProtocolVersion};
-/// use turms_server::{Context, ExtensionBuilder, Server, ServerExtension};
-/// use turms_testing::TestClient;
+/// # mod turms {
+/// #     pub use turms_proto::{ErrorObject, ProtocolVersion};
+/// #     pub use turms_proto as jsonrpc;
+/// #     pub use turms_proto as types;
+/// #     pub use turms_server::*;
+/// #     pub use turms_testing as testing;
+/// # }
+/// use turms::jsonrpc::ErrorCode;
+/// use turms::testing::TestClient;
+/// use turms::types::Object;
+/// use turms::{Context, ErrorObject, ExtensionBuilder, ProtocolVersion, Server, ServerExtension};
 ///
 /// /// Serves the prices of articles.
 /// struct Prices;

@@ -17,7 +17,8 @@ use crate::context::{Context, InputError};
 /// ```
 /// use std::time::Duration;
 ///
-/// use turms_server::{Context, InputError};
+/// # use turms_server as turms;
+/// use turms::{Context, InputError};
 ///
 /// async fn first_root(context: Context) -> Result<Option<String>, InputError> {
 ///     let roots = context.list_roots().key("roots").timeout(Duration::from_secs(30)).await?;

@@ -29,7 +29,8 @@ use crate::uri_spelling::normalized;
 /// If the URI has variables in braces, it is a template, and the variables are the arguments of the handler.
 ///
 /// ```
-/// use turms_server::Resource;
+/// # use turms_server as turms;
+/// use turms::Resource;
 ///
 /// let config = Resource::builder("config://app").mime_type("text/plain").handler_sync(|| "debug = true");
 /// assert!(!config.is_template());

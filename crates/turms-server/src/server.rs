@@ -40,7 +40,8 @@ use crate::uri_spelling::normalized;
 /// A builder for MCP servers.
 ///
 /// ```no_run
-/// use turms_server::{Server, Tool};
+/// # use turms_server as turms;
+/// use turms::{Server, Tool};
 ///
 /// # async fn example() -> Result<(), turms_core::Error> {
 /// let hello = Tool::builder("hello").description("Greets.").handler_sync(|| "Hello!");
@@ -525,7 +526,8 @@ impl Server {
     /// run in every process that serves the session.
     ///
     /// ```
-    /// use turms_server::Server;
+    /// # use turms_server as turms;
+    /// use turms::Server;
     ///
     /// #[derive(Default)]
     /// struct Cart;

@@ -29,7 +29,8 @@ use crate::task::TaskMode;
 /// ```
 /// use schemars::JsonSchema;
 /// use serde::Deserialize;
-/// use turms_server::{Args, Tool};
+/// # use turms_server as turms;
+/// use turms::{Args, Tool};
 ///
 /// #[derive(Deserialize, JsonSchema)]
 /// struct Add {

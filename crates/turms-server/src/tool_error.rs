@@ -27,8 +27,8 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// A `Result` with another error type behaves in the same way: its error is converted to this type.
 ///
 /// ```
-/// use turms_proto::ErrorObject;
-/// use turms_server::{Context, Tool, ToolError};
+/// # mod turms { pub use turms_proto::ErrorObject; pub use turms_server::*; }
+/// use turms::{Context, ErrorObject, Tool, ToolError};
 ///
 /// async fn count(context: Context) -> Result<String, ToolError> {
 ///     let client = context.client_info().ok_or_else(|| ErrorObject::invalid_params("the client sends no clientInfo"))?;

@@ -31,9 +31,10 @@ use crate::resource::{Resource, ResourceUri};
 /// The skills of a server: the protocol extension `io.modelcontextprotocol/skills`.
 ///
 /// ```
-/// use turms_proto::types::{ListSkills, PaginatedParams};
-/// use turms_server::{Server, Skill, Skills};
-/// use turms_testing::TestClient;
+/// # mod turms { pub use turms_proto::types; pub use turms_server::*; pub use turms_testing as testing; }
+/// use turms::testing::TestClient;
+/// use turms::types::{ListSkills, PaginatedParams};
+/// use turms::{Server, Skill, Skills};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let refunds = Skill::new("refunds", "Process refunds by company policy.")
@@ -96,7 +97,8 @@ impl Skills {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use turms_server::{Server, Skills};
+    /// # use turms_server as turms;
+    /// use turms::{Server, Skills};
     ///
     /// Server::new("shop", "1.0.0").extension(Skills::directory("skills")?).serve_stdio().await?;
     /// # Ok(())
