@@ -13,7 +13,8 @@ impl ClientBuilder {
     /// are [callable by apps](turms_proto::types::Tool::callable_by_app).
     ///
     /// ```
-    /// use turms_client::Client;
+    /// # use turms_client as turms;
+    /// use turms::Client;
     /// # use turms_server::{App, Apps, Server, Tool};
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// # let view = App::new("ui://weather", "<!doctype html>");

@@ -195,8 +195,10 @@ impl ClientBuilder {
     /// `sampling`.
     ///
     /// ```
-    /// use turms_client::{Client, HandlerError};
-    /// use turms_proto::types::CreateMessageResult;
+    /// # mod turms { pub use turms_client::{self as client, Client}; pub use turms_proto::types; }
+    /// use turms::Client;
+    /// use turms::client::HandlerError;
+    /// use turms::types::CreateMessageResult;
     ///
     /// let builder = Client::builder("my-app", "1.0.0").on_sampling(|params, cx| async move {
     ///     if params.max_tokens > 10_000 {
@@ -230,8 +232,9 @@ impl ClientBuilder {
     /// [`on_url`](Self::on_url).
     ///
     /// ```
-    /// use turms_client::Client;
-    /// use turms_proto::types::ElicitResult;
+    /// # mod turms { pub use turms_client::Client; pub use turms_proto::types; }
+    /// use turms::Client;
+    /// use turms::types::ElicitResult;
     ///
     /// let builder = Client::builder("my-app", "1.0.0").on_elicitation(|params, cx| async move {
     ///     println!("{} asks: {}", cx.server_name(), params.message());
@@ -397,7 +400,8 @@ impl ClientBuilder {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use turms_client::{ChildCommand, Client};
+    /// # use turms_client as turms;
+    /// use turms::{ChildCommand, Client};
     ///
     /// let command = ChildCommand::new("npx").args(["-y", "@modelcontextprotocol/server-everything"]);
     /// let client = Client::builder("my-app", "1.0.0").connect_command(command).await?;

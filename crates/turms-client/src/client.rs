@@ -21,7 +21,8 @@ use turms_proto::session::ConnectionStatus;
 /// closes when the last clone is dropped.
 ///
 /// ```
-/// use turms_client::Client;
+/// # use turms_client as turms;
+/// use turms::Client;
 /// # use turms_server::{Server, Tool};
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = Server::new("greeter", "1").tool(Tool::builder("hello").handler_sync(|| "Hello!")).build()?;

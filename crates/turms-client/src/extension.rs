@@ -19,10 +19,14 @@ use crate::client::Client;
 /// ```
 /// use std::sync::Mutex;
 ///
-/// use turms_client::{Client, ClientExtension};
-/// use turms_proto::method::Method;
-/// use turms_proto::types::EmptyParams;
-/// use turms_proto::{Notification, Object};
+/// # mod turms {
+/// #     pub use turms_client::{Client, ClientExtension};
+/// #     pub use turms_proto as jsonrpc;
+/// #     pub mod types { pub use turms_proto::{Object, method::Method, types::EmptyParams}; }
+/// # }
+/// use turms::jsonrpc::Notification;
+/// use turms::types::{EmptyParams, Method, Object};
+/// use turms::{Client, ClientExtension};
 /// # use std::sync::Arc;
 /// # use turms_server::{Context, ExtensionBuilder, Server, ServerExtension};
 /// # struct Shop;

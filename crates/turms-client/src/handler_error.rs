@@ -12,7 +12,8 @@ use turms_proto::{ErrorCode, ErrorObject};
 /// [`Error`] itself, because that would conflict with the conversion.
 ///
 /// ```
-/// use turms_client::HandlerError;
+/// # mod turms { pub use turms_client as client; }
+/// use turms::client::HandlerError;
 ///
 /// fn approve(answer: &str) -> Result<u32, HandlerError> {
 ///     if answer.is_empty() {

@@ -7,7 +7,9 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use turms_client::Backoff;
+///
+/// # use turms_client as turms;
+/// use turms::Backoff;
 ///
 /// let backoff = Backoff::new().initial_delay(Duration::from_millis(50)).max_attempts(20);
 /// # let _ = backoff;

@@ -25,7 +25,8 @@ use crate::page::{self, Items, MAX_PAGES};
 /// comes from, and never grant what its header asks for, such as `allowed-tools`, without their consent.
 ///
 /// ```
-/// use turms_client::Client;
+/// # use turms_client as turms;
+/// use turms::Client;
 /// # use turms_server::{Server, Skill, Skills};
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// # let skill = Skill::new("refunds", "Process refunds.").instructions("See examples/email.md.").file("examples/email.md", "Dear");

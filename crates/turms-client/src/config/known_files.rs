@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 ///
 /// ```
 /// use std::path::Path;
-/// use turms_client::{Platform, known_config_files};
+/// # mod turms { pub use turms_client as client; }
+/// use turms::client::{Platform, known_config_files};
 ///
 /// let files = known_config_files(Platform::Linux, Path::new("/home/ann"), Path::new("/src/turms"), None);
 /// assert_eq!(files[0].to_string(), "Claude Code, project: /src/turms/.mcp.json");

@@ -69,7 +69,8 @@ impl McpConfig {
     /// Parses the text of a configuration file.
     ///
     /// ```
-    /// use turms_client::{McpConfig, ServerTarget};
+    /// # mod turms { pub use turms_client as client; }
+    /// use turms::client::{McpConfig, ServerTarget};
     ///
     /// let config = McpConfig::parse(
     ///     r#"{

@@ -84,9 +84,14 @@ impl ClientGroupBuilder {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use turms_client::{Client, McpConfig, ClientGroup, ServerTarget};
-    /// use turms_core::transport::LocalConnector;
-    /// use turms_core::{ConnectError, Connector};
+    /// # mod turms {
+    /// #     pub use turms_client::{self as client, Client, ClientGroup};
+    /// #     pub mod transport { pub use turms_core::{ConnectError, Connector}; pub use turms_core::transport::*; }
+    /// # }
+    ///
+    /// use turms::client::{McpConfig, ServerTarget};
+    /// use turms::transport::{ConnectError, Connector, LocalConnector};
+    /// use turms::{Client, ClientGroup};
     /// # use turms_server::{Server, Tool};
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// # let greeter = Server::new("greeter", "1").tool(Tool::builder("hello").handler_sync(|| "Hello!")).build()?;

@@ -37,8 +37,9 @@ use turms_proto::session::ConnectionStatus;
 /// when all clones and all clients returned by [`as_client`](Self::as_client) are dropped.
 ///
 /// ```
-/// use turms_client::{Client, ClientGroup};
-/// use turms_core::transport::LocalConnector;
+/// # mod turms { pub use turms_client::{Client, ClientGroup}; pub use turms_core::transport; }
+/// use turms::transport::LocalConnector;
+/// use turms::{Client, ClientGroup};
 /// # use turms_server::{Server, Tool};
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// # let tool = |name: &str, says: &'static str| Tool::builder(name).handler_sync(move || says);
@@ -68,9 +69,15 @@ use turms_proto::session::ConnectionStatus;
 /// `http`), or `WsTransport` of `turms-ws` (`turms::ws`, feature `ws`).
 ///
 /// ```no_run
-/// use turms_client::{Client, ClientGroup, McpConfig};
-/// use turms_http::HttpTransport;
-/// use turms_ws::WsTransport;
+/// # mod turms {
+/// #     pub use turms_client::{self as client, Client, ClientGroup};
+/// #     pub use turms_http as http;
+/// #     pub use turms_ws as ws;
+/// # }
+/// use turms::client::McpConfig;
+/// use turms::http::HttpTransport;
+/// use turms::ws::WsTransport;
+/// use turms::{Client, ClientGroup};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let group = ClientGroup::builder(Client::builder("my-app", "1.0.0"))

@@ -52,7 +52,9 @@ impl Client {
     /// revision.
     ///
     /// ```
-    /// use turms_client::{Change, Client};
+    /// # mod turms { pub use turms_client::{self as client, Client}; }
+    /// use turms::Client;
+    /// use turms::client::Change;
     /// # use turms_server::{Resource, Server};
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = Server::new("notes", "1").resource(Resource::builder("note://todo").handler_sync(|| "milk"));

@@ -63,7 +63,8 @@ impl PoolBuilder {
     /// replaced as soon as a new connection is established.
     ///
     /// ```
-    /// use turms_client::{Client, Pool};
+    /// # use turms_client as turms;
+    /// use turms::{Client, Pool};
     /// # use turms_server::{Server, Tool};
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = Server::new("greeter", "1").tool(Tool::builder("hello").handler_sync(|| "Hello!")).build()?;

@@ -36,7 +36,9 @@ use crate::client::Client;
 /// member gets the same call twice.
 ///
 /// ```
-/// use turms_client::{Client, Pool, PoolStrategy};
+/// # mod turms { pub use turms_client as client; pub use turms_client::{Client, Pool}; }
+/// use turms::client::PoolStrategy;
+/// use turms::{Client, Pool};
 /// # use turms_server::{Server, Tool};
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = |name: &'static str| {
