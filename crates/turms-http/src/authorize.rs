@@ -25,8 +25,9 @@ use crate::challenge::Challenge;
 ///
 /// ```
 /// use http::HeaderValue;
-/// use turms_core::BoxFuture;
-/// use turms_http::{AuthorizeError, AuthorizeRequest, Authorizer, Credentials, Decision, UnauthorizedResponse};
+/// # mod turms { pub use turms_core as layer; pub use turms_http as http; }
+/// use turms::http::{AuthorizeError, AuthorizeRequest, Authorizer, Credentials, Decision, UnauthorizedResponse};
+/// use turms::layer::BoxFuture;
 ///
 /// /// An API key from the environment.
 /// struct EnvironmentKey;

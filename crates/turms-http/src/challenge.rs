@@ -9,7 +9,8 @@ use http::{HeaderMap, HeaderValue};
 ///
 /// ```
 /// use http::HeaderValue;
-/// use turms_http::Challenge;
+/// # mod turms { pub use turms_http as http; }
+/// use turms::http::Challenge;
 ///
 /// let value = HeaderValue::from_static(r#"Bearer error="invalid_token", scope="a b", Basic realm="x""#);
 /// let challenges = Challenge::parse_all([&value]);

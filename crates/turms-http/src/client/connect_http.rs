@@ -11,7 +11,8 @@ pub trait ConnectHttp: ConnectClient {
     /// ```no_run
     /// # use turms_core::__internal::ConnectClient;
     /// # use turms_core::ConnectError;
-    /// use turms_http::ConnectHttp as _;
+    /// # use turms_http as turms;
+    /// use turms::ConnectHttp as _;
     ///
     /// # async fn example<B: ConnectClient>(builder: B) -> Result<B::Client, ConnectError> {
     /// let client = builder.connect_http("https://example.com/mcp").await?;

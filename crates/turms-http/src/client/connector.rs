@@ -37,7 +37,8 @@ use crate::authorize::{Authorizer, ServerAuthorizer};
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use turms_http::{BearerToken, HttpConnector};
+/// # mod turms { pub use turms_http as http; }
+/// use turms::http::{BearerToken, HttpConnector};
 ///
 /// let connector = HttpConnector::new("https://example.com/mcp")?.authorizer(BearerToken::new("secret")?);
 /// # Ok(())
@@ -223,7 +224,8 @@ impl HttpConnector {
     ///
     /// ```
     /// # fn main() -> Result<(), turms_http::HttpError> {
-    /// use turms_http::HttpConnector;
+    /// # mod turms { pub use turms_http as http; }
+    /// use turms::http::HttpConnector;
     ///
     /// let connector = HttpConnector::new("https://example.com/mcp")?.address_check(|address| {
     ///     if address.ip.is_loopback() { Err("loopback is not allowed") } else { Ok(()) }
@@ -250,7 +252,8 @@ impl HttpConnector {
     /// use http_body_util::Full;
     /// use hyper_util::client::legacy::{Client, Error, ResponseFuture, connect};
     /// use hyper_util::rt::TokioExecutor;
-    /// use turms_http::HttpConnector;
+    /// # mod turms { pub use turms_http as http; }
+    /// use turms::http::HttpConnector;
     ///
     /// /// A client of hyper-util.
     /// #[derive(Clone)]

@@ -8,8 +8,9 @@ use super::connector::HttpConnector;
 /// Creates connectors for `http://` and `https://` URLs, such as those in a configuration file.
 ///
 /// ```
-/// use turms_core::{UrlTransport as _, ServerUrl};
-/// use turms_http::HttpTransport;
+/// # mod turms { pub use turms_core as transport; pub use turms_http as http; }
+/// use turms::http::HttpTransport;
+/// use turms::transport::{ServerUrl, UrlTransport as _};
 ///
 /// let connector = HttpTransport::new().connector(&ServerUrl::new("https://example.com/mcp"))?;
 /// assert!(connector.is_repeatable());

@@ -27,8 +27,10 @@ use super::http1::RawHead;
 /// ```
 /// use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 /// use http::StatusCode;
-/// use turms_core::{BoxFuture, Principal};
-/// use turms_http::{Guard, GuardRejection, GuardRequest};
+/// # mod turms { pub use turms_core::{self as layer, Principal}; pub use turms_http as http; }
+/// use turms::Principal;
+/// use turms::http::{Guard, GuardRejection, GuardRequest};
+/// use turms::layer::BoxFuture;
 ///
 /// struct OneToken;
 ///

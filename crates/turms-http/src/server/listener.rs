@@ -27,9 +27,9 @@ use super::{PeerAddress, http1, hyper as by_hyper};
 /// Listens on an address and serves HTTP/1.1, and HTTP/2 with the feature `server-http2`.
 ///
 /// ```no_run
-/// use turms_http::{Listener, ServeHttp};
-/// use turms_core::Error;
-/// use turms_server::Server;
+/// # mod turms { pub use turms_core::Error; pub use turms_http::{self as http, ServeHttp}; pub use turms_server::Server; }
+/// use turms::http::Listener;
+/// use turms::{Error, ServeHttp, Server};
 ///
 /// # async fn example() -> Result<(), Error> {
 /// let server = Server::new("calculator", "1.0.0");

@@ -74,8 +74,8 @@ impl PeerAddress {
 /// and the HTTP+SSE transport of 2024-11-05 at paths that end in `/sse` and `/messages`.
 ///
 /// ```
-/// use turms_http::ServeHttp;
-/// use turms_server::Server;
+/// # mod turms { pub use turms_http::ServeHttp; pub use turms_server::Server; }
+/// use turms::{ServeHttp, Server};
 ///
 /// # async fn example(listener: tokio::net::TcpListener) -> Result<(), Box<dyn std::error::Error>> {
 /// let mcp = Server::new("calculator", "1.0.0").into_http_service()?.allowed_hosts(["mcp.example.com"]);
@@ -99,8 +99,8 @@ impl PeerAddress {
 /// use axum::http::StatusCode;
 /// use axum::middleware::{Next, from_fn};
 /// use axum::response::Response;
-/// use turms_http::ServeHttp;
-/// use turms_server::{Principal, Server, Tool};
+/// # mod turms { pub use turms_http::ServeHttp; pub use turms_server::*; }
+/// use turms::{Principal, ServeHttp, Server, Tool};
 ///
 /// async fn check_token(mut request: Request, next: Next) -> Result<Response, StatusCode> {
 ///     let header = request.headers().get("authorization").and_then(|value| value.to_str().ok());
@@ -167,7 +167,9 @@ pub trait ServeHttp: IntoEndpoint + Sized {
     /// access local servers by DNS rebinding. To allow other hosts:
     ///
     /// ```no_run
-    /// use turms_http::{Listener, ServeHttp};
+    /// # mod turms { pub use turms_http::{self as http, ServeHttp}; }
+    /// use turms::ServeHttp;
+    /// use turms::http::Listener;
     /// # use turms_core::Error;
     /// # use turms_server::Server;
     /// # async fn example(server: Server) -> Result<(), Error> {
