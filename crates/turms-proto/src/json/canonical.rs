@@ -26,7 +26,8 @@ impl Object {
     /// escapes, and numbers as written (so that `1` and `1.0` differ, and no number is rounded).
     ///
     /// ```
-    /// use turms_proto::Object;
+    /// # mod turms { pub use turms_proto as types; }
+    /// use turms::types::Object;
     ///
     /// let object = Object::parse(r#"{"b": 1e999, "a": "\u0041"}"#)?;
     /// assert_eq!(object.canonical().unwrap(), r#"{"a":"A","b":1e999}"#);

@@ -14,7 +14,8 @@ use super::{
 /// Reading a member scans the text, and changing one rewrites it. This suits objects that are mostly forwarded.
 ///
 /// ```
-/// use turms_proto::Object;
+/// # mod turms { pub use turms_proto as types; }
+/// use turms::types::Object;
 ///
 /// let mut object = Object::new();
 /// object.insert("name", "Ann")?;

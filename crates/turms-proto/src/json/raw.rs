@@ -22,7 +22,8 @@ use super::{DecodeError, EncodeError, Object, scratch, string, writer};
 /// Two values are equal if their texts are equal.
 ///
 /// ```
-/// use turms_proto::RawJson;
+/// # mod turms { pub use turms_proto as types; }
+/// use turms::types::RawJson;
 ///
 /// let value = RawJson::parse(r#" {"a": 1e400} "#)?;
 /// assert_eq!(value.as_str(), r#"{"a": 1e400}"#);

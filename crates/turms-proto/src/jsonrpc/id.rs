@@ -7,7 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// Id of a request: an integer or a string. The integer `7` and the string `"7"` are different ids.
 ///
 /// ```
-/// use turms_proto::RequestId;
+/// # mod turms { pub use turms_proto as jsonrpc; }
+/// use turms::jsonrpc::RequestId;
 ///
 /// assert_eq!(RequestId::from(7).to_string(), "7");
 /// assert_eq!(RequestId::from("7").to_string(), "\"7\"");

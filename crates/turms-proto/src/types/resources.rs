@@ -212,7 +212,8 @@ impl ReadResourceResult {
     /// Returns the first text of the contents; `None` if all of them are binary.
     ///
     /// ```
-    /// use turms_proto::types::{ReadResourceResult, ResourceContents};
+    /// # use turms_proto as turms;
+    /// use turms::types::{ReadResourceResult, ResourceContents};
     ///
     /// let image = ResourceContents::from_bytes("file:///a.png", [0]);
     /// let text = ResourceContents::from_text("file:///a.txt", "milk");

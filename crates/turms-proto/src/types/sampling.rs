@@ -36,7 +36,8 @@ impl Blocks {
     /// Returns the text of all text blocks, separated by line breaks.
     ///
     /// ```
-    /// use turms_proto::types::{Content, CreateMessageResult};
+    /// # use turms_proto as turms;
+    /// use turms::types::{Content, CreateMessageResult};
     ///
     /// let blocks = vec![Content::text("Paris"), Content::image([1], "image/png"), Content::text("in France")];
     /// let result = CreateMessageResult::assistant(blocks, "my-model");
