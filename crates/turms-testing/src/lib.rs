@@ -128,8 +128,9 @@ impl TestClientBuilder {
     /// attach [`Remote`](turms_core::Remote) with [`extension`](Self::extension).
     ///
     /// ```
-    /// use turms_server::{Principal, Server, Tool};
-    /// use turms_testing::TestClient;
+    /// # mod turms { pub use turms_server::*; pub use turms_testing as testing; }
+    /// use turms::testing::TestClient;
+    /// use turms::{Principal, Server, Tool};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -158,7 +159,8 @@ impl TestClientBuilder {
     /// ```
     /// # use turms_testing::TestClient;
     /// # fn example(server: turms_server::Server) {
-    /// use turms_proto::types::ElicitResult;
+    /// # use turms_proto as turms;
+    /// use turms::types::ElicitResult;
     ///
     /// let builder = TestClient::builder(server)
     ///     .client(|client| client.on_form(|_, _| async { Ok(ElicitResult::accept(serde_json::json!({ "sure": true }))?) }));

@@ -33,7 +33,8 @@ use ::url::Url;
 /// `CONNECT`.
 ///
 /// ```no_run
-/// use turms_ws::WsConnector;
+/// # mod turms { pub use turms_ws as ws; }
+/// use turms::ws::WsConnector;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let connector = WsConnector::new("wss://example.com/mcp")?.header("authorization", "Bearer very-secret");

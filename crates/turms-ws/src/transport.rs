@@ -10,8 +10,9 @@ use crate::connector::WsConnector;
 /// Creates connectors for WebSocket URLs, such as those of a configuration file.
 ///
 /// ```
-/// use turms_core::{UrlTransport as _, ServerUrl};
-/// use turms_ws::WsTransport;
+/// # mod turms { pub use turms_core as transport; pub use turms_ws as ws; }
+/// use turms::transport::{ServerUrl, UrlTransport as _};
+/// use turms::ws::WsTransport;
 ///
 /// let connector = WsTransport::new().connector(&ServerUrl::new("wss://example.com/mcp"))?;
 /// assert!(connector.is_repeatable());
