@@ -180,6 +180,7 @@ impl OAuthError {
     }
 
     /// Creates an error for a missing feature of an authorization server.
+    #[cfg(feature = "client")]
     pub(crate) fn unsupported(issuer: &str, reason: impl Into<String>) -> Self {
         Self::new(OAuthErrorKind::Unsupported { issuer: printable(issuer), reason: reason.into() })
     }

@@ -29,6 +29,7 @@ const DEFAULT_MAX_REDIRECTS: usize = 3;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+#[cfg(any(feature = "client", feature = "remote"))]
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("turms/", env!("CARGO_PKG_VERSION")));
@@ -235,6 +236,7 @@ impl FetchResponse {
     }
 
     /// Returns the origin of the URL.
+    #[cfg(feature = "client")]
     pub(crate) fn origin(&self) -> String {
         origin_of(&self.url)
     }
@@ -404,6 +406,7 @@ impl Fetcher {
     }
 
     /// Posts a form. Redirects are not followed.
+    #[cfg(any(feature = "client", feature = "remote"))]
     pub(crate) async fn post_form(
         &self,
         step: FetchStep,
@@ -417,6 +420,7 @@ impl Fetcher {
     }
 
     /// Posts JSON. Redirects are not followed.
+    #[cfg(feature = "client")]
     pub(crate) async fn post_json(
         &self,
         step: FetchStep,
@@ -430,6 +434,7 @@ impl Fetcher {
         self.post(step, url, body.into(), headers).await
     }
 
+    #[cfg(any(feature = "client", feature = "remote"))]
     async fn post(
         &self,
         step: FetchStep,

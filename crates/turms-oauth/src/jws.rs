@@ -1,6 +1,9 @@
 //! JSON Web Signatures in compact form (RFC 7515), JSON Web Keys (RFC 7517) and their thumbprints (RFC 7638).
 //!
-//! Only this file uses the cryptography library, so that another one can take its place.
+//! Only this module uses the cryptography library, so that another one can take its place.
+
+#[cfg(feature = "guard")]
+mod token_digest;
 
 use std::fmt;
 
@@ -12,13 +15,16 @@ use ring::signature::{
     ECDSA_P384_SHA384_FIXED_SIGNING, ED25519, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RsaKeyPair,
     RsaPublicKeyComponents, UnparsedPublicKey,
 };
-use ring::{aead, digest, hmac};
+use ring::{digest, hmac};
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
+
+#[cfg(feature = "guard")]
+pub(crate) use self::token_digest::TokenDigest;
 
 /// A signature algorithm (RFC 7518, 3 and RFC 8037). All are asymmetric: a guard that also accepted HMAC could be deceived with its
 /// own public key.
@@ -691,32 +697,6 @@ impl MacKey {
     /// Compares in constant time.
     pub(crate) fn is_valid(&self, message: &[u8], code: &[u8]) -> bool {
         hmac::verify(&self.0, message, code).is_ok()
-    }
-}
-
-/// A key for digests of tokens that do not leave the process, such as the keys of a cache.
-///
-/// It is GMAC with a fixed nonce, which is a universal hash function with a secret key: unless digests are known, two texts have the same
-/// one with a probability of 2^-118 at most, also if they are chosen on purpose. It is several times as fast as SHA-256 on processors
-/// without instructions for that.
-#[cfg(feature = "guard")]
-pub(crate) struct TokenDigest(aead::LessSafeKey);
-
-#[cfg(feature = "guard")]
-impl TokenDigest {
-    /// Creates a digest with a random key.
-    pub(crate) fn random() -> Self {
-        let key = Zeroizing::new(turms_core::__internal::random_bytes::<32>());
-        let key = aead::UnboundKey::new(&aead::AES_256_GCM, &*key).expect("the key has the length of the algorithm");
-        Self(aead::LessSafeKey::new(key))
-    }
-
-    pub(crate) fn of(&self, token: &[u8]) -> [u8; 16] {
-        let nonce = aead::Nonce::assume_unique_for_key([0; aead::NONCE_LEN]);
-        let tag = self.0.seal_in_place_separate_tag(nonce, aead::Aad::from(token), &mut []);
-        let mut digest = [0; 16];
-        digest.copy_from_slice(tag.expect("a token is shorter than the limit of the algorithm").as_ref());
-        digest
     }
 }
 

@@ -34,9 +34,9 @@
 
 #[cfg(feature = "client")]
 mod client;
-#[cfg(feature = "fetch")]
+#[cfg(feature = "client")]
 mod client_auth;
-#[cfg(feature = "fetch")]
+#[cfg(feature = "client")]
 mod clock;
 #[cfg(feature = "dev")]
 pub mod dev;
@@ -79,7 +79,7 @@ pub use self::client::{
     ClientCredentials, Dpop, Enterprise, Grant, LoginStatus, OAuth, OAuthLayer, OAuthService, ResourceParameter,
     Workload,
 };
-#[cfg(feature = "fetch")]
+#[cfg(feature = "client")]
 pub use self::client_auth::{ClientAuthentication, ClientIdentity};
 #[cfg(feature = "fetch")]
 pub use self::discovery::{Discovery, discover, discover_resource, discover_server};

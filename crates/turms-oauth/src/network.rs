@@ -18,6 +18,7 @@ pub(crate) enum AddressClass {
 }
 
 /// The addresses that URLs of foreign documents may lead to.
+#[cfg(feature = "fetch")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NetworkPolicy {
     /// Public addresses, with HTTPS only.
@@ -28,6 +29,7 @@ pub(crate) enum NetworkPolicy {
     Private,
 }
 
+#[cfg(feature = "fetch")]
 impl NetworkPolicy {
     /// Returns the policy for documents of a server. Only the host of the URL counts: an address that its name resolves to could
     /// differ each time.
@@ -180,6 +182,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "fetch")]
     #[test]
     fn policies_are_as_wide_as_the_server() {
         let policy = |url: &str| NetworkPolicy::of_server(&Url::parse(url).unwrap());

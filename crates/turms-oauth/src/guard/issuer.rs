@@ -140,16 +140,12 @@ impl VerifyError {
     }
 }
 
-/// Returns `true` if the key of a token may be among the keys: there is one with its key id, or it has none and one verifies it.
-pub(crate) fn may_have_key(jws: &Jws<'_>, keys: &[Jwk]) -> bool {
-    match jws.header("kid") {
-        Some(kid) => fitting(keys, Some(kid), jws.algorithm()).next().is_some(),
-        None => is_signed(jws, keys),
-    }
-}
-
 /// Returns the keys for a token: those with its key id, or all if it has none. Their type must fit the algorithm.
-fn fitting<'a>(keys: &'a [Jwk], kid: Option<&'a str>, algorithm: Algorithm) -> impl Iterator<Item = &'a Jwk> {
+pub(super) fn fitting<'a>(
+    keys: &'a [Jwk],
+    kid: Option<&'a str>,
+    algorithm: Algorithm,
+) -> impl Iterator<Item = &'a Jwk> {
     let has_id = move |key: &&Jwk| kid.is_none() || key.kid.as_deref() == kid;
     keys.iter().filter(has_id).filter(move |key| !key.is_private() && key.supports(algorithm))
 }

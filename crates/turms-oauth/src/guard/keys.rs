@@ -8,8 +8,9 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::clock::GuardClock;
+use super::issuer::{fitting, is_signed};
 use crate::fetch::{FetchError, FetchErrorKind, FetchStep, Fetcher};
-use crate::jws::{Algorithm, Jwk, JwkSet};
+use crate::jws::{Algorithm, Jwk, JwkSet, Jws};
 use crate::metadata::AuthorizationServerMetadata;
 
 /// Maximum number of keys of an issuer. Further keys are ignored.
@@ -295,6 +296,14 @@ fn metadata_urls(issuer: &str) -> Option<Vec<String>> {
         urls.push(format!("{origin}{path}/.well-known/openid-configuration"));
     }
     Some(urls)
+}
+
+/// Returns `true` if the key of a token may be among the keys: there is one with its key id, or it has none and one verifies it.
+pub(crate) fn may_have_key(jws: &Jws<'_>, keys: &[Jwk]) -> bool {
+    match jws.header("kid") {
+        Some(kid) => fitting(keys, Some(kid), jws.algorithm()).next().is_some(),
+        None => is_signed(jws, keys),
+    }
 }
 
 #[cfg(test)]

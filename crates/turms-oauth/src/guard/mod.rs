@@ -36,13 +36,11 @@ use self::document::Resource;
 pub use self::dpop::{DpopPolicy, MemoryReplayStore, ReplayStore, ReplayStoreError};
 use self::dpop::{ProofRules, ProvenRequest};
 pub(crate) use self::issuer::is_signed;
-#[cfg(feature = "remote")]
-pub(crate) use self::issuer::may_have_key;
 pub use self::issuer::{Issuer, Verifier, VerifyError};
 #[cfg(feature = "proxy")]
 pub(crate) use self::keys::KeyTimes;
 #[cfg(feature = "remote")]
-pub(crate) use self::keys::RemoteKeys;
+pub(crate) use self::keys::{RemoteKeys, may_have_key};
 pub use self::layer::{GuardedService, TokenGuardLayer};
 use self::rejection::{Challenges, Refusal};
 use self::request::{Credentials, PresentedToken, Scheme};
@@ -220,9 +218,10 @@ impl GuardState {
         {
             let named = |iss: &str| self.issuers.iter().find(|issuer| issuer.identifier.as_deref() == Some(iss));
             let issuer = iss.as_str().and_then(named).ok_or(Refusal::Invalid("the token is from an unknown issuer"))?;
-            return match &issuer.kind {
-                IssuerKind::Verifier(_) => self.verify_opaque(token, hash, std::slice::from_ref(issuer)).await,
-                _ => self.verify_signed(&jws, claims, hash, issuer).await,
+            return if let IssuerKind::Verifier(_) = &issuer.kind {
+                self.verify_opaque(token, hash, std::slice::from_ref(issuer)).await
+            } else {
+                self.verify_signed(&jws, claims, hash, issuer).await
             };
         }
         self.verify_opaque(token, hash, &self.issuers).await

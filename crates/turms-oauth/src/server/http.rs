@@ -42,6 +42,7 @@ pub(crate) struct HttpRequest {
 }
 
 impl HttpRequest {
+    #[cfg(feature = "dev")]
     pub(crate) fn query(&self) -> Result<Params, Refusal> {
         Params::parse(&self.query)
     }
