@@ -7,9 +7,11 @@ use url::Url;
 use super::application::DevState;
 use super::grants::TrustedIssuer;
 use crate::jws::{JwkSet, Jws, encode};
+use crate::server::authenticate::too_many_assertions;
 use crate::server::claims::{Claims, LEEWAY, date, is_current, text, texts, verified_claims};
 use crate::server::params::split_scopes;
 use crate::server::refusal::Refusal;
+use crate::server::replays::AssertionUse;
 use crate::server::token_endpoint::TokenRequest;
 use crate::server::tokens::{Grant, audience_claim};
 
@@ -127,8 +129,10 @@ impl DevState {
         let jti = text(claims, "jti").ok_or_else(|| invalid("jti is missing"))?;
         let (scopes, resources) = self.claimed_rights(request, claims)?;
         let issuer = text(claims, "iss").unwrap_or_default();
-        if !core.is_first_use(issuer, jti, expires_at + LEEWAY + 1, now) {
-            return Err(invalid("jti was used before"));
+        match core.replays.lock().record(issuer, jti, expires_at + LEEWAY + 1, now) {
+            AssertionUse::First => {}
+            AssertionUse::Replay => return Err(invalid("jti was used before")),
+            AssertionUse::Full => return Err(too_many_assertions()),
         }
         Ok(Grant {
             client_id: client.id.clone(),

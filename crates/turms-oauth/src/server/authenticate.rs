@@ -9,11 +9,12 @@ use percent_encoding::percent_decode_str;
 
 use super::Core;
 use super::claims::{LEEWAY, date, is_current, text, texts, verified_claims};
-use super::clients::{ClientCredential, ServerClient};
+use super::clients::{ClientCredential, ClientOrigin, ServerClient};
 use super::http::HttpRequest;
 use super::params::Params;
 use super::refusal::Refusal;
-use crate::jws::{Jws, sha256};
+use super::replays::AssertionUse;
+use crate::jws::Jws;
 use crate::secret::Secret;
 
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
@@ -73,17 +74,21 @@ impl Core {
             return Err(invalid("it is expired or valid for too long"));
         };
         let jti = text(&claims, "jti").ok_or_else(|| invalid("jti is missing"))?;
-        if self.is_first_use(&client.id, jti, expires_at + LEEWAY + 1, now) {
-            Ok(())
-        } else {
-            Err(invalid("jti was used before"))
+        let (until, mut replays) = (expires_at + LEEWAY + 1, self.replays.lock());
+        let result = match client.origin {
+            ClientOrigin::Configured => replays.record(&client.id, jti, until, now),
+            ClientOrigin::Registered | ClientOrigin::Document => replays.record_registered(&client.id, jti, until, now),
+        };
+        match result {
+            AssertionUse::First => Ok(()),
+            AssertionUse::Replay => Err(invalid("jti was used before")),
+            AssertionUse::Full => Err(too_many_assertions()),
         }
     }
+}
 
-    /// Records an assertion until it has expired. Returns `false` if it was used before.
-    pub(crate) fn is_first_use(&self, issuer: &str, jti: &str, until: u64, now: u64) -> bool {
-        self.replays.lock().insert_new(sha256(format!("{issuer} {jti}")), (), until, now)
-    }
+pub(crate) fn too_many_assertions() -> Refusal {
+    Refusal::unavailable("too many assertions were used in the last minutes; try again later")
 }
 
 /// Returns the id of the client, and its credentials. At most one method may be used.

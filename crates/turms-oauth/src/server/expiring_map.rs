@@ -78,6 +78,12 @@ impl<K: Clone + Eq + Hash, V> ExpiringMap<K, V> {
         self.remove(key)
     }
 
+    /// Removes the first entry that has expired.
+    pub(crate) fn take_expired(&mut self, now: u64) -> Option<V> {
+        let first = self.order.first_entry().filter(|first| first.key().0 <= now)?;
+        self.entries.remove(&first.remove()).map(|entry| entry.value)
+    }
+
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&V) -> bool) {
         let order = &mut self.order;
         self.entries.retain(|_, entry| {

@@ -14,6 +14,7 @@ pub(crate) mod page;
 pub(crate) mod params;
 pub(crate) mod redirect;
 pub(crate) mod refusal;
+pub(crate) mod replays;
 pub(crate) mod token_endpoint;
 pub(crate) mod tokens;
 
@@ -31,17 +32,14 @@ use self::clients::{ClientOrigin, Clients, DEVICE_CODE};
 use self::clock::Clock;
 use self::codes::Codes;
 use self::dpop::ProofCheck;
-use self::expiring_map::ExpiringMap;
 pub use self::http::AuthorizationService;
 use self::http::{HttpRequest, HttpResponse, document, json_response, method_not_allowed, preflight, with_cors};
 use self::page::BrowserSessions;
 use self::refusal::Refusal;
+use self::replays::Replays;
 use self::tokens::Tokens;
 use crate::jws::{Algorithm, SigningKey};
 use crate::metadata::AuthorizationServerMetadata;
-
-/// Maximum number of remembered ids of assertions. Further ones are refused.
-const MAX_REPLAYS: usize = 100_000;
 
 /// Settings that the development server and the proxy have in common.
 #[derive(Debug, Clone)]
@@ -135,8 +133,7 @@ pub(crate) struct Core {
     pub(crate) tokens: Tokens,
     pub(crate) codes: Codes,
     pub(crate) proofs: ProofCheck,
-    /// The ids of assertions that were used.
-    pub(crate) replays: Mutex<ExpiringMap<[u8; 32], ()>>,
+    pub(crate) replays: Mutex<Replays>,
     pub(crate) sessions: BrowserSessions,
     pub(crate) settings: Settings,
 }
@@ -158,7 +155,7 @@ impl Core {
             tokens: Tokens::new(key),
             codes: Codes::new(),
             proofs: ProofCheck::new(settings.needs_dpop_nonce),
-            replays: Mutex::new(ExpiringMap::new(MAX_REPLAYS)),
+            replays: Mutex::new(Replays::new()),
             sessions: BrowserSessions::new(session_key, &url),
             settings,
         })
