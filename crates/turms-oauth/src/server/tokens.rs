@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use turms_core::__internal::random_bytes;
 
-use super::claims::{Claims, date};
+use super::claims::{Claims, date, text};
 use super::clock::end_of;
 use super::expiring_map::ExpiringMap;
 use crate::jws::{JwkSet, SigningKey, encode, sha256};
@@ -29,6 +29,10 @@ const MAX_FAMILIES_OF_SUBJECT: usize = 100;
 /// Maximum number of access tokens of one login that introspection and revocation know, so that a client that refreshes all the time
 /// cannot displace the tokens of others.
 const MAX_ACCESS_TOKENS_OF_LOGIN: usize = 20;
+
+/// Maximum number of access tokens without a refresh token of one subject that introspection and revocation know. The subject of client
+/// credentials is the client.
+const MAX_LONE_TOKENS_OF_SUBJECT: usize = 100;
 
 /// Data of the application about a login. It is dropped with the last token of the login.
 pub(crate) type LoginData = Option<Arc<dyn Any + Send + Sync>>;
@@ -93,6 +97,8 @@ struct TokenState {
     previous: Option<Arc<SigningKey>>,
     access: ExpiringMap<[u8; 32], AccessRecord>,
     families: ExpiringMap<Family, RefreshRecord>,
+    /// Hashes of the access tokens without a refresh token by their subject, the oldest first.
+    lone: ExpiringMap<String, VecDeque<[u8; 32]>>,
 }
 
 impl Tokens {
@@ -102,6 +108,7 @@ impl Tokens {
             previous: None,
             access: ExpiringMap::new(MAX_ACCESS_TOKENS),
             families: ExpiringMap::new(MAX_FAMILIES),
+            lone: ExpiringMap::new(MAX_ACCESS_TOKENS),
         }))
     }
 
@@ -152,17 +159,22 @@ impl Tokens {
         now: u64,
     ) {
         let expires_at = date(&claims, "exp").unwrap_or(now);
+        let subject = text(&claims, "sub").unwrap_or_default().to_owned();
         let record = AccessRecord { family: family.clone(), claims, _login_data: login_data };
         let (hash, mut state) = (sha256(token), self.0.lock());
         let state = &mut *state;
         state.access.insert(hash, record, expires_at, now);
-        if let Some(login) = state.families.get_mut(family, now) {
-            login.access.push_back(hash);
-            if login.access.len() > MAX_ACCESS_TOKENS_OF_LOGIN
-                && let Some(oldest) = login.access.pop_front()
-            {
-                state.access.take(&oldest, now);
+        let displaced = match state.families.get_mut(family, now) {
+            Some(login) => push_bounded(&mut login.access, hash, MAX_ACCESS_TOKENS_OF_LOGIN),
+            None => {
+                let mut hashes = state.lone.take(&subject, now).unwrap_or_default();
+                let displaced = push_bounded(&mut hashes, hash, MAX_LONE_TOKENS_OF_SUBJECT);
+                state.lone.insert(subject, hashes, expires_at, now);
+                displaced
             }
+        };
+        if let Some(oldest) = displaced {
+            state.access.take(&oldest, now);
         }
     }
 
@@ -245,6 +257,7 @@ impl Tokens {
         let mut state = self.0.lock();
         state.access.clear();
         state.families.clear();
+        state.lone.clear();
     }
 }
 
@@ -259,6 +272,12 @@ impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tokens").finish_non_exhaustive()
     }
+}
+
+/// Adds a hash, and returns the oldest one if there are too many.
+fn push_bounded(hashes: &mut VecDeque<[u8; 32]>, hash: [u8; 32], max: usize) -> Option<[u8; 32]> {
+    hashes.push_back(hash);
+    if hashes.len() > max { hashes.pop_front() } else { None }
 }
 
 /// Creates a refresh token, which names its family, and returns its hash.
@@ -299,6 +318,25 @@ mod tests {
             login_data: None,
             since: 0,
         }
+    }
+
+    #[test]
+    fn a_subject_without_refresh_tokens_displaces_no_tokens_of_others() {
+        let tokens = Tokens::new(default_key());
+        let issue = |subject: &str, until: u64, now: u64| {
+            let claims = json!({ "exp": until, "sub": subject });
+            tokens.issue_access(&Family::new(), claims.as_object().unwrap().clone(), None, true, now)
+        };
+        let of_robot = issue("robot", 100, 1);
+        let of_eve: Vec<Secret> = (0..2 * MAX_ACCESS_TOKENS).map(|_| issue("eve", 100, 1)).collect();
+        let is_known = |token: &Secret, now: u64| tokens.access_claims(token.expose(), now).is_some();
+        assert!(is_known(&of_robot, 1));
+        assert_eq!(of_eve.iter().filter(|token| is_known(token, 1)).count(), MAX_LONE_TOKENS_OF_SUBJECT);
+        assert!(of_eve.last().is_some_and(|token| is_known(token, 1)), "the newest ones are known");
+        // Expired tokens do not count.
+        let later = issue("eve", 200, 100);
+        assert!(is_known(&later, 100) && !of_eve.iter().any(|token| is_known(token, 100)));
+        assert_eq!(tokens.0.lock().lone.get("eve", 100).map(VecDeque::len), Some(1));
     }
 
     #[test]
