@@ -12,7 +12,7 @@ use super::DevUser;
 use super::device::DeviceLogins;
 use super::grants::{GRANT_TYPES, TrustedIssuer};
 use crate::secret::Secret;
-use crate::server::authorize::AuthorizeRequest;
+use crate::server::authorize::{AuthorizeRequest, RequestDetails};
 use crate::server::claims::text;
 use crate::server::http::{Application, HttpRequest, HttpResponse, json_response, method_not_allowed};
 use crate::server::page::{describe, error_page, escape};
@@ -99,8 +99,8 @@ impl DevState {
             Err(response) => return *response,
         };
         match (&request.method, &self.approval) {
-            (&Method::GET, Approval::Approve(user)) => self.approve(&authorize, user, now),
-            (&Method::GET, Approval::Deny) => self.deny(&authorize),
+            (&Method::GET, Approval::Approve(user)) => self.approve(&authorize.details, user, now),
+            (&Method::GET, Approval::Deny) => self.deny(&authorize.details),
             (&Method::GET, Approval::Ask) => self.login_page(request, &authorize, StatusCode::OK, ""),
             (&Method::POST, _) => self.login(request, &authorize, now),
             _ => method_not_allowed("GET, POST"),
@@ -116,10 +116,10 @@ impl DevState {
             return error_page(&refusal.status(StatusCode::FORBIDDEN));
         }
         if form.get("decision") != Some("approve") {
-            return self.deny(authorize);
+            return self.deny(&authorize.details);
         }
         match self.check_login(&form) {
-            Some(user) => self.approve(authorize, &user.name, now),
+            Some(user) => self.approve(&authorize.details, &user.name, now),
             None => self.login_page(request, authorize, StatusCode::FORBIDDEN, "The name or the password is wrong."),
         }
     }
@@ -160,13 +160,13 @@ impl DevState {
         fields
     }
 
-    fn approve(&self, authorize: &AuthorizeRequest, user: &str, now: u64) -> HttpResponse {
+    fn approve(&self, authorize: &RequestDetails, user: &str, now: u64) -> HttpResponse {
         let mut grant = self.core.grant_of(authorize, user, now);
         grant.claims = self.user(user).map(|user| user.claims.clone()).unwrap_or_default();
         self.core.code_redirect(authorize, grant, Family::new(), now)
     }
 
-    fn deny(&self, authorize: &AuthorizeRequest) -> HttpResponse {
+    fn deny(&self, authorize: &RequestDetails) -> HttpResponse {
         self.core.refuse(authorize, &Refusal::new("access_denied", "the request was denied"))
     }
 

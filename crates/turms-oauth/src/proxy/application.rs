@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use turms_core::__internal::error_chain;
 use turms_core::{BoxFuture, Principal};
 
+use super::attempt::{Attempt, Attempts, remove_cookie};
 use super::consent::{self, Approvals};
-use super::login::{Attempt, Attempts, UpstreamLogin, UpstreamLogins};
+use super::login::{UpstreamLogin, UpstreamLogins};
 use super::provider::{Provider, UpstreamError};
 use super::user::{ProxyUser, UpstreamUser};
 use crate::error::OAuthErrorKind;
@@ -75,7 +76,9 @@ impl ProxyState {
                     }
                     response
                 }
-                Ok(false) => self.core.refuse(&authorize, &Refusal::new("access_denied", "the request was denied")),
+                Ok(false) => {
+                    self.core.refuse(&authorize.details, &Refusal::new("access_denied", "the request was denied"))
+                }
                 Err(refusal) => error_page(&refusal.status(StatusCode::FORBIDDEN)),
             },
             _ => method_not_allowed("GET, POST"),
@@ -106,13 +109,15 @@ impl ProxyState {
 
     /// Sends the person to the provider.
     async fn start(&self, request: &HttpRequest, authorize: AuthorizeRequest, now: u64) -> HttpResponse {
-        let session = self.core.sessions.session_or_new(request);
-        let attempt = Attempt::new(authorize, &session);
+        let attempt = Attempt::new(authorize.details);
+        let cookie = match self.attempts.seal(&attempt, now) {
+            Ok(cookie) => cookie,
+            Err(refusal) => return self.core.refuse(&attempt.request, &refusal),
+        };
         match self.provider.login_url(&attempt, now).await {
             Ok(url) => {
-                self.attempts.insert(attempt, now);
                 let mut response = redirect(url.as_str());
-                self.core.sessions.set_session(&mut response, &session);
+                cookie.set(&self.core.sessions, request, &mut response, now);
                 response
             }
             Err(error) => self.core.refuse(&attempt.request, &self.refusal(&error)),
@@ -121,22 +126,25 @@ impl ProxyState {
 
     /// Completes a login when the provider sends the person back.
     async fn callback(&self, request: &HttpRequest) -> HttpResponse {
-        let now = self.core.clock.now();
+        let (now, sessions) = (self.core.clock.now(), &self.core.sessions);
         let callback = Callback::parse(&request.query).ok();
         let state = callback.as_ref().and_then(|callback| callback.state.as_ref());
-        let attempt = state.and_then(|state| self.attempts.take(state, now));
+        let attempt = state.and_then(|state| self.attempts.open(sessions, request, state, now));
+        let attempt = attempt.filter(|attempt| self.attempts.claim(&attempt.state, now));
         let (Some(callback), Some(attempt)) = (callback, attempt) else {
-            let reason = "the login is unknown, has expired or was completed before; start again in your application";
+            let reason = "the login is unknown, has expired, was completed before, or was started in another browser; start \
+                          again in your application";
             return error_page(&Refusal::invalid_request(reason));
         };
-        if self.core.sessions.session(request).map(Secret::new).as_ref() != Some(&attempt.session) {
-            let reason = "the login was started in another browser; start again in your application";
-            return error_page(&Refusal::new("access_denied", reason).status(StatusCode::FORBIDDEN));
-        }
-        match self.complete(&attempt, &callback, now).await {
+        let mut response = match self.complete(&attempt, &callback, now).await {
             Ok(grant) => self.core.code_redirect(&attempt.request, grant, Family::new(), now),
-            Err(refusal) => self.core.refuse(&attempt.request, &refusal),
-        }
+            Err(refusal) => {
+                self.attempts.release(&attempt.state, now);
+                self.core.refuse(&attempt.request, &refusal)
+            }
+        };
+        remove_cookie(sessions, &mut response, &attempt.state);
+        response
     }
 
     /// Returns the rights of a person who has logged in.

@@ -9,8 +9,9 @@ use url::Url;
 
 use super::OAuthProxy;
 use super::application::{ProxyState, UserFilter};
+use super::attempt::Attempts;
 use super::consent::Approvals;
-use super::login::{Attempts, UpstreamLogins};
+use super::login::UpstreamLogins;
 use super::provider::Provider;
 use super::upstream::Upstream;
 use super::user::{ProxyUser, UpstreamUser};
@@ -90,7 +91,7 @@ impl OAuthProxyBuilder {
         self
     }
 
-    /// Sets the secret key for registrations of clients and remembered approvals. Replicas share it. Default: a random key, so that
+    /// Sets the secret key for registrations of clients, remembered approvals and logins in progress. Replicas share it. Default: a random key, so that
     /// clients have to register again after a restart.
     pub fn key(mut self, key: [u8; 32]) -> Self {
         self.key = Some(key);
@@ -188,7 +189,7 @@ impl OAuthProxyBuilder {
                 core,
                 provider: provider.into(),
                 approvals: Approvals::new(&derive(&master, "approvals"), self.approval_lifetime.as_secs()),
-                attempts: Attempts::new(),
+                attempts: Attempts::new(&derive(&master, "logins")),
                 logins: UpstreamLogins::default(),
                 users: self.users,
             }

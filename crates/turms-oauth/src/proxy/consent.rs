@@ -74,15 +74,16 @@ impl Approvals {
 
 /// Returns `false` for a client whose id any program on the machine of a person can use (RFC 8252, 8.6).
 fn is_rememberable(request: &AuthorizeRequest) -> bool {
-    let (_, is_local) = host_of(&request.redirect_uri);
+    let (_, is_local) = host_of(&request.details.redirect_uri);
     !(is_local && request.client.origin == ClientOrigin::Document)
 }
 
 /// An approval is for one client, redirect URI and set of scopes and resources.
 fn id_of(request: &AuthorizeRequest) -> [u8; ID_BYTES] {
-    let mut scopes = request.scopes.clone();
+    let details = &request.details;
+    let mut scopes = details.scopes.clone();
     scopes.sort_unstable();
-    let parts = (&request.client.id, without_port(&request.redirect_uri), scopes, &request.resources);
+    let parts = (&request.client.id, without_port(&details.redirect_uri), scopes, &details.resources);
     let text = serde_json::to_vec(&parts).unwrap_or_default();
     let mut id = [0; ID_BYTES];
     id.copy_from_slice(&sha256(text)[..ID_BYTES]);

@@ -1,4 +1,4 @@
-//! Logins at the provider: those in progress, and the tokens of those that are complete.
+//! Logins at the provider that are complete, and their tokens.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,57 +7,10 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use turms_core::__internal::random_bytes;
 
-use crate::jws::{encode, sha256};
+use crate::jws::encode;
 use crate::metadata::TokenResponse;
-use crate::pkce::{Pkce, pkce, random_token};
 use crate::secret::Secret;
-use crate::server::authorize::AuthorizeRequest;
 use crate::server::clock::end_of;
-use crate::server::expiring_map::ExpiringMap;
-
-/// Maximum number of logins in progress. If there are more, the oldest are forgotten.
-const MAX_ATTEMPTS: usize = 5_000;
-
-/// Time for a login at the provider, in seconds.
-const ATTEMPT_LIFETIME: u64 = 10 * 60;
-
-/// A login in progress, after the person has approved the client.
-pub(super) struct Attempt {
-    /// The request of the client.
-    pub(super) request: AuthorizeRequest,
-    /// The session of the browser that has approved. No other browser can complete the login.
-    pub(super) session: Secret,
-    pub(super) state: Secret,
-    pub(super) pkce: Pkce,
-    /// `nonce` of the ID token.
-    pub(super) nonce: Secret,
-}
-
-impl Attempt {
-    pub(super) fn new(request: AuthorizeRequest, session: &str) -> Self {
-        let (session, state, nonce) = (Secret::new(session), random_token(), random_token());
-        Self { request, session, state, pkce: pkce(), nonce }
-    }
-}
-
-/// The logins in progress, by the hash of their `state`.
-pub(super) struct Attempts(Mutex<ExpiringMap<[u8; 32], Attempt>>);
-
-impl Attempts {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(ExpiringMap::new(MAX_ATTEMPTS)))
-    }
-
-    pub(super) fn insert(&self, attempt: Attempt, now: u64) {
-        let key = sha256(attempt.state.expose());
-        self.0.lock().insert(key, attempt, now.saturating_add(ATTEMPT_LIFETIME), now);
-    }
-
-    /// Removes the login with this `state`, so that it is used once.
-    pub(super) fn take(&self, state: &Secret, now: u64) -> Option<Attempt> {
-        self.0.lock().take(&sha256(state.expose()), now)
-    }
-}
 
 /// The tokens of the provider. They are dropped with the last token of the login that the proxy has issued.
 pub(super) struct UpstreamLogin {

@@ -46,7 +46,8 @@
 //!    proxy at the provider (the "confused deputy"). Approval is remembered in a signed cookie, for the client, its redirect URI and the
 //!    scopes. For a client ID metadata document with a redirect URI of this machine it is not: any local program could use that id.
 //! 3. The person logs in at the provider. `state`, PKCE verifier and `nonce` of this leg are those of the proxy, valid for ten minutes,
-//!    once, and only in the browser that has approved.
+//!    once, and only in the browser that has approved: a cookie of that browser contains them, encrypted. Several logins may be in
+//!    progress at once.
 //! 4. The proxy verifies the ID token of the provider, or asks for the user information, and [`users`](OAuthProxyBuilder::users) decides.
 //! 5. The client gets a code, and for it tokens that the proxy has signed, for your resource only. Tokens of the provider are never sent
 //!    to clients. Handlers get them from [`upstream_token`](OAuthProxy::upstream_token).
@@ -58,15 +59,17 @@
 //! # Restart
 //!
 //! Logins and tokens of the provider are in memory, so that clients have to log in again after a restart, and replicas need sticky
-//! sessions. With [`key`](OAuthProxyBuilder::key), registrations of clients and remembered approvals stay valid; with
-//! [`signing_key`](OAuthProxyBuilder::signing_key), access tokens do until they expire.
+//! sessions. With [`key`](OAuthProxyBuilder::key), registrations of clients, remembered approvals and logins in progress stay valid;
+//! with [`signing_key`](OAuthProxyBuilder::signing_key), access tokens do until they expire.
 //!
 //! # Limits
 //!
-//! 10 000 logins, 100 for each subject, and 5 000 unfinished logins. If there are more, the oldest end. Registrations are not stored: the
-//! id of a client contains them, signed.
+//! 10 000 logins, 100 for each subject. If there are more, the oldest end. Registrations are not stored: the id of a client contains
+//! them, signed. Logins in progress are in cookies of the browser, at most 3 000 bytes each and 6 000 together: a request that does not
+//! fit is refused with `invalid_request`, and the oldest logins of the same browser end if there are too many.
 
 mod application;
+mod attempt;
 mod builder;
 mod consent;
 mod login;

@@ -7,7 +7,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
 use url::Url;
 
-use super::login::{Attempt, UpstreamLogin, UpstreamTokens};
+use super::attempt::Attempt;
+use super::login::{UpstreamLogin, UpstreamTokens};
 use super::upstream::{Location, Upstream};
 use super::user::UpstreamUser;
 use crate::discovery::discover_server;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::Core;
@@ -13,19 +14,51 @@ use super::params::{Params, split_scopes};
 use super::redirect::host_of;
 use super::refusal::Refusal;
 use super::tokens::{Family, Grant};
+use crate::jws::{encode, sha256};
 
 /// A valid authorization request.
 #[derive(Debug, Clone)]
 pub(crate) struct AuthorizeRequest {
     pub(crate) client: Arc<ServerClient>,
+    pub(crate) details: RequestDetails,
+}
+
+/// The part of an authorization request that is needed to respond to it. The proxy keeps it in a cookie, so its members have short
+/// names.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RequestDetails {
+    /// The hash of the id of the client, because ids may be long.
+    #[serde(rename = "c")]
+    pub(crate) client: String,
+    #[serde(rename = "u")]
     pub(crate) redirect_uri: String,
-    is_redirect_uri_sent: bool,
+    #[serde(rename = "i")]
+    pub(crate) is_redirect_uri_sent: bool,
+    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
     state: Option<String>,
-    challenge: String,
+    #[serde(rename = "p")]
+    pub(crate) challenge: String,
+    #[serde(rename = "s")]
     pub(crate) scopes: Vec<String>,
+    #[serde(rename = "r")]
     pub(crate) resources: Vec<String>,
-    nonce: Option<String>,
-    jkt: Option<String>,
+    /// `nonce` of OpenID Connect.
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) nonce: Option<String>,
+    /// Thumbprint of the only key that may use the code.
+    #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) jkt: Option<String>,
+}
+
+impl RequestDetails {
+    /// Returns `true` if a client has sent the request.
+    pub(crate) fn is_of(&self, client: &ServerClient) -> bool {
+        self.client == client_hash(client)
+    }
+}
+
+fn client_hash(client: &ServerClient) -> String {
+    encode(sha256(&client.id))
 }
 
 impl Core {
@@ -74,7 +107,8 @@ impl Core {
         if challenge.len() != 43 || !challenge.bytes().all(is_base64url) {
             return Err(Refusal::invalid_request("the code_challenge is not a SHA-256 in base64url"));
         }
-        Ok(AuthorizeRequest {
+        let details = RequestDetails {
+            client: client_hash(&client),
             scopes: self.check_scopes(params.get("scope"), Some(&client))?,
             resources: self.check_resources(params)?,
             redirect_uri: redirect_uri.to_owned(),
@@ -83,8 +117,8 @@ impl Core {
             challenge: challenge.to_owned(),
             nonce: params.get("nonce").map(str::to_owned),
             jkt: params.get("dpop_jkt").map(str::to_owned),
-            client,
-        })
+        };
+        Ok(AuthorizeRequest { client, details })
     }
 
     /// Returns the scopes of a request. Without any, the default.
@@ -138,10 +172,10 @@ impl Core {
         }
     }
 
-    /// Creates the rights of an approved request.
-    pub(crate) fn grant_of(&self, request: &AuthorizeRequest, subject: &str, now: u64) -> Grant {
+    /// Creates the rights of an approved request. They are those of the client that exchanges the code.
+    pub(crate) fn grant_of(&self, request: &RequestDetails, subject: &str, now: u64) -> Grant {
         Grant {
-            client_id: request.client.id.clone(),
+            client_id: String::new(),
             subject: subject.to_owned(),
             scopes: request.scopes.clone(),
             audiences: self.audiences(&request.resources),
@@ -154,25 +188,18 @@ impl Core {
     /// Issues a code for an approved request, and redirects to the client.
     pub(crate) fn code_redirect(
         &self,
-        request: &AuthorizeRequest,
+        request: &RequestDetails,
         grant: Grant,
         family: Family,
         now: u64,
     ) -> HttpResponse {
-        let record = CodeRecord {
-            grant,
-            family,
-            redirect_uri: request.is_redirect_uri_sent.then(|| request.redirect_uri.clone()),
-            challenge: request.challenge.clone(),
-            nonce: request.nonce.clone(),
-            jkt: request.jkt.clone(),
-        };
+        let record = CodeRecord { grant, family, request: request.clone() };
         let code = self.codes.issue(record, self.settings.code_lifetime, now);
         self.client_redirect(&request.redirect_uri, request.state.as_deref(), &[("code", code.expose())])
     }
 
     /// Redirects to the client with an error.
-    pub(crate) fn refuse(&self, request: &AuthorizeRequest, refusal: &Refusal) -> HttpResponse {
+    pub(crate) fn refuse(&self, request: &RequestDetails, refusal: &Refusal) -> HttpResponse {
         self.error_redirect(&request.redirect_uri, request.state.as_deref(), refusal)
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::authorize::RequestDetails;
 use super::clock::end_of;
 use super::expiring_map::ExpiringMap;
 use super::tokens::{Family, Grant};
@@ -20,15 +21,10 @@ const USED_CODES_KEPT: Duration = Duration::from_secs(60 * 60);
 /// An authorization code and what it stands for.
 #[derive(Debug, Clone)]
 pub(crate) struct CodeRecord {
+    /// The rights, without the id of the client.
     pub(crate) grant: Grant,
     pub(crate) family: Family,
-    /// The redirect URI of the authorization request, if it had one.
-    pub(crate) redirect_uri: Option<String>,
-    pub(crate) challenge: String,
-    /// `nonce` of OpenID Connect.
-    pub(crate) nonce: Option<String>,
-    /// Thumbprint of the only key that may use the code.
-    pub(crate) jkt: Option<String>,
+    pub(crate) request: RequestDetails,
 }
 
 /// The result of using a code.

@@ -70,7 +70,7 @@ fn error_page_with(refusal: &Refusal, more: &str) -> HttpResponse {
 
 /// Returns a description of a request for people: the client, the host that the code is sent to, and the rights.
 pub(crate) fn describe(request: &AuthorizeRequest) -> String {
-    let (host, is_local) = host_of(&request.redirect_uri);
+    let (host, is_local) = host_of(&request.details.redirect_uri);
     let mut html = describe_client(&request.client);
     let _ = write!(html, "<p>Afterwards you return to <strong>{}</strong>.</p>", escape(&host));
     if is_local {
@@ -79,7 +79,7 @@ pub(crate) fn describe(request: &AuthorizeRequest) -> String {
              just started the login yourself.</p>",
         );
     }
-    html.push_str(&describe_rights(&request.scopes, &request.resources));
+    html.push_str(&describe_rights(&request.details.scopes, &request.details.resources));
     html
 }
 
@@ -136,6 +136,11 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
+fn cookies_of(request: &HttpRequest) -> impl Iterator<Item = (&str, &str)> {
+    let cookies = request.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='))
+}
+
 /// Binds forms to the browser that requested them, with a cookie and a token in the form.
 pub(crate) struct BrowserSessions {
     key: MacKey,
@@ -159,9 +164,18 @@ impl BrowserSessions {
 
     pub(crate) fn cookie<'a>(&self, request: &'a HttpRequest, name: &str) -> Option<&'a str> {
         let name = self.cookie_name(name);
-        let cookies = request.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.find(|(own, _)| *own == name).map(|(_, value)| value)
+        cookies_of(request).find(|(own, _)| *own == name).map(|(_, value)| value)
+    }
+
+    /// Returns the cookies whose names begin with a prefix: the rest of each name, and the value.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn cookies<'a>(
+        &self,
+        request: &'a HttpRequest,
+        prefix: &str,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let prefix = self.cookie_name(prefix);
+        cookies_of(request).filter_map(move |(name, value)| Some((name.strip_prefix(&prefix)?, value)))
     }
 
     /// Adds a cookie to a response.

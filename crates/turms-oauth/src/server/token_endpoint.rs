@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use turms_core::__internal::random_bytes;
 
 use super::Core;
+use super::authorize::RequestDetails;
 use super::claims::Claims;
 use super::clients::ServerClient;
 use super::clock::end_of;
-use super::codes::{CodeRecord, Redeemed};
+use super::codes::Redeemed;
 use super::dpop::{DPOP_NONCE, Proven};
 use super::http::{HttpRequest, HttpResponse, json_response};
 use super::params::{Params, split_scopes};
@@ -103,7 +104,7 @@ impl Core {
         let client = request.client()?;
         let code = request.form.required("code")?;
         let record = match self.codes.redeem(code, request.now) {
-            Redeemed::Valid(record) => record,
+            Redeemed::Valid(record) => *record,
             Redeemed::Replayed(family) => {
                 tracing::warn!(issuer = self.issuer, "an authorization code was used twice; its tokens are revoked");
                 self.tokens.revoke_family(&family, request.now);
@@ -111,15 +112,16 @@ impl Core {
             }
             Redeemed::Unknown => return Err(Refusal::invalid_grant("the code is unknown or expired")),
         };
-        check_code(&record, client, request)?;
-        let grant = self.narrow(&record.grant, &request.form)?;
-        let refresh_token = self.first_refresh_token(client, &record.grant, &record.family, request);
+        check_code(&record.request, client, request)?;
+        let granted = Grant { client_id: client.id.clone(), ..record.grant };
+        let grant = self.narrow(&granted, &request.form)?;
+        let refresh_token = self.first_refresh_token(client, &granted, &record.family, request);
         let issue = Issue {
             grant: &grant,
             family: &record.family,
             jkt: request.jkt(),
             refresh_token,
-            nonce: record.nonce.as_deref(),
+            nonce: record.request.nonce.as_deref(),
             is_login: true,
         };
         let tokens = self.issue(issue, request.now);
@@ -265,20 +267,20 @@ impl Core {
 }
 
 /// Checks that a code is used by its client, with its redirect URI, verifier and key.
-fn check_code(record: &CodeRecord, client: &ServerClient, request: &TokenRequest) -> Result<(), Refusal> {
-    if record.grant.client_id != client.id {
+fn check_code(asked: &RequestDetails, client: &ServerClient, request: &TokenRequest) -> Result<(), Refusal> {
+    if !asked.is_of(client) {
         return Err(Refusal::invalid_grant("the code was issued to another client"));
     }
-    if record.redirect_uri.is_some() && record.redirect_uri.as_deref() != request.form.get("redirect_uri") {
+    if asked.is_redirect_uri_sent && Some(&*asked.redirect_uri) != request.form.get("redirect_uri") {
         return Err(Refusal::invalid_grant("the redirect_uri differs from that of the authorization request"));
     }
     let verifier = request.form.required("code_verifier")?;
-    let is_valid = (43..=128).contains(&verifier.len())
-        && Secret::new(pkce_challenge(verifier)) == Secret::new(record.challenge.clone());
+    let is_valid =
+        (43..=128).contains(&verifier.len()) && Secret::new(pkce_challenge(verifier)) == Secret::new(&*asked.challenge);
     if !is_valid {
         return Err(Refusal::invalid_grant("the code_verifier is wrong"));
     }
-    if record.jkt.is_some() && record.jkt.as_deref() != request.jkt() {
+    if asked.jkt.is_some() && asked.jkt.as_deref() != request.jkt() {
         return Err(Refusal::invalid_grant("the code is bound to another key"));
     }
     Ok(())

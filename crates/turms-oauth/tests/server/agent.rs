@@ -127,8 +127,12 @@ impl Agent {
         let response = self.client.request(request.body(Full::new(body)).unwrap()).await.unwrap();
         let (head, body) = response.into_parts();
         for cookie in head.headers.get_all(SET_COOKIE) {
-            let (name, value) = cookie.to_str().unwrap().split(';').next().unwrap().split_once('=').unwrap();
+            let cookie = cookie.to_str().unwrap();
+            let (name, value) = cookie.split(';').next().unwrap().split_once('=').unwrap();
             self.cookies.insert(name.to_owned(), value.to_owned());
+            if cookie.contains("; Max-Age=0;") {
+                self.cookies.remove(name);
+            }
         }
         let body = body.collect().await.unwrap().to_bytes();
         self.seen.push_str(&format!("{:?}\n{}\n", head.headers, String::from_utf8_lossy(&body)));

@@ -90,21 +90,78 @@ async fn a_login_is_completed_once_and_only_in_the_browser_that_approved() {
     let callback = proxied.at_provider(&mut Agent::new(), &approved).await.location();
     for mut other in [Agent::new(), {
         let mut other = Agent::new();
-        other.get(Login::new(&client).url(&proxied.url("/authorize"))).await;
+        proxied.approve(&mut other, &Login::new(&client)).await;
         other
     }] {
-        let approved = proxied.approve(&mut browser, &login).await;
-        let callback = proxied.at_provider(&mut Agent::new(), &approved).await.location();
         let refused = other.get(callback.as_str()).await;
-        assert_eq!((refused.status.as_u16(), refused.header("location")), (403, ""), "another browser");
-        let late = browser.get(callback.as_str()).await;
-        assert_eq!((late.status.as_u16(), late.header("location")), (400, ""), "the state was used");
+        assert_eq!((refused.status.as_u16(), refused.header("location")), (400, ""), "another browser");
     }
+    assert_eq!(proxied.provider.requests("/token"), 0);
+    let before = browser.cookies.clone();
     assert!(browser.get(callback.as_str()).await.param("code").is_some());
     let exchanges = proxied.provider.requests("/token");
+    // A browser that has kept its cookie.
+    let after = std::mem::replace(&mut browser.cookies, before);
+    assert!(after.len() < browser.cookies.len(), "the cookie is removed");
     let replayed = browser.get(callback.as_str()).await;
     assert_eq!((replayed.status.as_u16(), replayed.header("location")), (400, ""), "the state was used");
     assert_eq!(proxied.provider.requests("/token"), exchanges);
+}
+
+#[tokio::test]
+async fn a_flood_of_approvals_ends_no_login_of_others() {
+    let proxied = Proxied::new().await;
+    let (mut victim, mut attacker) = (Agent::new(), Agent::new());
+    let client = proxied.register(&mut victim, &[REDIRECT]).await;
+    let approved = proxied.approve(&mut victim, &Login::new(&client)).await;
+    let callback = proxied.at_provider(&mut victim, &approved).await.location();
+    let login = Login::new(&proxied.register(&mut attacker, &[REDIRECT]).await);
+    let url = login.url(&proxied.url("/authorize"));
+    proxied.approve(&mut attacker, &login).await;
+    for _ in 0..5_000 {
+        attacker.seen.clear();
+        assert!(attacker.get(&url).await.status.is_redirection());
+    }
+    assert!(victim.get(callback.as_str()).await.param("code").is_some());
+    let length: usize = attacker.cookies.iter().map(|(name, value)| name.len() + value.len()).sum();
+    assert!(length < 7_500, "{length} bytes of cookies");
+}
+
+#[tokio::test]
+async fn a_sealed_login_is_for_its_own_state_and_time() {
+    let proxied = Proxied::new().await;
+    let mut browser = Agent::new();
+    let login = Login::new(&proxied.register(&mut browser, &[REDIRECT]).await);
+    let mut callbacks = Vec::new();
+    let mut cookies = Vec::new();
+    for _ in 0..2 {
+        let known = browser.cookies.clone();
+        let approved = proxied.approve(&mut browser, &login).await;
+        callbacks.push(proxied.at_provider(&mut browser, &approved).await.location());
+        let is_new = |name: &&String| name.contains("login-") && !known.contains_key(*name);
+        cookies.push(browser.cookies.keys().find(is_new).unwrap().clone());
+    }
+    let values = [0, 1].map(|at: usize| browser.cookies[&cookies[at]].clone());
+    let (end, sealed) = values[0].split_once('.').unwrap();
+    let later = end.parse::<u64>().unwrap() + 1;
+    let (half, rest) = sealed.split_at(sealed.len() / 2);
+    let flipped = if rest.starts_with('A') { 'B' } else { 'A' };
+    for forged in [
+        values[1].clone(),
+        format!("{later}.{sealed}"),
+        format!("{end}.{half}{flipped}{}", &rest[1..]),
+        format!("{end}."),
+        end.to_owned(),
+        String::new(),
+    ] {
+        browser.cookies.insert(cookies[0].clone(), forged.clone());
+        let refused = browser.get(callbacks[0].as_str()).await;
+        assert_eq!((refused.status.as_u16(), refused.header("location")), (400, ""), "{forged}");
+    }
+    browser.cookies.insert(cookies[0].clone(), values[0].clone());
+    for callback in callbacks {
+        assert!(browser.get(callback.as_str()).await.param("code").is_some());
+    }
 }
 
 #[tokio::test]

@@ -79,6 +79,74 @@ async fn each_leg_has_its_own_state_challenge_and_redirect_uri() {
 }
 
 #[tokio::test]
+async fn several_logins_can_be_in_progress_in_one_browser() {
+    let proxied = Proxied::new().await;
+    let mut browser = Agent::new();
+    let logins = [&*"a".repeat(1200), "second", "third"].map(|state| (Login::new(""), state.to_owned()));
+    let mut callbacks = Vec::new();
+    for (login, state) in logins {
+        let client = proxied.register(&mut browser, &[REDIRECT]).await;
+        let login = login.with("client_id", &client).with("state", &state);
+        let approved = proxied.approve(&mut browser, &login).await;
+        callbacks.push((proxied.at_provider(&mut browser, &approved).await.location(), login, state));
+    }
+    for (callback, login, state) in callbacks.into_iter().rev() {
+        let answer = browser.get(callback.as_str()).await;
+        assert_eq!(answer.param("state"), Some(state));
+        let code = answer.param("code").unwrap();
+        browser.post(proxied.url("/token"), &login.exchange(&code)).await.ok();
+    }
+    assert!(!browser.cookies.keys().any(|name| name.contains("login-")), "{:?}", browser.cookies.keys());
+}
+
+#[tokio::test]
+async fn the_cookies_of_logins_in_progress_are_protected_and_short() {
+    let proxied = Proxied::new().await;
+    let mut browser = Agent::new();
+    let client = proxied.register(&mut browser, &[REDIRECT]).await;
+    let long = "a".repeat(4000);
+    let answer = proxied.approve(&mut browser, &Login::new(&client).with("state", &long)).await;
+    assert_eq!(answer.param("error").as_deref(), Some("invalid_request"));
+    assert!(answer.param("error_description").unwrap().contains("too long"));
+    assert_eq!(answer.param("state"), Some(long));
+
+    let answer = proxied.approve(&mut browser, &Login::new(&client)).await;
+    let cookies = answer.headers.get_all("set-cookie").iter().map(|value| value.to_str().unwrap());
+    let cookies: Vec<&str> = cookies.filter(|cookie| cookie.contains("login-")).collect();
+    let [cookie] = *cookies else { panic!("{cookies:?}") };
+    for attribute in ["; HttpOnly", "; SameSite=Lax", "; Path=/;", "; Max-Age=600;"] {
+        assert!(cookie.contains(attribute), "{cookie}");
+    }
+    for shown in ["the state", "127.0.0.1", &client] {
+        assert!(!cookie.contains(shown), "{shown}: {cookie}");
+    }
+    // The largest registration leaves enough space.
+    let redirects: Vec<String> = (0..10).map(|at| format!("https://app.example.com/{}{at}", "x".repeat(150))).collect();
+    let body = json!({"client_name": "The Client", "redirect_uris": redirects});
+    let client = browser.post_json(proxied.url("/register"), &body).await.ok();
+    let client = client["client_id"].as_str().unwrap();
+    assert!(client.len() > 2400, "{}", client.len());
+    let login = Login::new(client).with("redirect_uri", &redirects[9]).with("state", &"a".repeat(1000));
+    assert!(proxied.log_in(&mut browser, &login).await.param("code").is_some());
+}
+
+#[tokio::test]
+async fn a_login_in_progress_survives_a_restart_with_the_same_key() {
+    let proxied = Proxied::with(|provider| provider.auto_approve("alice"), |proxy| proxy.key([7; 32])).await;
+    let mut browser = Agent::new();
+    let client = proxied.register(&mut browser, &[REDIRECT]).await;
+    let approved = proxied.approve(&mut browser, &Login::new(&client)).await;
+    let callback = proxied.at_provider(&mut browser, &approved).await.location();
+    let issuer = proxied.proxy.issuer();
+    for (key, status) in [([8; 32], 400), ([7; 32], 303)] {
+        let proxy = OAuthProxy::builder(issuer).resource(RESOURCE).upstream(proxied.upstream.clone()).key(key);
+        let origin = serve(Router::new().fallback_service(proxy.build().unwrap().service())).await;
+        let url = callback.as_str().replace(issuer, &origin);
+        assert_eq!(browser.get(url).await.status, status);
+    }
+}
+
+#[tokio::test]
 async fn approval_is_remembered_for_the_client_its_redirect_uri_and_the_scopes() {
     let proxied = Proxied::new().await;
     let mut browser = Agent::new();
