@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use turms_proto::types::{ClientCapabilities, Implementation, LoggingLevel};
 
 use crate::peer::Peer;
+use crate::principal::Principal;
 
 /// A session of a client of a revision with a handshake. There is none in 2026-07-28.
 ///
@@ -43,6 +44,12 @@ impl ClientRecord {
 ///
 /// It must not hold the [`SessionHandle`] that holds it; a [`Peer`] is enough to reach the client.
 pub trait SessionState: Any + Send + Sync {
+    /// Called with the principal of each request and stream of the session. Its scopes may differ from those of the last one. The
+    /// provided method does nothing.
+    fn on_principal(&self, principal: &Principal) {
+        let _ = principal;
+    }
+
     /// Called once, when the session is closed.
     fn on_close(self: Arc<Self>, reason: CloseReason);
 }
@@ -148,6 +155,14 @@ impl SessionHandle {
     #[must_use]
     pub fn existing_state<T: SessionState>(&self) -> Option<Arc<T>> {
         (self.state.get()?.clone() as Arc<dyn Any + Send + Sync>).downcast().ok()
+    }
+
+    /// Calls [`SessionState::on_principal`]. Transports call it for each request and stream, before the request is handled, if those of
+    /// one session may have tokens with different scopes.
+    pub fn note_principal(&self, principal: &Principal) {
+        if let Some(state) = self.state.get() {
+            state.on_principal(principal);
+        }
     }
 
     /// Closes the session and calls [`SessionState::on_close`], once.

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use serde::Serialize;
-use turms_core::{CallContext, ClientRecord, SessionHandle, Shutdown};
+use turms_core::{CallContext, ClientRecord, Principal, SessionHandle, Shutdown};
 use turms_proto::types::{LogMessage, LoggingLevel, LoggingMessageNotification};
 use turms_proto::{Notification, RawJson};
 use turms_schema::DEFAULT_MAX_VALIDATION_STEPS;
@@ -20,7 +20,7 @@ use crate::prompt::{IntoPrompt, Prompt};
 use crate::resource::{IntoResource, Resource};
 use crate::router;
 use crate::server::Settings;
-use crate::session::{Session, SessionCore};
+use crate::session::{Session, SessionCore, Subscriber};
 use crate::subscriptions::{Change, ListKind, Subscriptions, try_notify};
 use crate::tool::{IntoTool, Tool};
 
@@ -271,13 +271,33 @@ impl ServerHandle {
         self.0.settings.get()?.upgrade()
     }
 
-    /// Returns `true` if the caller that subscribed to a resource in a session may still see it.
+    /// Returns `true` if the subscriber of a resource in a session may still see it. The scopes are those of the latest request or
+    /// stream: a client may go on with a token that has fewer.
     fn may_notify(&self, handle: &Arc<SessionHandle>, session: &Arc<SessionCore>, uri: &str) -> bool {
-        let Some(subscriber) = session.subscriber(uri) else { return true };
+        let (context, principal) = match session.subscriber(uri) {
+            Subscriber { context: Some(context), principal } => (context, principal),
+            Subscriber { context: None, principal: Some(principal) } => {
+                return self.has_scopes(session, &principal, uri);
+            }
+            Subscriber { context: None, principal: None } => return true,
+        };
         let Some(settings) = self.settings() else { return false };
-        let call = CallContext::clone(&subscriber).with_session(handle.clone());
+        let mut call = CallContext::clone(&context).with_session(handle.clone());
+        if let Some(principal) = principal {
+            call.insert_extension(principal);
+        }
         let context = Context::new(call, self.clone(), Some(Session::new(session.clone())));
         !router::is_hidden(&settings, self, &context, uri)
+    }
+
+    /// Returns `true` if a principal has the scopes of the resource at a URI, or there is none.
+    fn has_scopes(&self, session: &SessionCore, principal: &Principal, uri: &str) -> bool {
+        let check = |catalog: &Catalog| {
+            let (resource, _) = catalog.resource_at(uri)?;
+            Some(principal.require(resource.scopes()).is_ok())
+        };
+        let own = session.own.load_full();
+        own.as_deref().and_then(check).or_else(|| check(&self.catalog())).unwrap_or(true)
     }
 
     pub(crate) fn subscriptions(&self) -> &Arc<Subscriptions> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use turms_core::{ClientRecord, CloseReason, Peer, SessionState};
+use turms_core::{ClientRecord, CloseReason, Peer, Principal, SessionState};
 use turms_proto::ErrorObject;
 use turms_proto::types::{ClientCapabilities, Implementation};
 
@@ -64,11 +64,22 @@ const REFUSED: u8 = 3;
 struct SessionExtras {
     /// Subscribed resources, each with the context of the subscribing call if visibility depends on the caller.
     subscriptions: BTreeMap<String, Option<Arc<turms_core::CallContext>>>,
+    /// The principal of the latest request or stream, if there are subscriptions: tokens of one session may have different scopes.
+    caller: Option<Principal>,
     /// Stored values by type. Searched linearly, because there are few.
     values: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
     /// The backlog: changes that did not fit into the client's queue.
     backlog: BTreeSet<Change>,
     is_sending_backlog: bool,
+}
+
+/// The caller that receives notifications of a subscription.
+#[derive(Default)]
+pub(crate) struct Subscriber {
+    /// The context of the subscribing call, if visibility depends on the caller.
+    pub(crate) context: Option<Arc<turms_core::CallContext>>,
+    /// The principal, if there is one.
+    pub(crate) principal: Option<Principal>,
 }
 
 /// Maximum number of resource subscriptions of one client.
@@ -379,23 +390,30 @@ impl SessionCore {
     }
 
     /// Adds a subscription. Returns `false` if there are too many.
-    pub(crate) fn subscribe(&self, uri: String, subscriber: Option<Arc<turms_core::CallContext>>) -> bool {
-        self.edit_extras(|SessionExtras { subscriptions, .. }| {
+    pub(crate) fn subscribe(&self, uri: String, subscriber: Subscriber) -> bool {
+        self.edit_extras(|SessionExtras { subscriptions, caller, .. }| {
             let fits = subscriptions.len() < MAX_SUBSCRIPTIONS || subscriptions.contains_key(&uri);
             if fits {
-                subscriptions.insert(uri, subscriber);
+                subscriptions.insert(uri, subscriber.context);
+                *caller = subscriber.principal.or_else(|| caller.take());
             }
             fits
         })
     }
 
-    /// Returns the context of the call that subscribed to a resource, if visibility depends on the caller.
-    pub(crate) fn subscriber(&self, uri: &str) -> Option<Arc<turms_core::CallContext>> {
-        self.read_extras(|extras| extras.subscriptions.get(uri).cloned().flatten())
+    /// Returns the subscriber of a resource, with the principal of the latest request or stream.
+    pub(crate) fn subscriber(&self, uri: &str) -> Subscriber {
+        self.read_extras(|extras| Subscriber {
+            context: extras.subscriptions.get(uri).cloned().flatten(),
+            principal: extras.caller.clone(),
+        })
     }
 
     pub(crate) fn unsubscribe(&self, uri: &str) {
-        self.edit_extras(|extras| extras.subscriptions.remove(uri));
+        self.edit_extras(|extras| {
+            extras.subscriptions.remove(uri);
+            extras.caller.take_if(|_| extras.subscriptions.is_empty());
+        });
     }
 
     /// Returns the URIs that the client is subscribed to.
@@ -405,6 +423,13 @@ impl SessionCore {
 }
 
 impl SessionState for SessionCore {
+    fn on_principal(&self, principal: &Principal) {
+        // Kept only if a later notification depends on it, because most sessions have no subscriptions.
+        if let Some(extras) = self.extras.lock().as_deref_mut().filter(|extras| !extras.subscriptions.is_empty()) {
+            extras.caller = Some(principal.clone());
+        }
+    }
+
     /// Calls the `on_session_end` callbacks if the session was started. A handler that is being polled meanwhile may
     /// finish that poll.
     fn on_close(self: Arc<Self>, reason: CloseReason) {

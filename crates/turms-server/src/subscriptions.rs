@@ -5,14 +5,14 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use turms_core::{CallContext, SessionHandle};
+use turms_core::SessionHandle;
 use turms_proto::Notification;
 use turms_proto::types::{
     PromptListChangedNotification, ResourceListChangedNotification, ResourceParams, ResourceUpdatedNotification,
     SubscriptionFilter, ToolListChangedNotification,
 };
 
-use crate::session::SessionCore;
+use crate::session::{SessionCore, Subscriber};
 
 /// A list of a server that clients are notified of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -177,9 +177,8 @@ impl Subscriptions {
         }
     }
 
-    /// Subscribes a session to a resource. Returns `false` if the session has too many subscriptions. `subscriber` is
-    /// the context of the call if visibility depends on the caller.
-    pub(crate) fn subscribe(&self, session: &SessionCore, uri: String, subscriber: Option<Arc<CallContext>>) -> bool {
+    /// Subscribes a session to a resource. Returns `false` if the session has too many subscriptions.
+    pub(crate) fn subscribe(&self, session: &SessionCore, uri: String, subscriber: Subscriber) -> bool {
         let mut members = self.members.lock();
         // A call may run for a moment after its session has ended. Its subscription would never be removed.
         if !members.sessions.contains_key(&session.number()) {
@@ -356,8 +355,8 @@ mod tests {
         };
         let updated = || Change::Resource("memo://one".to_owned());
         assert_eq!(announce(updated()), (0, 0, 0));
-        assert!(subscriptions.subscribe(&session(7), "memo://one".to_owned(), None));
-        assert!(subscriptions.subscribe(&session(8), "memo://other".to_owned(), None));
+        assert!(subscriptions.subscribe(&session(7), "memo://one".to_owned(), Subscriber::default()));
+        assert!(subscriptions.subscribe(&session(8), "memo://other".to_owned(), Subscriber::default()));
         assert_eq!(announce(updated()), (1, 1, 1));
         assert_eq!(subscriptions.subscribers(&updated()).1.len(), 1, "only the subscriber is looked at");
         let listening =
@@ -382,7 +381,7 @@ mod tests {
         server.subscriptions().join(&handle);
         handle.close(turms_core::CloseReason::Deleted);
         // A call of the session may still be polled on another thread.
-        assert!(server.subscriptions().subscribe(&session, "memo://one".to_owned(), None));
+        assert!(server.subscriptions().subscribe(&session, "memo://one".to_owned(), Subscriber::default()));
         drop((handle, session));
         assert!(server.subscriptions().members.lock().by_uri.is_empty());
     }

@@ -39,6 +39,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             let Some(line) = self.lines.next_line() else { return };
             if let Some(extensions) = &self.line_extensions {
                 self.extensions = extensions.pop();
+                if let Some(principal) = self.extensions.as_ref().and_then(|extensions| extensions.get()) {
+                    self.session.note_principal(principal);
+                }
             }
             if let Some(call) = self.decode_line(line) {
                 self.admit_call(call, service, task);

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use turms_testkit::messages::{CAPABILITIES, call, initialize, modern, modern_call, request};
-use turms_testkit::raw_http::{Request, Response};
+use turms_testkit::raw_http::{Request, Response, Stream};
+use turms_testkit::within;
 
 use crate::fixture::{GuardedServer, Mount, bearer, challenge, guard_for};
 use crate::issuer::TestIssuer;
@@ -61,6 +62,70 @@ async fn a_use_without_its_scope_is_forbidden_in_both_eras() {
             assert!(accepted.result().is_object(), "{method}: {accepted}");
             let accepted = server.send(bearer(session.post(request(2, method, params.clone())), &stepped_up)).await;
             assert!(accepted.result().is_object(), "{method}: {accepted}");
+        }
+    }
+}
+
+/// Updates two resources, and returns the URIs of the updates that a stream is told up to the second one.
+async fn told(server: &GuardedServer, stream: &mut Stream) -> Vec<Value> {
+    for uri in ["memo://secret", "memo://hello"] {
+        server.handle.notify_resource_updated(uri);
+    }
+    let mut told = Vec::new();
+    while told.last().is_none_or(|uri| uri != "memo://hello") {
+        let message = within("an update", stream.message()).await;
+        if message["method"] == "notifications/resources/updated" {
+            told.push(message["params"]["uri"].clone());
+        }
+    }
+    told
+}
+
+/// Returns a token for reading, and one for writing.
+fn tokens(issuer: &TestIssuer, mount: Mount) -> (String, String) {
+    let of = |claims: Value| issuer.token(mount.resource(), claims);
+    (of(json!({})), of(json!({ "scope": "notes:write" })))
+}
+
+fn subscriptions() -> [Value; 2] {
+    ["memo://secret", "memo://hello"].map(|uri| request(3, "resources/subscribe", json!({ "uri": uri })))
+}
+
+#[tokio::test]
+async fn updates_are_sent_while_the_latest_token_of_a_session_has_the_scopes() {
+    for mount in Mount::ALL {
+        let issuer = TestIssuer::start().await;
+        let server = GuardedServer::start(mount, guard_for(&issuer, mount).build().unwrap()).await;
+        let (reading, writing) = tokens(&issuer, mount);
+        let session = server.session(&writing).await;
+        for subscribe in subscriptions() {
+            let accepted = server.send(bearer(session.post(subscribe), &writing)).await;
+            assert!(accepted.result().is_object(), "{accepted}");
+        }
+        let mut stream = server.stream(bearer(session.get(), &reading)).await;
+        assert_eq!(told(&server, &mut stream).await, ["memo://hello"], "the token of the stream");
+        for (token, expected) in [(&writing, &["memo://secret", "memo://hello"][..]), (&reading, &["memo://hello"])] {
+            server.send(bearer(session.post(request(4, "ping", None)), token)).await.result();
+            assert_eq!(told(&server, &mut stream).await, expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn updates_are_sent_while_the_latest_token_of_a_pair_has_the_scopes() {
+    for mount in Mount::ALL {
+        let issuer = TestIssuer::start().await;
+        let server = GuardedServer::start(mount, guard_for(&issuer, mount).build().unwrap()).await;
+        let (reading, writing) = tokens(&issuer, mount);
+        let mut pair = server.initialized_pair(&writing).await;
+        for subscribe in subscriptions() {
+            server.send(bearer(pair.post(subscribe), &writing)).await.assert_accepted();
+            while within("a response", pair.stream.message()).await["id"] != 3 {}
+        }
+        for (token, expected) in [(&reading, &["memo://hello"][..]), (&writing, &["memo://secret", "memo://hello"])] {
+            server.send(bearer(pair.post(request(4, "ping", None)), token)).await.assert_accepted();
+            while within("a response", pair.stream.message()).await["id"] != 4 {}
+            assert_eq!(told(&server, &mut pair.stream).await, expected);
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::handle::ServerHandle;
 use crate::input::run_round;
 use crate::resource::Resource;
 use crate::server::{Component, Settings};
+use crate::session::Subscriber;
 
 /// The result of looking up a URI for a caller.
 #[derive(Debug)]
@@ -90,8 +91,11 @@ impl Router {
         self.find_visible_resource(&params.uri, context)?;
         let Some(session) = context.session() else { return Ok(Payload::new(EmptyResult::new())) };
         // Keeps neither the session, which owns the subscription, nor the peer of this request.
-        let subscriber = || context.call().clone().with_peer(Peer::disconnected()).without_session();
-        let subscriber = self.0.settings.visible.is_some().then(|| Arc::new(subscriber()));
+        let own = || context.call().clone().with_peer(Peer::disconnected()).without_session();
+        let subscriber = Subscriber {
+            context: self.0.settings.visible.is_some().then(|| Arc::new(own())),
+            principal: context.principal().cloned(),
+        };
         if self.0.handle.subscriptions().subscribe(session.core(), params.uri, subscriber) {
             Ok(Payload::new(EmptyResult::new()))
         } else {

@@ -186,6 +186,9 @@ impl HttpState {
         // A client cannot distinguish a session of another principal from a missing one.
         let Some(session) = here.filter(|session| session.principal() == owner) else { return Err(no_session(id)) };
         session.note_use();
+        if let Some(principal) = head.principal() {
+            session.handle.note_principal(principal);
+        }
         // Another process that shares the store may have closed the session.
         let must_check_store = session.claim_touch() || options.sessions().is_shared();
         if must_check_store && !options.touch(&session.id).await {
