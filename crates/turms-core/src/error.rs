@@ -22,8 +22,8 @@ use crate::transport::SpawnError;
 
 /// The error of building and serving a server, and of a `main` that uses Turms.
 ///
-/// Every other error of Turms, [`io::Error`], tokio's `JoinError` and `Box<dyn Error + Send + Sync>` convert into it by
-/// `?`. For an error of another crate, such as `serde_json::Error`, write
+/// Every other error of Turms, [`io::Error`], tokio's `JoinError`, `serde_json::Error` and `Box<dyn Error + Send + Sync>`
+/// convert into it by `?`. For an error of another crate, write
 /// `.map_err(|error| Error::new(ErrorKind::Other, error))?`, or let `main` return a `Box<dyn Error>`, into which this
 /// error converts.
 ///
@@ -213,6 +213,7 @@ __into_error! {
     Other: UnknownVersionError,
     Other: UnsupportedFeatureError,
     Other: io::Error,
+    Other: serde_json::Error,
     Other: BoxError,
 }
 

@@ -16,6 +16,7 @@ macro_rules! convert {
 fn every_error_converts_into_the_error_of_main() {
     converts::<std::io::Error>();
     converts::<tokio::task::JoinError>();
+    converts::<serde_json::Error>();
     converts::<Box<dyn std::error::Error + Send + Sync>>();
     {
         use turms::jsonrpc::{ErrorObject, MessageError};
