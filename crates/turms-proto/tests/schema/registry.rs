@@ -126,7 +126,7 @@ pub(crate) static ROWS: &[Row] = &[
     typed::<types::ModelHint>("ModelHint"),
     typed::<types::ModelPreferences>("ModelPreferences"),
     row("MultiSelectEnumSchema", codec::field).translates::<types::Field>(),
-    envelope("NotificationMethod", codec::message),
+    envelope("Notification", codec::message),
     row("NotificationMetaObject", codec::meta).translates::<types::Meta>(),
     typed::<types::EmptyParams>("NotificationParams"),
     typed::<types::NumberField>("NumberSchema"),
@@ -382,7 +382,7 @@ impl Row {
             _ if !self.wrap => Vec::new(),
             name if name.starts_with("JSONRPC") || name.ends_with("Response") || name.ends_with("Error") => Vec::new(),
             name if name.ends_with("Request") => vec![version, ("id", Json::integer(1))],
-            name if name.ends_with("NotificationMethod") => vec![version],
+            name if name.ends_with("Notification") => vec![version],
             name => panic!("{name}: only requests and notifications can be wrapped"),
         }
     }
