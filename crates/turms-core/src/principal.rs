@@ -258,6 +258,17 @@ mod tests {
     use crate::service_error::ErrorOrigin;
 
     #[test]
+    fn scopes_are_compared_as_they_are_written() {
+        let ann = Principal::new("ann").with_scopes(["notes:read", "admin"]);
+        assert!(ann.has_scope("notes:read") && ann.require(["admin", "notes:read"]).is_ok());
+        for scope in ["notes", "notes:", "notes:read:all", "notes:readwrite", "NOTES:READ", "notes:read admin", "", "*"]
+        {
+            assert!(!ann.has_scope(scope), "{scope:?}");
+            assert!(ann.require(["admin", scope]).is_err(), "{scope:?}");
+        }
+    }
+
+    #[test]
     fn no_two_principals_have_the_same_key() {
         let principals = [
             Principal::new("ann"),

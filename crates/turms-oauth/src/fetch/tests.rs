@@ -28,6 +28,52 @@ fn urls_are_checked_before_a_request() {
     assert!(matches!(check(&local, "http://example.com/"), Err(FetchErrorKind::NotHttps)));
 }
 
+/// All steps. A new one has to be added here.
+const STEPS: [FetchStep; 13] = [
+    FetchStep::Server,
+    FetchStep::ResourceMetadata,
+    FetchStep::ServerMetadata,
+    FetchStep::Registration,
+    FetchStep::Authorization,
+    FetchStep::Token,
+    FetchStep::IdentityProvider,
+    FetchStep::DeviceAuthorization,
+    FetchStep::Revocation,
+    FetchStep::Introspection,
+    FetchStep::Keys,
+    FetchStep::ClientDocument,
+    FetchStep::UserInfo,
+];
+
+#[tokio::test]
+async fn no_step_and_no_kind_of_request_skips_the_check_of_its_url() {
+    let public = fetcher("https://mcp.example.com/");
+    for step in STEPS {
+        for url in [
+            "https://ann@auth.example.com/",
+            "https://auth.example.com/a\nb",
+            "http://auth.example.com/",
+            "https://10.0.0.1/",
+            "ftp://auth.example.com/",
+        ] {
+            let expected = match public.check(step, url) {
+                Ok(_) => panic!("{step}: {url} is not refused"),
+                Err(error) => error.to_string(),
+            };
+            let is_refused = |result: Result<FetchResponse, FetchError>| match result {
+                Ok(_) => panic!("{step}: {url} was requested"),
+                // The error of a request that was sent is another one.
+                Err(error) => assert_eq!(error.to_string(), expected),
+            };
+            is_refused(public.get(step, url).await);
+            is_refused(public.post_form(step, url, &[], HeaderMap::new()).await);
+            is_refused(public.post_json(step, url, &(), HeaderMap::new()).await);
+            #[cfg(feature = "server")]
+            is_refused(public.get_direct(step, url).await);
+        }
+    }
+}
+
 #[test]
 fn an_error_shows_the_origin_only() {
     let error = FetchError::new(

@@ -57,3 +57,21 @@ impl Verifier for Introspector {
         Box::pin(self.introspect(token))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use url::Url;
+
+    use super::*;
+
+    #[test]
+    fn the_credentials_are_marked_as_secret() {
+        let fetcher = Fetcher::for_server(&Url::parse("https://notes.example.com/mcp").unwrap());
+        let limits = (1, Duration::from_secs(1));
+        let url = "https://auth.example.com/introspect".to_owned();
+        let introspector = Introspector::new(url, ("guard", &Secret::new("s3cret")), fetcher, limits);
+        // Other code does not show such values, and HTTP/2 does not compress them.
+        assert!(introspector.credentials.is_sensitive());
+        assert!(!format!("{:?}", introspector.credentials).contains("Basic"));
+    }
+}

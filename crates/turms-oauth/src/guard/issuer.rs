@@ -147,7 +147,7 @@ pub(super) fn fitting<'a>(
     algorithm: Algorithm,
 ) -> impl Iterator<Item = &'a Jwk> {
     let has_id = move |key: &&Jwk| kid.is_none() || key.kid.as_deref() == kid;
-    keys.iter().filter(has_id).filter(move |key| !key.is_private() && key.supports(algorithm))
+    keys.iter().filter(has_id).filter(move |key| key.supports(algorithm))
 }
 
 /// Returns `true` if one of the keys verifies a token.

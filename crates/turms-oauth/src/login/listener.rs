@@ -16,7 +16,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -27,7 +27,7 @@ use super::{LoginError, has_state};
 use crate::flow::Callback;
 use crate::secret::Secret;
 
-/// Timeout for the head of a request, and for a whole connection.
+/// Timeout for a whole connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum number of connections at a time. Others wait in the queue of the operating system.
@@ -145,8 +145,6 @@ async fn serve(stream: TcpStream, expected: Arc<Expected>) -> Option<Callback> {
         std::future::ready(Ok::<_, Infallible>(response))
     });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(CONNECTION_TIMEOUT)
         .max_buf_size(MAX_CALLBACK_BYTES)
         .max_headers(MAX_HEADERS)
         .keep_alive(false)

@@ -316,13 +316,10 @@ fn has_state(callback: &Callback, state: &Secret) -> bool {
     callback.state.as_ref() == Some(state)
 }
 
-/// Checks that a URL is safe to pass to a browser and to write to a terminal.
+/// Checks that a URL is safe to pass to a browser. It is also safe to write to a terminal: the parser has encoded control characters.
 fn check_url(url: &Url) -> Result<(), LoginError> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(LoginError::Url("its scheme is not http or https"));
-    }
-    if url.as_str().chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return Err(LoginError::Url("it has control characters"));
     }
     Ok(())
 }
@@ -352,6 +349,51 @@ impl fmt::Debug for Login {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const UNSAFE: [&str; 5] =
+        ["javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "ms-settings:x", "--help:x"];
+
+    #[tokio::test]
+    async fn no_login_passes_an_unsafe_url_on() {
+        for url in UNSAFE.iter().filter_map(|url| Url::parse(url).ok()) {
+            let opened = Arc::new(std::sync::atomic::AtomicBool::new(false));
+            let shown = opened.clone();
+            let show = move |_: &LoginMessage<'_>| shown.store(true, std::sync::atomic::Ordering::SeqCst);
+            for login in [
+                Login::browser().browser_command("/none/browser"),
+                Login::paste().input(tokio::io::empty()),
+                Login::with(|_| async { Err::<String, _>("asked") }),
+            ] {
+                let attempt = login.show(show.clone()).prepare(None).await.unwrap();
+                let error = attempt.run(&url, &Secret::new("state")).await.unwrap_err();
+                assert!(matches!(error, LoginError::Url(_)), "{url}: {error}");
+            }
+            assert!(!opened.load(std::sync::atomic::Ordering::SeqCst), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_device_code_is_shown_with_safe_urls_only() {
+        let show = |response: serde_json::Value| {
+            let text = Arc::new(parking_lot::Mutex::new(String::new()));
+            let shown = text.clone();
+            let login = Login::device().show(move |message| *shown.lock() = message.to_string());
+            let device: DeviceAuthorization = serde_json::from_value(response).unwrap();
+            let result = login.show_device_code(&device);
+            let text = text.lock().clone();
+            (result, text)
+        };
+        let good = "https://auth.example.com/device";
+        for url in UNSAFE {
+            let response = serde_json::json!({ "device_code": "d", "user_code": "A", "verification_uri": url });
+            let (result, text) = show(response);
+            assert!(matches!(result, Err(LoginError::Url(_))) && text.is_empty(), "{url}: {text}");
+            let (result, text) = show(serde_json::json!({
+                "device_code": "d", "user_code": "A\u{1b}[2JB", "verification_uri": good, "verification_uri_complete": url,
+            }));
+            assert!(result.is_ok() && text.contains("the code A[2JB") && !text.contains(url), "{text}");
+        }
+    }
 
     #[test]
     fn defaults_are_as_documented() {

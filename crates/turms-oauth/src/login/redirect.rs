@@ -115,3 +115,34 @@ impl fmt::Display for RedirectUri {
         f.write_str(&self.text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_not_sent_over_a_network_without_tls() {
+        for uri in ["https://app.example.com/cb", "http://127.0.0.1/cb", "http://[::1]:80/cb", "http://localhost/cb"] {
+            assert!(RedirectUri::parse(uri, false).is_ok(), "{uri}");
+        }
+        for uri in [
+            "http://app.example.com/cb",
+            "http://10.0.0.1/cb",
+            "http://localhost.example.com/cb",
+            "custom:/cb",
+            "javascript:alert(1)",
+            "https://app.example.com/cb#part",
+            "https://ann@app.example.com/cb",
+            "https://app.example.com/c b",
+            "cb",
+        ] {
+            assert!(RedirectUri::parse(uri, false).is_err(), "{uri}");
+        }
+        // This program listens only on loopback.
+        for uri in
+            ["https://app.example.com/cb", "https://127.0.0.1/cb", "http://127.0.0.2/cb", "http://x.localhost/cb"]
+        {
+            assert!(RedirectUri::parse(uri, true).is_err(), "{uri}");
+        }
+    }
+}

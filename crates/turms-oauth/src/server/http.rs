@@ -219,3 +219,32 @@ pub(crate) fn preflight() -> HttpResponse {
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+
+    use super::*;
+
+    /// A body that never arrives.
+    struct Silent;
+
+    impl Body for Silent {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_arrive_is_given_up() {
+        let began = tokio::time::Instant::now();
+        let refusal = read(Request::new(Silent)).await.map(|_| ()).unwrap_err();
+        assert_eq!((refusal.into_response().status().as_u16(), began.elapsed().as_secs()), (408, 30));
+    }
+}

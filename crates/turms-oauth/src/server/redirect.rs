@@ -112,6 +112,22 @@ mod tests {
     }
 
     #[test]
+    fn only_the_whole_name_of_a_host_is_loopback() {
+        for uri in [
+            "http://127.0.0.1.evil.example/cb",
+            "http://localhost.evil.example/cb",
+            "http://localhostile.example/cb",
+            "http://127.0.0.1@evil.example/cb",
+            "http://localhost:80@evil.example/cb",
+            "http://localhost:99999/cb",
+            "https://127.0.0.1/cb",
+        ] {
+            assert_eq!(split_loopback(uri), None, "{uri}");
+        }
+        assert_eq!(split_loopback("http://localhost:80?a"), Some(("http://localhost", "?a")));
+    }
+
+    #[test]
     fn redirect_uris_match_exactly_but_for_the_port_of_loopback() {
         for (registered, requested) in [
             ("https://app.example.com/cb", "https://app.example.com/cb"),

@@ -297,8 +297,8 @@ impl Files {
         let Some(json) = self.read(&format!("{id}{LOGIN}"))? else {
             return Ok(None);
         };
-        let document = LoginDocument::from_json(json.expose()).ok().filter(|document| document.key.id() == *id);
-        document.map(Some).ok_or(ReadError::Damaged("its content is invalid"))
+        // It is the login of this id: the cipher binds the content to the name of the file.
+        LoginDocument::from_json(json.expose()).map(Some).map_err(|_| ReadError::Damaged("its content is invalid"))
     }
 
     fn load_client_file(&self, id: &str) -> Result<Option<StoredClient>, ReadError> {

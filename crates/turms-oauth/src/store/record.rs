@@ -330,3 +330,26 @@ mod milliseconds {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_logins_or_clients_share_a_file() {
+        let login = |server: &str, profile: &str| LoginKey::new(&server.parse().unwrap(), profile).id();
+        let ids = [
+            login("https://a.example/", ""),
+            login("https://a.example/", "b:"),
+            login("https://a.example/:b", ""),
+            login("https://b.example/", ""),
+            client_id("https://a.example/", ""),
+            client_id("https://a.example/", "b:"),
+            client_id("https://a.example/:b", ""),
+            client_id("https://b.example/", ""),
+        ];
+        for (index, one) in ids.iter().enumerate() {
+            assert!(!ids[index + 1..].contains(one), "{index}");
+        }
+    }
+}

@@ -4,8 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use http::header::WWW_AUTHENTICATE;
+use http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
 use turms_client::Client;
+use turms_http::{AuthorizeRequest, Authorizer as _, Decision, RequestPurpose, UnauthorizedResponse};
 use turms_oauth::{
     AuthorizationRequest, AuthorizationServerMetadata, ClientIdentity, ClientMetadata, CodeExchange, Fetcher,
     IdTokenExchange, Login, OAuth, OAuthError, Secret, TokenKind, TokenParameters, authorization_url,
@@ -153,6 +156,7 @@ async fn decoys_in_a_challenge_are_not_followed() {
         format!("Bearer realm=\"a\\\", resource_metadata=\\\"{trap}\", resource_metadata=\"RIGHT\""),
         format!("Digest resource_metadata=\"{trap}\", Bearer resource_metadata=\"RIGHT\""),
         format!("Bearer resource_metadata=\"RIGHT\", Basic resource_metadata=\"{trap}\""),
+        format!("Basic x\"y, Bearer resource_metadata={trap}\", Bearer resource_metadata=\"RIGHT\""),
         format!("Bearer xresource_metadata=\"{trap}\", resource_metadata=\"RIGHT\""),
         format!("Bearer resource_metadata=\"RIGHT\", resource_metadata=\"{trap}\""),
     ] {
@@ -438,4 +442,135 @@ async fn a_secret_that_comes_with_the_method_none_is_not_used() {
     OAuth::new("agent").login(Browser::new().login()).token(server.url("/mcp")).await.unwrap();
     let request = &server.at("/token")[0];
     assert_eq!((request.authorization(), request.field("client_secret")), (None, None));
+}
+
+#[tokio::test]
+async fn metadata_of_a_server_of_2025_03_26_is_of_its_own_origin() {
+    let evil = Script::start(|request| provider(&request)).await;
+    for issuer in [evil.url(""), "https://auth.example.com".to_owned(), "not a URL".to_owned(), String::new()] {
+        let endpoint = evil.url("/token");
+        let server = Script::start(move |request| match &*request.path {
+            path if path.starts_with("/.well-known/oauth-protected-resource") => Reply::status(404),
+            "/.well-known/oauth-authorization-server" => {
+                let mut metadata = server_metadata(&request.base);
+                (metadata["issuer"], metadata["token_endpoint"]) = (json!(issuer), json!(endpoint));
+                Reply::json(200, metadata)
+            }
+            "/mcp" if request.authorization().is_none() => Reply::status(401).with("www-authenticate", "Bearer"),
+            _ => provider(&request),
+        })
+        .await;
+        let (error, windows) = log_in(&server).await;
+        assert!(error.contains("authorization server metadata: `issuer` is ") && windows == 0, "{error}");
+    }
+    assert!(evil.received().is_empty(), "{:?}", evil.paths());
+}
+
+#[tokio::test]
+async fn metadata_that_is_unavailable_is_not_looked_for_elsewhere() {
+    for status in [429, 500, 503] {
+        let server = Script::start(move |request| match &*request.path {
+            "/.well-known/oauth-authorization-server/tenant" => Reply::status(status),
+            path if path.contains("/openid-configuration") => {
+                let mut metadata = server_metadata(&request.base);
+                metadata["issuer"] = json!(format!("{}/tenant", request.base));
+                Reply::json(200, metadata)
+            }
+            _ => Reply::status(404),
+        })
+        .await;
+        let fetcher = Fetcher::for_server(&server.url("/mcp").parse().unwrap()).no_proxy();
+        let error = discover_server(&fetcher, &server.url("/tenant")).await.unwrap_err();
+        assert!(error.is_transient() && error.to_string().contains(&format!("status {status}")), "{error}");
+        assert_eq!(server.received().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_device_response_is_safe_to_show() {
+    let device = |changes: Value| async move {
+        let server = Script::start(move |request| {
+            let mut response = json!({
+                "device_code": "d", "user_code": "ABCD-EFGH", "verification_uri": format!("{}/device", request.base),
+            });
+            response.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+            Reply::json(200, response)
+        })
+        .await;
+        let fetcher = Fetcher::for_server(&server.url("/mcp").parse().unwrap()).no_proxy();
+        let mut metadata = AuthorizationServerMetadata::new(server.url(""), server.url("/token"));
+        metadata.device_authorization_endpoint = Some(server.url("/device_authorization"));
+        let client = ClientIdentity::public("agent");
+        device_authorization(&fetcher, &metadata, &client, &TokenParameters::new()).await
+    };
+    for code in ["", "A\u{1b}[2JB", "A\nB", &"A".repeat(65)] {
+        let error = device(json!({ "user_code": code })).await.unwrap_err().to_string();
+        assert!(error.ends_with("`user_code` cannot be shown"), "{code:?}: {error}");
+    }
+    // The URL with the code in it is only a convenience.
+    for complete in ["javascript:alert(1)", "http://evil.example/", "https://10.0.0.1/", "https://a@b.example/", "x"] {
+        let shown = device(json!({ "verification_uri_complete": complete })).await.unwrap();
+        assert_eq!(shown.verification_uri_complete, None, "{complete}");
+    }
+    let complete = "https://auth.example.com/device?user_code=ABCD-EFGH";
+    let shown = device(json!({ "verification_uri_complete": complete })).await.unwrap();
+    assert_eq!(shown.verification_uri_complete.as_deref(), Some(complete));
+}
+
+#[tokio::test]
+async fn the_secret_of_a_client_goes_only_to_its_issuer() {
+    // The authorization server gives the client the id that it has at another issuer, and asks for a secret.
+    let registered =
+        json!({ "client_id": "agent", "client_secret": "other", "token_endpoint_auth_method": "client_secret_post" });
+    let evil = Script::start(move |request| match &*request.path {
+        "/register" => Reply::json(201, registered.clone()),
+        _ => provider(&request),
+    })
+    .await;
+    let identity = || ClientIdentity::with_secret("agent", "s3cret");
+    for issuer in ["https://auth.example.com".to_owned(), evil.url("/"), evil.url("/tenant")] {
+        let auth = OAuth::new("agent").client(issuer, identity()).login(Browser::new().login());
+        auth.token(evil.url("/mcp")).await.unwrap();
+        auth.refresh_now(evil.url("/mcp")).await.unwrap();
+        auth.logout(evil.url("/mcp")).await.unwrap();
+    }
+    assert_eq!(evil.at("/register").len(), 3);
+    let shows_secret = |request: &Received| {
+        let is_posted = request.field("client_secret").as_deref() == Some("s3cret");
+        is_posted || request.basic().is_some_and(|pair| pair.contains("s3cret"))
+    };
+    assert!(!evil.received().iter().any(shows_secret), "the secret was sent");
+    let auth = OAuth::new("agent").client(evil.url(""), identity()).login(Browser::new().login());
+    auth.token(evil.url("/mcp")).await.unwrap();
+    assert!(shows_secret(evil.at("/token").last().unwrap()), "its own issuer gets the secret");
+}
+
+#[tokio::test]
+async fn streams_and_ends_of_sessions_open_no_browser() {
+    let server = Script::start(|request| provider(&request)).await;
+    let url: Url = server.url("/mcp").parse().unwrap();
+    let browser = Browser::new();
+    let auth = OAuth::new("agent").login(browser.login());
+    let authorizer = auth.for_server(&url).unwrap();
+    let metadata = server.url("/.well-known/oauth-protected-resource/mcp");
+    let challenge = format!("Bearer resource_metadata=\"{metadata}\"").parse().unwrap();
+    let headers = HeaderMap::from_iter([(WWW_AUTHENTICATE, challenge)]);
+    let rejected = async |purpose: RequestPurpose| {
+        let mut response =
+            UnauthorizedResponse::new(StatusCode::UNAUTHORIZED, headers.clone(), Method::GET, url.clone());
+        response.purpose = purpose;
+        authorizer.rejected(&response).await
+    };
+    assert!(rejected(RequestPurpose::Stream).await.is_err());
+    assert_eq!(browser.windows(), 0, "a stream runs in the background");
+    let before = server.received().len();
+    assert_eq!(rejected(RequestPurpose::Close).await.unwrap(), Decision::Fail);
+    assert_eq!((server.received().len(), browser.windows()), (before, 0), "a closed session needs no token");
+    assert_eq!(rejected(RequestPurpose::Call).await.unwrap(), Decision::Retry);
+    assert_eq!(browser.windows(), 1);
+    // The token is marked as secret: other code does not show it.
+    let credentials = authorizer.authorize(&AuthorizeRequest::new(&Method::POST, &url)).await.unwrap();
+    let mut headers = HeaderMap::new();
+    credentials.apply(&mut headers);
+    assert!(headers["authorization"].is_sensitive());
 }

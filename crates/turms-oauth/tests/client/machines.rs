@@ -1,10 +1,11 @@
 //! Grants without a person: client credentials, identity assertions of an enterprise, and identities of workloads.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use turms_client::Client;
 use turms_oauth::dev::{DevClient, DevServer};
 use turms_oauth::{
     Algorithm, AuthorizationRequest, Callback, ClientCredentials, ClientIdentity, CodeExchange, Enterprise, Fetcher,
@@ -13,8 +14,8 @@ use turms_oauth::{
 };
 use turms_testkit::eventually;
 
-use crate::script::{Received, Reply, Script, provider, server_metadata};
-use crate::world::{World, call, chain, dev, open};
+use crate::script::{Received, Reply, Script, provider, resource_metadata, server_metadata};
+use crate::world::{World, call, chain, connect, dev, open};
 
 #[tokio::test]
 async fn a_program_logs_in_with_its_secret() {
@@ -307,4 +308,39 @@ async fn an_assertion_of_a_client_is_for_the_issuer_and_used_once() {
         .collect();
     assert_eq!(ids.len(), 2);
     assert_ne!(ids[0], ids[1]);
+}
+
+#[tokio::test]
+async fn credentials_are_not_sent_to_an_issuer_that_the_server_names_later() {
+    let evil = Script::start(|request| provider(&request)).await;
+    for lifetime in [3600, 0] {
+        let is_evil = Arc::new(AtomicBool::new(false));
+        let (turned, issuer) = (is_evil.clone(), evil.url(""));
+        let server = Script::start(move |request| match &*request.path {
+            "/mcp" if turned.load(Ordering::SeqCst) => Reply::status(401).with("www-authenticate", "Bearer"),
+            "/.well-known/oauth-protected-resource/mcp" if turned.load(Ordering::SeqCst) => {
+                let mut metadata = resource_metadata(&request.base);
+                metadata["authorization_servers"] = json!([issuer]);
+                Reply::json(200, metadata)
+            }
+            "/token" => {
+                let mut tokens = crate::script::tokens();
+                tokens["expires_in"] = json!(lifetime);
+                Reply::json(200, tokens)
+            }
+            _ => provider(&request),
+        })
+        .await;
+        let auth = OAuth::new("r").grant(ClientCredentials::secret("robot", "s3cret"));
+        auth.token(server.url("/mcp")).await.unwrap();
+        is_evil.store(true, Ordering::SeqCst);
+        // By a token that has expired, or by a token that the server rejects.
+        let error = match lifetime {
+            0 => chain(&auth.token(server.url("/mcp")).await.unwrap_err()),
+            _ => chain(&connect(&server.url("/mcp"), &auth, Client::builder("r", "1.0.0")).await.unwrap_err()),
+        };
+        let expected = "which got the credentials before; set the issuer of the grant";
+        assert!(error.contains(expected), "{lifetime}: {error}");
+    }
+    assert!(evil.at("/token").is_empty(), "{:?}", evil.paths());
 }

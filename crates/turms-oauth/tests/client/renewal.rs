@@ -422,3 +422,24 @@ async fn a_server_that_rejects_a_new_token_is_not_asked_for_ever() {
     assert!(text.contains(&expected), "{text}");
     assert_eq!(browser.windows(), 1);
 }
+
+#[tokio::test]
+async fn a_renewal_ahead_of_the_end_that_fails_is_not_repeated_by_each_request() {
+    let server = Script::start(|request| match &*request.path {
+        "/token" => Reply::error(400, "invalid_request"),
+        _ => provider(&request),
+    })
+    .await;
+    let store = expired_login(&server).await;
+    let mut login = load(&store, &server).await;
+    login.obtained_at = SystemTime::now() - Duration::from_secs(200);
+    login.expires_at = Some(SystemTime::now() + Duration::from_secs(10));
+    save(&store, &server, &login).await;
+    let auth = oauth(&store);
+    for _ in 0..5 {
+        assert_eq!(auth.token(server.url("/mcp")).await.unwrap().expose(), "access-old");
+        eventually("the renewal", async || !server.at("/token").is_empty()).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(server.at("/token").len(), 1);
+}

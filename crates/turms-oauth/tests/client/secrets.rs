@@ -15,7 +15,8 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use turms_client::Client;
 use turms_oauth::dev::DevClient;
 use turms_oauth::{
-    ClientCredentials, ClientIdentity, Dpop, Enterprise, FileStore, OAuth, StoredClient, Workload, pkce, random_token,
+    ClientCredentials, ClientIdentity, Dpop, Enterprise, FileStore, OAuth, StoredClient, TokenParameters, Workload,
+    pkce, random_token,
 };
 
 use crate::script::{Received, Reply, Script, plain_client, provider};
@@ -204,6 +205,7 @@ fn values_with_secrets_do_not_show_them() {
         Workload::token("platform-s3cret"),
         ClientIdentity::with_secret("c", "client-s3cret"),
         (&pkce, &state, &client, &store),
+        TokenParameters::new().extra("assertion", "extra-s3cret"),
         OAuth::new("a").grant(ClientCredentials::secret("robot", "robot-s3cret")),
     ));
     let number = format!("{:?}", b"key-s3cret");

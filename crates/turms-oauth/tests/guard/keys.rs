@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use turms_oauth::__internal::GuardClock;
-use turms_oauth::{TokenGuard, TokenGuardBuilder};
+use turms_oauth::{Algorithm, Issuer, JwkSet, SigningKey, TokenGuard, TokenGuardBuilder};
 use turms_testkit::messages::modern_call;
 use turms_testkit::within;
 
@@ -311,4 +311,47 @@ async fn hostile_documents_of_an_issuer_are_no_permission() {
     issuer.state.documents.lock().insert("jwks", (json, keys.into_bytes()));
     let guard = guard_for(&issuer, Mount::Listener).build().unwrap();
     assert_eq!(status(&guard, &sign(&key, &claims(&issuer.identifier, RESOURCE))).await, 200);
+}
+
+#[tokio::test]
+async fn metadata_of_another_issuer_does_not_give_its_keys() {
+    let issuer = TestIssuer::start().await;
+    let keys = format!("{}/jwks", issuer.identifier);
+    let metadata = |identifier: &str| json!({ "issuer": identifier, "jwks_uri": keys }).to_string().into_bytes();
+    let serve = |identifier: &str| {
+        let document = ("application/json", metadata(identifier));
+        issuer.state.documents.lock().insert("oauth-authorization-server", document);
+    };
+    let token = issuer.token(RESOURCE, json!({}));
+    for other in ["http://127.0.0.1:1", &format!("{}/", issuer.identifier), &format!("{}/tenant", issuer.identifier)] {
+        serve(other);
+        let guard = guard_for(&issuer, Mount::Listener).build().unwrap();
+        assert_eq!((status(&guard, &token).await, issuer.key_requests()), (503, 0), "{other}");
+    }
+    serve(&issuer.identifier);
+    assert_eq!(status(&guard_for(&issuer, Mount::Listener).build().unwrap(), &token).await, 200);
+}
+
+#[tokio::test]
+async fn the_number_of_keys_that_are_kept_and_tried_is_bounded() {
+    let public = |kid: &str| serde_json::to_value(key(kid).public_jwk()).unwrap();
+    for (others, expected) in [(99, 200), (100, 401)] {
+        let issuer = TestIssuer::start().await;
+        let mut keys: Vec<_> = (0..others).map(|number| public(&format!("other-{number}"))).collect();
+        keys.push(serde_json::to_value(issuer.key().public_jwk()).unwrap());
+        let document = ("application/json", json!({ "keys": keys }).to_string().into_bytes());
+        issuer.state.documents.lock().insert("jwks", document);
+        let guard = guard_for(&issuer, Mount::Listener).build().unwrap();
+        assert_eq!(status(&guard, &issuer.token(RESOURCE, json!({}))).await, expected, "{others} other keys");
+    }
+    // A token without a key id must not cost a check for each key.
+    let own = SigningKey::generate(Algorithm::Es256).unwrap();
+    for (others, expected) in [(7, 200), (8, 401)] {
+        let mut keys: Vec<_> = (0..others).map(|_| key("other").public_jwk()).collect();
+        keys.push(own.public_jwk());
+        let issuer = Issuer::keys("https://auth.example.com", JwkSet::new(keys));
+        let guard = TokenGuard::builder(RESOURCE).issuer(issuer).build().unwrap();
+        let token = sign(&own, &claims("https://auth.example.com", RESOURCE));
+        assert_eq!(status(&guard, &token).await, expected, "{others} other keys");
+    }
 }

@@ -17,5 +17,6 @@ mod ownership;
 mod providers;
 mod scopes;
 mod secrets;
+mod settings;
 mod streams;
 mod tokens;

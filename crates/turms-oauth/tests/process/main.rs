@@ -202,3 +202,33 @@ fn names(store: &FileStore) -> Vec<String> {
     let path: &Path = store.directory();
     std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
+
+/// The other process: opens a browser, which is a shell.
+#[tokio::test]
+async fn a_process_that_opens_a_browser() {
+    let (Ok(output), Ok(server)) = (std::env::var(DIRECTORY), std::env::var(SERVER)) else { return };
+    let login = Login::browser()
+        .browser_command(format!("sh {output}/browser.sh"))
+        .timeout(Duration::from_secs(5))
+        .show(|_| {});
+    let _ = OAuth::new("agent").login(login).token(&server).await;
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_browser_does_not_get_the_key_of_the_store() {
+    let directory = TestDirectory::new("browser");
+    let seen = directory.0.join("seen");
+    let script = format!("echo \"[$TURMS_KEY][$TURMS_OTHER]\" > {0}.new && mv {0}.new {0}\n", seen.display());
+    std::fs::write(directory.0.join("browser.sh"), script).unwrap();
+    let server = Script::start(|request| provider(&request)).await;
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "a_process_that_opens_a_browser"]);
+    command.env(DIRECTORY, &directory.0).env(SERVER, server.url("/mcp"));
+    command.env("TURMS_KEY", "00".repeat(32)).env("TURMS_OTHER", "other");
+    let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    eventually("the browser", async || seen.exists()).await;
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert_eq!(std::fs::read_to_string(&seen).unwrap(), "[][other]\n");
+}

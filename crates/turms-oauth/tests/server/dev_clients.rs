@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::json;
-use turms_oauth::dev::DevServer;
+use turms_oauth::dev::{DevClient, DevServer};
 
 use crate::agent::{Agent, Login, REDIRECT, basic};
 
@@ -153,4 +153,33 @@ async fn the_name_of_a_client_is_escaped_on_the_page() {
     let text = agent.get(login.url(&server.url("/authorize"))).await.text();
     assert!(text.contains("&lt;img src=x onerror=alert(1)&gt;"), "{text}");
     assert!(!text.contains("<img") && !text.contains("<b>"), "{text}");
+}
+
+#[tokio::test]
+async fn a_client_gets_no_code_that_its_grants_do_not_allow() {
+    let server = DevServer::builder().auto_approve("alice").bind("127.0.0.1:0").await.unwrap();
+    let mut agent = Agent::new();
+    let grants = ["urn:ietf:params:oauth:grant-type:device_code"];
+    let request = json!({"redirect_uris": [REDIRECT], "grant_types": grants});
+    let client = agent.post_json(server.url("/register"), &request).await.ok();
+    let login = Login::new(client["client_id"].as_str().unwrap());
+    let answer = agent.get(login.url(&server.url("/authorize"))).await;
+    assert_eq!((answer.param("error").as_deref(), answer.param("code")), (Some("unauthorized_client"), None));
+}
+
+#[tokio::test]
+async fn a_request_names_one_client() {
+    let server = DevServer::builder()
+        .client(DevClient::with_secret("robot", "s3cret"))
+        .client(DevClient::with_secret("other", "s3cret"))
+        .bind("127.0.0.1:0")
+        .await
+        .unwrap();
+    let (name, value) = basic("robot", "s3cret");
+    let post = async |client: &str| {
+        let form = [("grant_type", "client_credentials"), ("client_id", client)];
+        Agent::new().post_with(server.url("/token"), &form, &[(name, &value)]).await
+    };
+    assert_eq!(post("other").await.error(), (400, "invalid_request".to_owned()));
+    post("robot").await.ok();
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use http::Method;
 use serde_json::json;
 use turms_oauth::dev::{DevClient, DevServer, DevServerBuilder, DevUser};
+use turms_oauth::{SigningKey, pkce_challenge};
 
-use crate::agent::{Agent, Login, REDIRECT, decode};
+use crate::agent::{Agent, Answer, Login, REDIRECT, decode};
 
 fn builder() -> DevServerBuilder {
     DevServer::builder()
@@ -243,6 +245,8 @@ async fn a_person_logs_in_with_the_form() {
     let policy = page.header("content-security-policy");
     assert!(policy.contains("frame-ancestors 'none'") && policy.contains("default-src 'none'"), "{policy}");
     assert_eq!((page.header("x-frame-options"), page.header("cache-control")), ("DENY", "no-store"));
+    assert_eq!(page.header("x-content-type-options"), "nosniff");
+    assert_eq!(page.header("access-control-allow-origin"), "", "scripts of other sites cannot read the page");
     let cookie = page.header("set-cookie");
     assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax"), "{cookie}");
 
@@ -284,6 +288,8 @@ async fn a_form_that_another_site_sends_is_refused() {
     assert_eq!(victim.post_with(&url, &good, &[("origin", "https://evil.example")]).await.status, 403);
     let other = Login::new("other").url(&server.url("/authorize"));
     assert_eq!(victim.post(&other, &good).await.status, 403, "the token is for another request");
+    let other = Login::new("app").with("state", "another").url(&server.url("/authorize"));
+    assert_eq!(victim.post(&other, &good).await.status, 403, "which looks the same");
     assert_eq!(Agent::new().post(&url, &good).await.status, 403, "there is no cookie");
     assert!(victim.post_with(&url, &good, &[("origin", server.issuer())]).await.param("code").is_some());
 }
@@ -315,4 +321,90 @@ async fn a_resource_is_known_with_and_without_a_slash_at_the_end() {
     let code = agent.get(login.url(&server.url("/authorize"))).await.param("code").unwrap();
     let tokens = agent.post(server.url("/token"), &login.exchange(&code)).await.ok();
     assert_eq!(decode(tokens["access_token"].as_str().unwrap()).1["aud"], "https://notes.example.com");
+}
+
+#[tokio::test]
+async fn a_verifier_that_could_be_guessed_is_refused() {
+    let server = auto().await;
+    let mut agent = Agent::new();
+    for (verifier, is_accepted) in
+        [("a".repeat(42), false), ("a".repeat(43), true), ("a".repeat(128), true), ("a".repeat(129), false)]
+    {
+        let mut login = Login::new("app").with("code_challenge", &pkce_challenge(&verifier));
+        login.verifier = verifier;
+        let code = agent.get(login.url(&server.url("/authorize"))).await.param("code").unwrap();
+        let answer = agent.post(server.url("/token"), &login.exchange(&code)).await;
+        match is_accepted {
+            true => assert!(answer.ok()["access_token"].is_string()),
+            false => assert_eq!(answer.error(), (400, "invalid_grant".to_owned()), "{}", login.verifier.len()),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_code_that_is_used_by_two_requests_at_once_gives_no_valid_token() {
+    // A signature of RSA takes long enough that other requests arrive meanwhile.
+    let key = SigningKey::from_pem(include_bytes!("../data/rsa-2048.pem"), None).unwrap();
+    let server = builder()
+        .signing_key(key)
+        .client(DevClient::with_secret("guard", "s3cret"))
+        .auto_approve("alice")
+        .bind("127.0.0.1:0")
+        .await
+        .unwrap();
+    for _ in 0..40 {
+        let login = Login::new("app").with("scope", "openid");
+        let code = Agent::new().get(login.url(&server.url("/authorize"))).await.param("code").unwrap();
+        let (url, form) = (server.url("/token"), login.exchange(&code));
+        let exchange = async || Agent::new().post(&url, &form).await;
+        let answers = futures_util::future::join_all((0..6).map(|_| exchange())).await;
+        let issued: Vec<_> = answers.iter().filter(|answer| answer.status.is_success()).map(Answer::json).collect();
+        assert!(issued.len() <= 1, "two requests got tokens for one code");
+        for tokens in issued {
+            let form = [
+                ("token", tokens["access_token"].as_str().unwrap()),
+                ("client_id", "guard"),
+                ("client_secret", "s3cret"),
+            ];
+            assert_eq!(Agent::new().post(server.url("/introspect"), &form).await.ok()["active"], false);
+            let form = [
+                ("grant_type", "refresh_token"),
+                ("client_id", "app"),
+                ("refresh_token", tokens["refresh_token"].as_str().unwrap()),
+            ];
+            assert_eq!(Agent::new().post(&url, &form).await.error().1, "invalid_grant");
+        }
+    }
+}
+
+#[tokio::test]
+async fn requests_that_are_too_long_are_refused() {
+    let server = auto().await;
+    let mut agent = Agent::new();
+    let url = |length: usize| Login::new("app").with("state", &"s".repeat(length)).url(&server.url("/authorize"));
+    assert!(agent.get(url(7000)).await.param("code").is_some());
+    let answer = agent.get(url(8200)).await;
+    assert_eq!((answer.status.as_u16(), answer.header("location")), (414, ""));
+    let large = "x".repeat(70_000);
+    assert_eq!(agent.post(server.url("/token"), &[("code", &large)]).await.status, 413);
+}
+
+#[tokio::test]
+async fn a_body_of_another_type_is_not_read() {
+    let server = auto().await;
+    let mut agent = Agent::new();
+    // Pages of other sites can send these types without a question to the server before.
+    for media_type in ["text/plain", "multipart/form-data", "application/json", ""] {
+        let login = Login::new("app");
+        let code = agent.get(login.url(&server.url("/authorize"))).await.param("code").unwrap();
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(login.exchange(&code)).finish();
+        let headers = [("content-type", media_type)];
+        let answer = agent.send(Method::POST, &server.url("/token"), &headers, body.into()).await;
+        assert_eq!(answer.error(), (400, "invalid_request".to_owned()), "{media_type}");
+        let body = json!({ "redirect_uris": [REDIRECT] }).to_string();
+        if media_type != "application/json" {
+            let answer = agent.send(Method::POST, &server.url("/register"), &headers, body.into()).await;
+            assert_eq!(answer.error(), (400, "invalid_client_metadata".to_owned()), "{media_type}");
+        }
+    }
 }

@@ -113,3 +113,19 @@ async fn a_device_is_approved_at_once_if_the_server_does_so() {
     let refused = device.post(server.url("/device_authorization"), &bad).await;
     assert_eq!(refused.error(), (400, "invalid_scope".to_owned()));
 }
+
+#[tokio::test]
+async fn the_number_of_devices_that_wait_for_a_person_is_bounded() {
+    let server = builder().bind("127.0.0.1:0").await.unwrap();
+    let mut agent = Agent::new();
+    let first = start(&mut agent, &server).await;
+    for _ in 1..1000 {
+        start(&mut agent, &server).await;
+    }
+    let form = [("client_id", "tv")];
+    let answer = agent.post(server.url("/device_authorization"), &form).await;
+    assert_eq!(answer.error(), (503, "temporarily_unavailable".to_owned()));
+    // No other one is forgotten for it.
+    let pending = agent.post(server.url("/token"), &poll(&first, "tv")).await;
+    assert_eq!(pending.error(), (400, "authorization_pending".to_owned()));
+}

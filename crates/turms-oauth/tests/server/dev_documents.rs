@@ -1,5 +1,9 @@
 //! Client ID metadata documents at the development server.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use axum::Router;
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -37,7 +41,7 @@ async fn a_client_logs_in_with_a_document_which_is_cached() {
 #[tokio::test]
 async fn a_document_that_is_not_one_is_refused() {
     let (server, site) = (dev().await, Site::new().await);
-    let good = document(&site.url("/other.json")).to_string();
+    let good = document(&site.url("/error")).to_string();
     site.json("/foreign.json", &document(&site.url("/other.json")));
     site.page("/text", StatusCode::OK, "text/plain", document(&site.url("/text")).to_string());
     site.page("/moved", StatusCode::FOUND, "", site.url("/other.json"));
@@ -57,9 +61,19 @@ async fn a_document_that_is_not_one_is_refused() {
         for _ in 0..2 {
             let answer = agent.get(&url).await;
             assert_eq!((answer.status.as_u16(), answer.header("location")), (400, ""), "{path}");
+            assert_eq!(answer.text().contains("is not followed"), path == "/moved", "{path}");
         }
     }
     assert_eq!(site.requests() - before, 7, "a failure is remembered, and no redirect is followed");
+    // The URL of a document has one form only.
+    let before = site.requests();
+    for path in ["/a/../client.json", "/./client.json", "/client.json#part"] {
+        let id = site.url(path);
+        site.json("/client.json", &document(&id));
+        let answer = agent.get(Login::new(&id).url(&server.url("/authorize"))).await;
+        assert_eq!((answer.status.as_u16(), answer.header("location")), (400, ""), "{path}");
+    }
+    assert_eq!(site.requests(), before);
 }
 
 #[tokio::test]
@@ -80,6 +94,7 @@ async fn documents_at_private_addresses_are_not_requested() {
     ] {
         let answer = agent.get(Login::new(&id).url(&format!("{origin}/authorize"))).await;
         assert_eq!((answer.status.as_u16(), answer.header("location")), (400, ""), "{id}");
+        assert!(!answer.text().contains("the address "), "an address tells about the network: {}", answer.text());
         let form = [("grant_type", "refresh_token"), ("refresh_token", "x"), ("client_id", &id)];
         assert_eq!(agent.post(format!("{origin}/token"), &form).await.error().1, "invalid_client", "{id}");
     }
@@ -109,4 +124,27 @@ async fn a_documented_client_authenticates_with_its_published_key() {
     form.push(("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"));
     form.push(("client_assertion", &assertion));
     agent.post(server.url("/token"), &form).await.ok();
+}
+
+#[tokio::test]
+async fn documents_of_clients_are_requested_by_a_bounded_number_of_requests() {
+    let server = dev().await;
+    let connected = Arc::new(AtomicUsize::new(0));
+    let count = connected.clone();
+    // A site that never responds.
+    let origin = serve(Router::new().fallback(move || async move {
+        count.fetch_add(1, Ordering::SeqCst);
+        std::future::pending::<()>().await;
+    }))
+    .await;
+    let requests: Vec<_> = (0..40)
+        .map(|number| {
+            let url = Login::new(&format!("{origin}/{number}.json")).url(&server.url("/authorize"));
+            tokio::spawn(async move { Agent::new().get(url).await.status })
+        })
+        .collect();
+    turms_testkit::eventually("the requests", async || connected.load(Ordering::SeqCst) >= 32).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(connected.load(Ordering::SeqCst), 32);
+    requests.into_iter().for_each(|request| request.abort());
 }

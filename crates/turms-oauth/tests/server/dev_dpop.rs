@@ -150,3 +150,46 @@ async fn a_proof_is_used_once_and_those_of_refused_requests_are_not_remembered()
     assert_eq!(refused.error().1, "invalid_dpop_proof");
     assert_eq!(redeem(&mut agent, &server, Some(&proof), "").await.error().1, "invalid_dpop_proof", "it stays used");
 }
+
+#[tokio::test]
+async fn a_nonce_is_accepted_for_five_minutes() {
+    let server = builder().dpop_nonces(true).bind("127.0.0.1:0").await.unwrap();
+    let (mut agent, url) = (Agent::new(), Url::parse("http://nonces.example/").unwrap());
+    let nonces = DpopKey::generate();
+    let first = redeem(&mut agent, &server, Some(&proof(&nonces, &server, "/token", &Method::POST, None)), "").await;
+    assert_eq!(first.error().1, "use_dpop_nonce");
+    assert!(nonces.observe(&url, &first.headers));
+    let nonce = nonces.nonce(&url).unwrap();
+    let key = SigningKey::generate(Algorithm::Es256).unwrap();
+    let start = decode(&server.mint(json!({}))).1["iat"].as_u64().unwrap();
+    let mut later = 0;
+    for (age, is_accepted) in [(0, true), (290, true), (310, false)] {
+        server.advance(Duration::from_secs(age - later));
+        later = age;
+        let claims = json!({
+            "jti": age.to_string(), "htm": "POST", "htu": server.url("/token"), "iat": start + age, "nonce": nonce,
+        });
+        let proof = key.sign(&[("typ", json!("dpop+jwt")), ("jwk", json!(key.bare_jwk()))], &claims);
+        let answer = redeem(&mut agent, &server, Some(&proof), "").await;
+        match is_accepted {
+            true => assert_eq!(answer.ok()["token_type"], "DPoP"),
+            false => assert_eq!(answer.error().1, "use_dpop_nonce"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_proof_with_a_private_key_is_refused() {
+    let server = builder().bind("127.0.0.1:0").await.unwrap();
+    let key = SigningKey::generate(Algorithm::Es256).unwrap();
+    let now = decode(&server.mint(json!({}))).1["iat"].as_u64().unwrap();
+    let claims = |jti: &str| json!({ "jti": jti, "htm": "POST", "htu": server.url("/token"), "iat": now });
+    let mut jwk = json!(key.bare_jwk());
+    let sign = |jwk: &Value, jti: &str| key.sign(&[("typ", json!("dpop+jwt")), ("jwk", jwk.clone())], &claims(jti));
+    let public = sign(&jwk, "1");
+    jwk["d"] = json!("AA");
+    let private = sign(&jwk, "2");
+    let answer = redeem(&mut Agent::new(), &server, Some(&private), "").await;
+    assert_eq!(answer.error(), (400, "invalid_dpop_proof".to_owned()));
+    redeem(&mut Agent::new(), &server, Some(&public), "").await.ok();
+}

@@ -1,13 +1,19 @@
 //! Attacks on the proxy.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::http::header::{CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use turms_oauth::proxy::{ProxyUser, UpstreamUser};
 use turms_oauth::{Algorithm, SigningKey};
 
 use crate::agent::{Agent, Login, REDIRECT, decode};
-use crate::proxied::Proxied;
-use crate::site::Site;
+use crate::proxied::{Proxied, plain_provider};
+use crate::site::{Site, serve};
 
 #[tokio::test]
 async fn a_second_client_cannot_use_the_approval_of_another() {
@@ -371,4 +377,41 @@ async fn assert_refused(proxied: &Proxied, browser: &mut Agent, client: &str, pr
     // A key that is not known might be new: its set cannot be fetched again within a minute.
     assert!(matches!(error.as_deref(), Some("server_error" | "temporarily_unavailable")), "{problem}: {error:?}");
     assert!(answer.param("code").is_none());
+}
+
+#[tokio::test]
+async fn the_token_of_the_provider_is_not_sent_on_with_a_redirect() {
+    let seen: Arc<Mutex<Vec<HeaderMap>>> = Arc::default();
+    let record = seen.clone();
+    let other = serve(Router::new().fallback(move |headers: HeaderMap| async move {
+        record.lock().push(headers);
+        ([(CONTENT_TYPE, "application/json")], "{\"id\":1}")
+    }))
+    .await;
+    let target = format!("{other}/elsewhere");
+    let redirecting = move || async move { (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, target)]) };
+    let user_info = serve(Router::new().fallback(redirecting)).await;
+    let proxied = Proxied::with_upstream(
+        |provider| provider.auto_approve("alice"),
+        |proxy| proxy,
+        |_, issuer| plain_provider(issuer, &user_info),
+    )
+    .await;
+    let mut agent = Agent::new();
+    let client = proxied.register(&mut agent, &[REDIRECT]).await;
+    proxied.log_in(&mut agent, &Login::new(&client)).await;
+    let seen = seen.lock();
+    assert_eq!(seen.len(), 1, "the redirect is followed");
+    assert!(!seen[0].contains_key("authorization"), "{:?}", seen[0]);
+}
+
+#[tokio::test]
+async fn a_claim_of_a_user_does_not_name_the_login_of_another() {
+    let users =
+        |user: &UpstreamUser| Some(ProxyUser::new(user.subject()).claim("sid", "chosen").claim("scope", "admin"));
+    let proxied = Proxied::with(|provider| provider.auto_approve("alice"), |proxy| proxy.users(users)).await;
+    let (_, tokens) = proxied.tokens(&mut Agent::new()).await;
+    let claims = decode(tokens["access_token"].as_str().unwrap()).1;
+    assert_ne!(claims["sid"], "chosen");
+    assert_eq!(claims["scope"], "read write");
 }

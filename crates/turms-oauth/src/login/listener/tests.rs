@@ -261,3 +261,32 @@ async fn the_listener_is_on_loopback_only_and_keeps_the_uri_as_written() {
     assert!(name.send(&request).await.starts_with("HTTP/1.1 200 "));
     name.callback.await.unwrap();
 }
+
+#[tokio::test]
+async fn localhost_is_not_shared_with_another_program() {
+    // Another program would get the codes of browsers that try this address first.
+    let Ok(other) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await else { return };
+    let port = other.local_addr().unwrap().port();
+    let uri = RedirectUri::parse(&format!("http://localhost:{port}/cb"), true).unwrap();
+    let error = Listener::bind(&uri).await.unwrap_err().to_string();
+    assert!(error.starts_with("cannot listen on "), "{error}");
+}
+
+#[tokio::test]
+async fn connections_that_are_served_at_a_time_are_bounded() {
+    let waiting = waiting().await;
+    let mut silent = Vec::new();
+    for _ in 0..MAX_CONNECTIONS {
+        silent.push(TcpStream::connect(waiting.address).await.unwrap());
+    }
+    let mut one_more = Box::pin(waiting.get("/other"));
+    let pause = tokio::time::sleep(Duration::from_millis(200));
+    tokio::select! {
+        response = &mut one_more => panic!("it is served beside the others: {response}"),
+        () = pause => {}
+    }
+    silent.pop();
+    assert!(one_more.as_mut().await.starts_with("HTTP/1.1 404 "));
+    drop((one_more, silent));
+    waiting.complete().await;
+}

@@ -438,3 +438,17 @@ fn defaults_are_as_documented() {
     ];
     assert_documented(include_str!("../file.rs"), &code);
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn nothing_of_a_new_store_is_open_to_others_for_a_moment() {
+    let (log, _recording) = turms_testkit::TraceEvents::record_all();
+    let directory = TestDirectory::new();
+    let files = Directory::new(directory.path());
+    files.write("one.login", b"secret").unwrap();
+    drop(files.try_lock("one.lock").unwrap());
+    assert!(files.read("one.login").unwrap().is_some());
+    // A directory or a file that others could open is closed to them, with a warning.
+    let warnings: Vec<_> = log.take().into_iter().map(|event| format!("{:?}", event.fields)).collect();
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
