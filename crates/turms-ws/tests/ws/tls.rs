@@ -5,17 +5,16 @@ use std::sync::Arc;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use turms_core::ConnectError;
 use turms_testkit::within;
 use turms_ws::{ServeWs as _, WsConnector, WsError};
 
-use crate::fixture::{builder, connect, server};
+use crate::fixture::{builder, server};
 
 /// Starts a server with a certificate and returns its port.
 async fn start_tls_server() -> u16 {
@@ -43,31 +42,6 @@ async fn start_tls_server() -> u16 {
     port
 }
 
-/// A TLS configuration that trusts the authority of the tests.
-fn trusting_config() -> Arc<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_slice(include_bytes!("../tls/authority.der"))).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Arc::new(config)
-}
-
-#[tokio::test]
-async fn a_server_with_a_trusted_certificate_works() {
-    let port = start_tls_server().await;
-    for host in ["localhost", "127.0.0.1"] {
-        let connector = WsConnector::new(format!("wss://{host}:{port}/")).unwrap().tls_config(trusting_config());
-        let client = connect(connector, builder()).await;
-        let text = "\u{e4}".repeat(200_000);
-        let echo = client.call_tool("echo", json!({ "text": text })).await.unwrap();
-        assert!(echo.text() == text);
-        within("the close", client.close()).await;
-    }
-}
-
 #[tokio::test]
 async fn an_untrusted_certificate_is_an_error() {
     let port = start_tls_server().await;
@@ -77,4 +51,38 @@ async fn an_untrusted_certificate_is_an_error() {
     // On a system without root certificates the error is `Trust`.
     let source: &WsError = source.downcast_ref().unwrap();
     assert!(matches!(source, WsError::Tls { .. } | WsError::Trust(_)), "{source:?}");
+}
+
+#[cfg(feature = "rustls-0_23")]
+mod configured {
+    use serde_json::json;
+    use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+    use super::*;
+    use crate::fixture::connect;
+
+    /// A TLS configuration that trusts the authority of the tests.
+    fn trusting_config() -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_slice(include_bytes!("../tls/authority.der"))).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Arc::new(config)
+    }
+
+    #[tokio::test]
+    async fn a_server_with_a_trusted_certificate_works() {
+        let port = start_tls_server().await;
+        for host in ["localhost", "127.0.0.1"] {
+            let connector = WsConnector::new(format!("wss://{host}:{port}/")).unwrap().tls_config(trusting_config());
+            let client = connect(connector, builder()).await;
+            let text = "\u{e4}".repeat(200_000);
+            let echo = client.call_tool("echo", json!({ "text": text })).await.unwrap();
+            assert!(echo.text() == text);
+            within("the close", client.close()).await;
+        }
+    }
 }

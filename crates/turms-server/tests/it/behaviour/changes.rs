@@ -218,6 +218,7 @@ async fn layers_apply_to_the_server_or_to_one_item() {
     }
 }
 
+#[cfg(feature = "tracing-subscriber-0_3")]
 #[tokio::test]
 async fn tracing_events_of_a_handler_reach_its_caller() {
     use tracing_subscriber::layer::SubscriberExt as _;
