@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use axum::Router;
 use http::StatusCode;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use turms_oauth::dev::DevServer;
 use turms_oauth::{Algorithm, JwkSet, SigningKey};
 
@@ -129,12 +129,17 @@ async fn a_documented_client_authenticates_with_its_published_key() {
 #[tokio::test]
 async fn documents_of_clients_are_requested_by_a_bounded_number_of_requests() {
     let server = dev().await;
-    let connected = Arc::new(AtomicUsize::new(0));
-    let count = connected.clone();
-    // A site that never responds.
-    let origin = serve(Router::new().fallback(move || async move {
-        count.fetch_add(1, Ordering::SeqCst);
-        std::future::pending::<()>().await;
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let gate = Arc::new(Semaphore::new(0));
+    let (count, maximum, wait) = (running.clone(), most.clone(), gate.clone());
+    // A site that responds when the gate is open.
+    let origin = serve(Router::new().fallback(move || {
+        let (count, maximum, wait) = (count.clone(), maximum.clone(), wait.clone());
+        async move {
+            maximum.fetch_max(count.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            drop(wait.acquire().await);
+            count.fetch_sub(1, Ordering::SeqCst);
+        }
     }))
     .await;
     let requests: Vec<_> = (0..40)
@@ -143,8 +148,11 @@ async fn documents_of_clients_are_requested_by_a_bounded_number_of_requests() {
             tokio::spawn(async move { Agent::new().get(url).await.status })
         })
         .collect();
-    turms_testkit::eventually("the requests", async || connected.load(Ordering::SeqCst) >= 32).await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(connected.load(Ordering::SeqCst), 32);
-    requests.into_iter().for_each(|request| request.abort());
+    let all_have_come = async || running.load(Ordering::SeqCst) >= 32 && server.requests("/authorize") == 40;
+    turms_testkit::eventually("the requests", all_have_come).await;
+    gate.add_permits(40);
+    for request in requests {
+        request.await.unwrap();
+    }
+    assert_eq!(most.load(Ordering::SeqCst), 32);
 }
